@@ -19,7 +19,7 @@
 
 typedef struct screen {
     bool terminal, quiet, verbose;
-    bool line;     /* a progress line stands unfinished */
+    bool line;     /* a progress line is not terminated yet */
     bool log_lost; /* standard output took a line of the log no more */
     double shown;  /* when the last one was written */
 } screen;
@@ -459,7 +459,7 @@ static int read_options(job *j, const table *t, const ot_command_info *c, int ar
     return -1;
 }
 
-/* The first of several words is no file: it was meant as a command. */
+/* The first of several words is not a file: probably a command was intended. */
 static int no_command(const char *name)
 {
     char text[256];
@@ -523,7 +523,7 @@ static int work(job *j, int argc, char **argv)
 static void limit_spinning(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
-    char self[4096]; /* by its own name, for whoever lists processes */
+    char self[4096]; /* the program's name, as shown by ps */
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return;
     self[n] = '\0';

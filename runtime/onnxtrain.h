@@ -121,7 +121,7 @@ typedef enum ot_dtype {
     OT_I2 = 26
 } ot_dtype;
 
-/* A named view of memory: row-major, dense, on the host.  Who owns it, the function says. */
+/* A named view of memory: row-major, dense, on the host.  Ownership is documented by each function. */
 typedef struct ot_tensor {
     const char *name; /* of a graph input, output or initializer */
     ot_dtype dtype;

@@ -1,12 +1,12 @@
-/* attention.cu - attention and its gradient by tiles: no score ever lies in memory.
+/* attention.cu - attention and its gradient by tiles: scores are not stored in memory.
  *
- * A block of 128 threads holds BR rows (tokens of q; for dk and dv: of k) and goes over the other side in tiles of
- * BC.  Its threads are a 16 x 8 grid: thread (ty, tx) has the pairs (ty + 16 i, tx + 8 j), so that the
- * eight threads of a row are neighbours in one warp.
+ * A block of 128 threads computes BR rows (tokens of q; for dk and dv: of k) and iterates over the other side in tiles
+ * of BC.  Its threads are a 16 x 8 grid: thread (ty, tx) has the pairs (ty + 16 i, tx + 8 j), so that the eight threads
+ * of a row are neighbours in one warp.
  *
- * D, E: channels of q and k, of v.  ACC: what is computed in.  MASK: 0 none, 1 truth values, 2 added, of type MT.
- * CAUSAL: later tokens are hidden.
- * Numerics  the maximum and the sum are carried along, what was summed before is rescaled as the maximum grows
+ * D, E: channels of q and k, of v.  ACC: type of computation.  MASK: 0 none, 1 bool, 2 added, of type MT. CAUSAL: later
+ * tokens are hidden.
+ * Numerics  running maximum and sum; earlier sums are rescaled when the maximum grows
  * Source    Dao et al. 2022, Milakov and Gimelshein 2018 */
 #include "attention.cuh"
 
@@ -123,7 +123,7 @@ OT_KERNEL(attend, ot_attention_args, 128)
     }
     load_tile(sq, q, first, a.T, BR, D);
     for (ot_i64 s0 = 0; s0 < a.S; s0 += BC) {
-        if (CAUSAL && !MASK && s0 > first + BR - 1) break; /* nobody here sees that far */
+        if (CAUSAL && !MASK && s0 > first + BR - 1) break; /* no query here attends that far */
         OT_SYNC();
         load_tile(sk, k, s0, a.S, BC, D);
         load_tile(sv, v, s0, a.S, BC, E);
@@ -139,7 +139,7 @@ OT_KERNEL(attend, ot_attention_args, 128)
                 most = larger(score[i][j], most);
             }
             most = larger(top[i], row_max(most));
-            /* While all that was seen is minus infinity there is nothing to rescale by. */
+            /* While all scores so far are minus infinity there is nothing to rescale. */
             ACC scale = top[i] == LOWEST ? (ACC)0 : exp(top[i] - most);
             for (int j = 0; j < MC; j++) {
                 ACC p = score[i][j] == LOWEST ? (ACC)0 : exp(score[i][j] - most);
@@ -155,7 +155,7 @@ OT_KERNEL(attend, ot_attention_args, 128)
     }
     for (int i = 0; i < MR; i++) {
         ot_i64 t = first + TY + 16 * i;
-        if (top[i] == LOWEST) sum[i] = LOWEST - LOWEST; /* every score is minus infinity: no number, as softmax has it */
+        if (top[i] == LOWEST) sum[i] = LOWEST - LOWEST; /* every score is minus infinity: NaN, as in softmax */
         if (TX == 0 && t < a.T) {
             if (a.top) ((ACC *)a.top)[head * a.T + t] = top[i];
             if (a.sum) ((ACC *)a.sum)[head * a.T + t] = sum[i];
@@ -179,7 +179,7 @@ OT_KERNEL(attention_delta, ot_attention_args, 128)
     }
 }
 
-/* p, and ds / scale: what reaches the product of t and s; 0 for pairs that are none. */
+/* p, and ds / scale, the gradient of the product of t and s; 0 for pairs outside. */
 OT_DEVICE ACC pair(const ot_attention_args *a, ot_i64 head, ot_i64 t, ot_i64 s, ACC dot, ACC dp, ACC *p)
 {
     int    open;
@@ -207,7 +207,7 @@ OT_KERNEL(attention_dq, ot_attention_args, 128)
     load_tile(sq, at(a.q, head * a.T * D), first, a.T, BR, D);
     load_tile(sdy, at(a.dy, head * a.T * E), first, a.T, BR, E);
     for (ot_i64 s0 = 0; s0 < a.S; s0 += BC) {
-        if (CAUSAL && s0 > first + BR - 1) break; /* hidden scores pass nothing on */
+        if (CAUSAL && s0 > first + BR - 1) break; /* hidden scores have no gradient */
         OT_SYNC();
         load_tile(sk, k, s0, a.S, BC, D);
         load_tile(sv, v, s0, a.S, BC, E);

@@ -1,7 +1,7 @@
-/* batchnorm.cu - statistics of channels, what is made of them, and the gradient.
+/* batchnorm.cu - statistics of channels, the normalisation, and the gradient.
  *
- * A channel has N P elements, j = 0 .. N P - 1.  A block takes `chunk` of them, for CT packs of channels where channels
- * are innermost (LAST) and for one channel else; its other threads (SLICES) take elements in turn.
+ * A channel has N P elements, j = 0 .. N P - 1.  A block processes `chunk` of them, for CT packs of channels if
+ * channels are innermost (LAST) and for one channel otherwise; its other threads (SLICES) process elements in turn.
  *
  *   STAGE   0 sums of chunks   1 the chunks' sums of 8 channels, added in f64: statistics and factors   2 y or dx
  *           3 all of it: the chunk is the whole channel
@@ -15,7 +15,7 @@
 #define BATCH 8
 #define SLICES (THREADS / CT)
 #define AT(last, j, c) ((last) ? (ot_i64)(j) * a.C + (c) : ((ot_i64)((INDEX)(j) / (INDEX)a.P) * a.C + (c)) * a.P + (INDEX)(j) % (INDEX)a.P)
-#define STEP (LAST ? 1 : LANES) /* elements of a channel that a thread takes at once */
+#define STEP (LAST ? 1 : LANES) /* elements of a channel that a thread loads at once */
 #if LANES > 1
 #define GET(p, i, v) OT_LDP(T, p, i, v)
 #define SET(p, i, v) OT_STP(T, p, i, v)
@@ -48,7 +48,7 @@ OT_DEVICE void slice_sum(ACC *v, int n, ACC *shared)
 
 #if STAGE == 0 || STAGE == 3
 
-/* Which channels and elements are this thread's: j = from, from + SLICES STEP, … < end. */
+/* The channels and elements of this thread: j = from, from + SLICES STEP, ... < end. */
 typedef struct part { ot_i64 from, end, c, chunk; int live; } part;
 
 OT_DEVICE part part_of(const ot_batch_norm_args *a)
@@ -260,7 +260,7 @@ OT_KERNEL(batch_norm_whole, ot_batch_norm_args, THREADS)
     ACC  g[LANES];
 #endif
     block_sums(&a, &p, first, second, shared);
-    ot_i64 c = p.live ? p.c : 0; /* the threads go together through what calls for it */
+    ot_i64 c = p.live ? p.c : 0; /* all threads take the same branch */
     for (int e = 0; e < (LAST ? LANES : 1); e++) {
         finish(&a, c + e, first[e], second[e], p.live && OT_THREAD / CT == 0, f[e]);
         mean[e] = GRADIENT ? (ACC)OT_LD(TS, a.mean_in, c + e) : (ACC)0;

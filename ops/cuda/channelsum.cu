@@ -1,7 +1,7 @@
 /* channelsum.cu - sums per channel: first of S parts, then of the parts.
  *
- * T the elements, CLS their class, ACC the sums' type; LAST: channels lie last.  The parts are those of the
- * shape, so the result does not depend on the grid. */
+ * T the elements, CLS their class, ACC the sums' type; LAST: channels last.  The parts depend on the shape only, so the
+ * result does not depend on the grid. */
 #include "channelsum.cuh"
 
 /* The sum of 256 threads' v, of the threads that have t % apart in common; right in threads below `apart`. */

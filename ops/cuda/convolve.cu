@@ -1,10 +1,10 @@
-/* convolve.cu - Convolve and ConvolveDx as products of matrices that are never made: rows are positions of y, columns
+/* convolve.cu - Convolve and ConvolveDx as products of matrices that are not stored: rows are positions of y, columns
  * its channels, terms the pairs of a tap and a channel of x.
  *
- * The prefix says how things lie: X_ALONG_K (1: x has its channels last, threads lie along terms; 0: along positions),
- * W_ALONG_K, ROWS_FAST (y is plain), Y_QUADS (four neighbours of a tile's quad lie together in y), UIDX.
- * A tap outside of x reads zero: coordinates are compared as unsigned numbers, and what pads a tile or a step
- * has coordinates far outside. */
+ * The prefix defines the layouts: X_ALONG_K (1: x has its channels last, threads are along terms; 0: along positions),
+ * W_ALONG_K, ROWS_FAST (y is plain), Y_QUADS (four neighbours of a tile's quad are adjacent in y), UIDX. A tap outside
+ * of x reads zero: coordinates are compared as unsigned numbers, and padding of a tile or a step has coordinates far
+ * outside. */
 #include "convolve.cuh"
 #include "tile.cuh"
 
@@ -71,7 +71,7 @@ OT_DEVICE void tile_place(const tile_job *job, IDX k, const tile_regs *regs, ACC
     }
 }
 
-/* Where position p of the phase lies in x, and in y as *at; far outside and -1 beyond the last one. */
+/* The offset of position p of the phase in x, and in y as *at; far outside and -1 beyond the last one. */
 OT_DEVICE place row_of(const ot_convolve_args *a, const ot_conv_phase *f, ot_i64 p, IDX *at)
 {
     place r = { 0, { FAR, FAR, FAR } };
@@ -94,7 +94,7 @@ OT_DEVICE place row_of(const ot_convolve_args *a, const ot_conv_phase *f, ot_i64
     return r;
 }
 
-/* The sums of one quad: positions where y is plain, channels else. */
+/* The sums of one quad: positions if y is plain, else channels. */
 OT_DEVICE void put(const ot_convolve_args *a, int part, ot_i64 group, const IDX *at, IDX col, ACC v[4])
 {
     IDX channel = (IDX)group * (IDX)a->C + col, y[4];
@@ -144,7 +144,7 @@ OT_KERNEL(convolve, ot_convolve_args, THREADS)
     ACC                  sum[TM][TN];
     const ot_conv_phase *f = (const ot_conv_phase *)a.phase;
     int                  last = a.phases - 1;
-    for (int lo = 0; lo < last;) { /* the phase that has this block */
+    for (int lo = 0; lo < last;) { /* the phase of this block */
         int middle = (lo + last + 1) / 2;
         if (f[middle].block <= OT_BLOCK) lo = middle;
         else last = middle - 1;

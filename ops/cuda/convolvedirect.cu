@@ -1,5 +1,5 @@
 /* convolvedirect.cu - convolutions of groups with one or a few channels (depthwise), without tiles: each output is a
- * handful of products, and what counts is that x, y and dy pass once.
+ * few products, and the time is that of reading x, y and dy once.
  *
  * The prefix has the window as constants, so that loops over taps unroll: K0 K1 K2 of the kernel, S. of strides, D. of
  * dilations, P. of padding; C and M, channels of x and y per group; LAST_X or LAST_Y: the output has its channels
@@ -8,7 +8,7 @@
 
 enum { TAPS = K0 * K1 * K2, SEGMENT = (PX - 1) * S2 + (K2 - 1) * D2 + 1 };
 
-/* One thread's piece: PX positions along the last axis of one sample and channel. */
+/* The outputs of one thread: PX positions along the last axis of one sample and channel. */
 typedef struct item { IDX n, channel, at[3]; } item;
 
 OT_DEVICE item item_of(IDX i, IDX channels, const ot_i64 extent[3], int last)
@@ -35,7 +35,7 @@ OT_DEVICE item item_of(IDX i, IDX channels, const ot_i64 extent[3], int last)
 
 /* ---- y = x w + b ------------------------------------------------------------------ */
 
-/* A stretch of x along its last axis serves all taps and the PX outputs. */
+/* A range of x along its last axis is used for all taps and the PX outputs. */
 OT_DEVICE void add_row(const ot_direct_args *a, IDX x, IDX first, IDX w, ACC sum[PX])
 {
     ACC segment[SEGMENT];
@@ -78,7 +78,7 @@ OT_KERNEL(direct_forward, ot_direct_args, 256)
 
 /* ---- dx = dy w --------------------------------------------------------------------- */
 
-/* The position of y that tap offset `reach` brings to `at` of x; -1: none. */
+/* The position of y whose tap offset `reach` reads `at` of x; -1: none. */
 OT_DEVICE IDX meets(IDX at, IDX reach, int stride, ot_i64 extent)
 {
     IDX d = at - reach, o = d / stride;

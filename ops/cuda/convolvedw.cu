@@ -1,8 +1,9 @@
 /* convolvedw.cu - ConvolveDw as a product: rows are filters, columns pairs of a tap and a channel of x, terms the
  * positions of y in all samples.
  *
- * The prefix says how things lie: DY_ALONG_K (1: dy is plain, threads lie along positions), X_ALONG_K (the same for x),
- * UIDX, ONE (1.0 as it is stored).  Where each position of a step lies is worked out one step ahead, in shared memory. */
+ * The prefix defines the layouts: DY_ALONG_K (1: dy is plain, threads are along positions), X_ALONG_K (the same for x),
+ * UIDX, ONE (1.0 as it is stored).  The offsets of the positions of a step are computed one step ahead, in shared
+ * memory. */
 #include "convolvedw.cuh"
 
 #define ROWS_FAST 0

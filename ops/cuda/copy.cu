@@ -1,6 +1,6 @@
 /* copy.cu - boxes of words: a unit is 256 threads with EACH words, in the order of the output.
  *
- * WORD is the type that moves (1 to 16 bytes), RANK the axes in use, MANY says that the boxes lie in a table. */
+ * WORD is the type that moves (1 to 16 bytes), RANK the number of axes in use, MANY: the boxes are in a table. */
 #include "copy.cuh"
 
 #define UNIT (256 * EACH)

@@ -1,10 +1,11 @@
-/* copydx.cu - CopyDx by gathering: a thread finds what was copied from its element of dx, and adds it up.
+/* copydx.cu - CopyDx by gathering: a thread finds the elements of dy that were copied from its element of dx, and adds
+ * them.
  *
- * Element j of dx gets dy at every coordinate k of every box with to + sum k[d] * t[d] = j.  Axes come with the
- * longest stride first: what the axes behind can still reach leaves an interval for k[d], most often of one
- * number.  Boxes are added in order, so the result depends on nothing else.  LOOPS opens a loop for every axis
- * in use, ENDS closes them.  MANY boxes lie in a table; a block first picks those that touch its elements.  PER
- * elements lie in one byte, and are one thread's. */
+ * Element j of dx gets dy at every coordinate k of every box with to + sum k[d] * t[d] = j.  Axes come with the longest
+ * stride first: the range of the following axes leaves an interval for k[d], usually of one number.  Boxes are added in
+ * order, which makes the result deterministic.  LOOPS opens a loop for every axis in use, ENDS closes them.  MANY boxes
+ * are in a table; a block first selects those that contain its elements.  PER elements share one byte, and are computed
+ * by one thread. */
 #include "copydx.cuh"
 #if SMALL
 #include "small.cuh"
@@ -21,13 +22,13 @@ OT_DEVICE void interval(const ot_copyadd_axis *x, ot_num rest, ot_num *lo, ot_nu
     *hi = t == 0 || most > last ? last : most;
 }
 
-/* A loop over k of axis d.  `rest` and `at` (in dy) go along, and are as they were behind it. */
+/* A loop over k of axis d.  Updates `rest` and `at` (in dy), and restores them at the end. */
 #define OPEN(d)                                                                     \
     ot_num k##d, hi##d;                                                             \
     interval(&b->axis[d], rest, &k##d, &hi##d);                                     \
     rest -= k##d * (ot_num)b->axis[d].t;                                          \
     at += k##d * (ot_num)b->axis[d].f;                                              \
-    _Pragma("unroll 1") /* most often one number */                                 \
+    _Pragma("unroll 1") /* usually one number */                                 \
     for (; k##d <= hi##d; k##d++) {
 #define CLOSE(d)                                                                    \
         rest -= (ot_num)b->axis[d].t;                                             \
@@ -47,7 +48,8 @@ OT_DEVICE SUM add_box(const ot_copyadd_box *b, const void *dy, ot_num j, SUM sum
 }
 
 #if MANY
-/* Of the table's boxes first to first + 255, in order, those that touch elements lo to hi: their number. */
+/* Selects, in order, those of the table's boxes first to first + 255 that contain elements lo to hi; returns their
+ * number. */
 OT_DEVICE int pick(const ot_copyadd_box *box, int n, int first, ot_i64 lo, ot_i64 hi, int *picked, int *counts)
 {
     int    i = first + OT_THREAD, lane = OT_THREAD % 32, warp = OT_THREAD / 32;

@@ -1,9 +1,10 @@
 /* crossentropy.cu - cross-entropy of logits and classes, its gradient, and the sums over the samples.
  *
- * STAGE 0 the losses, 1 the gradient: a group of threads per sample (group.cuh), which reads the logits once
- * where they fit in registers.  2, 3: a block adds CHUNK samples, or CHUNK sums, in f64.
+ * STAGE 0 the losses, 1 the gradient: a group of threads per sample (group.cuh), which reads the logits once if they
+ * fit in registers.  2, 3: a block adds CHUNK samples, or CHUNK sums, in f64.
  *
- *   PROBS LOG_INPUT LOGP SMOOTH WEIGHT IGNORE MEAN EACH   what the node asks for (crossentropy.h); EACH: no reduction
+ *   PROBS LOG_INPUT LOGP SMOOTH WEIGHT IGNORE MEAN EACH   the node's operands and attributes (crossentropy.h); EACH: no
+ *   reduction
  *   WHOLE          one block computes everything, the reduction included
  *   TT TW TL TP    types of target, class weights and loss; TP of the losses of single samples */
 #include "crossentropy.cuh"
@@ -19,7 +20,7 @@ OT_DEVICE double weight_of(const void *weight, ot_i64 c)
 #endif
 }
 
-/* The class of a sample; -1: it does not count; -2: there is no such class. */
+/* The class of a sample; -1: ignored; -2: not a class number. */
 OT_DEVICE ot_i64 class_of(const void *target, ot_i64 sample, ot_i64 n, ot_i64 ignore)
 {
 #if PROBS
@@ -47,10 +48,10 @@ OT_DEVICE double block_sum(double v, double *shared)
 #if STAGE < 2
 #include "group.cuh"
 
-#define SPREAD (PROBS || SMOOTH) /* every class has a part in the loss */
+#define SPREAD (PROBS || SMOOTH) /* every class contributes to the loss */
 #define LOGITS (!LOG_INPUT)
 
-/* What -log p[i] is multiplied by, but for the label's own share. */
+/* The factor of -log p[i], without the label's own weight. */
 OT_DEVICE ACC spread(const ot_cross_entropy_args *a, const ot_line *l, INDEX i)
 {
     ACC f = (ACC)a->share;
@@ -63,7 +64,7 @@ OT_DEVICE ACC spread(const ot_cross_entropy_args *a, const ot_line *l, INDEX i)
 
 typedef struct sample { ot_i64 label; ACC own; } sample;
 
-/* The sample's label and its share; a label that is no class is reported and does not count. */
+/* The sample's label and its weight; an invalid label is reported and ignored. */
 OT_DEVICE sample sample_of(const ot_cross_entropy_args *a, const ot_line *l)
 {
     sample s = { -1, 0 };
@@ -107,7 +108,7 @@ OT_KERNEL(cross_entropy, ot_cross_entropy_args, BOUNDS)
             for (int e = 0; e < LANES; e++) {
                 v[e] = v[e] - max - lse;
                 ACC f = SPREAD && s.label >= 0 ? spread(&a, &l, i + e) : (ACC)0;
-                if (f != 0) loss -= f * v[e]; /* 0 times an infinite logarithm counts nothing */
+                if (f != 0) loss -= f * v[e]; /* 0 times an infinite logarithm is ignored */
             }
             if (LOGP) put(a.logp, &l, i, a.step, v);
         }

@@ -1,7 +1,7 @@
 /* dot.cu - matrix products by tiles: a block per tile, batch and part of the terms.
  *
- * The prefix says how the operands lie: A_ALONG_K (1: neighbours in memory are neighbours in k, 0: in m), B_ALONG_K,
- * Y_QUADS (N is a multiple of 4).  Tiles of one row of tiles follow each other, so that they find a's lines in L2. */
+ * The prefix defines the layouts: A_ALONG_K (1: neighbours in memory are neighbours in k, 0: in m), B_ALONG_K,
+ * Y_QUADS (N is a multiple of 4).  Tiles of one row of tiles are consecutive, so that a's lines are in L2. */
 #include "dot.cuh"
 
 #define ROWS_FAST 0
@@ -58,7 +58,7 @@ OT_DEVICE void tile_place(const tile_job *job, IDX k, const tile_regs *regs, ACC
     place(regs->b, b, B_LINE, BN, B_ALONG_K, B_VEC);
 }
 
-/* Four sums of one row, from column col on, to y or, as they are, to the workspace. */
+/* Four sums of one row, from column col on, to y or, unconverted, to the workspace. */
 OT_DEVICE void put(const ot_dot_args *a, ot_i64 product, int part, IDX row, IDX col, ACC v[4])
 {
     IDX at = (IDX)product * (IDX)a->M * (IDX)a->N + row * (IDX)a->N + col;

@@ -1,7 +1,7 @@
-/* dotvector.cu - a matrix times a vector: the matrix is read once, so what counts is that its reads are whole lines.
+/* dotvector.cu - a matrix times a vector: the matrix is read once, so it must be read in whole cache lines.
  *
- * LANES threads of 256 share a line and sum its terms in strides; they lie along k where k is dense (ALONG_K), else
- * 32 lines lie side by side and 8 threads share each of them.  Sums of threads are added in a fixed order. */
+ * LANES threads of 256 share a line and sum its terms in strides; they are along k if k is dense (ALONG_K), else 32
+ * lines are adjacent and 8 threads share each of them.  Sums of threads are added in a fixed order. */
 #include "dot.cuh"
 
 OT_KERNEL(dotvector, ot_dotvector_args, 256)

@@ -1,4 +1,4 @@
-/* flatindex.cu - indices as rows of a flat tensor; the place of an index out of range is reported, and 0. */
+/* flatindex.cu - converts indices to rows of a flat tensor; an index out of range is reported, and becomes 0. */
 #include "flatindex.cuh"
 
 OT_KERNEL(places, ot_flat_index_args, 256)

@@ -1,7 +1,7 @@
 /* functions.cuh - the base of the formulas of ops/kernels/functions.h in a text: classes, conversions, integers, random
  * numbers.
  *
- * A text that uses a formula sets T to its class, has a b c (g y) and the doubles p q in sight, and pastes it.
+ * A text that uses a formula defines T as its class, declares a b c (g y) and the doubles p q, and pastes it.
  * The classes are float, double, ot_i64, ot_u64 (OT_CLASS_*).
  *
  * Numerics  a float becomes an integer by truncation, out of range the nearest bound, NaN 0; ot_odd_* round to the

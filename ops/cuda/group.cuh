@@ -1,20 +1,20 @@
 /* group.cuh - samples of n elements, each computed by a group of threads, which share sums and maxima.
  *
- * group.c chooses the geometry and writes it in front of the text:
+ * group.c chooses the geometry and writes these #defines before the text:
  *   T, ACC     type of the elements; float or double, in which is computed
- *   THREADS    of a block;  GROUP of them work at one sample
- *   BOUNDS     for OT_KERNEL: THREADS, or that and 1: registers go before blocks that run side by side
+ *   THREADS    of a block;  GROUP of them compute one sample
+ *   BOUNDS     for OT_KERNEL: THREADS, or that and 1: registers matter more than concurrent blocks
  *   COLUMNS    0: a sample is a row, contiguous; the group's threads are neighbours: lanes of a warp, or the block 1:
  *              elements of a sample are `step` apart and neighbouring samples neighbours in memory; so are the threads
- *   LANES      elements that a thread takes at once: 1, or those of 16 bytes
+ *   LANES      elements that a thread loads at once: 1, or those of 16 bytes
  *   SHIFTED    1: rows do not begin at multiples of 16 bytes; a row's first and last 16 bytes are partly its
  *   neighbours'
- *   PACKS      how often a thread takes LANES elements; all are kept in registers, so that memory is read once.
+ *   PACKS      how often a thread loads LANES elements; all are kept in registers, so that memory is read once.
  *              0: a row is too long for that and is read again by each pass over it
  *   INDEX      type of a position in a sample
  *
- * Every thread of a block goes through the same loop over samples, so it meets every barrier; one without a sample
- * of its own (`live` 0) sees no elements. */
+ * Every thread of a block executes the same loop over samples, and so reaches every barrier; one without a sample of
+ * its own (`live` 0) reads no elements. */
 #ifndef OT_GROUP_CUH
 #define OT_GROUP_CUH
 
@@ -55,7 +55,7 @@ typedef ot_pack ot_kept;
 typedef ACC ot_kept;
 #endif
 
-/* Elements i .. i + LANES of the sample, as they lie. */
+/* Elements i .. i + LANES of the sample, unconverted. */
 OT_DEVICE ot_kept grab(const void *p, const ot_line *l, INDEX i, ot_i64 step)
 {
 #if LANES > 1
@@ -66,7 +66,7 @@ OT_DEVICE ot_kept grab(const void *p, const ot_line *l, INDEX i, ot_i64 step)
 #endif
 }
 
-/* … as numbers; those outside of the sample are `fill`. */
+/* ... as numbers; elements outside of the sample are `fill`. */
 OT_DEVICE void open(ot_kept q, const ot_line *l, INDEX i, ACC fill, ACC *v)
 {
 #if LANES > 1
@@ -93,8 +93,8 @@ OT_DEVICE void put(void *p, const ot_line *l, INDEX i, ot_i64 step, const ACC *v
 #endif
 }
 
-/* OT_KEEP reads a thread's share of p; OT_EACH_PACK goes over it, i being the first element's place, and OT_OPEN
- * gives its numbers. */
+/* OT_KEEP reads a thread's share of p; OT_EACH_PACK iterates over it, with i the index of the first element, and
+ * OT_OPEN converts it to numbers. */
 #if PACKS
 #define OT_KEEP(q, p, l, step)  \
     ot_kept q[PACKS];           \
@@ -110,7 +110,7 @@ OT_DEVICE void put(void *p, const ot_line *l, INDEX i, ot_i64 step, const ACC *v
 
 /* ---- what the group agrees on ------------------------------------------------------ */
 
-/* In an order that depends on the geometry alone; every thread of the block calls it. */
+/* In an order that depends only on the geometry; every thread of the block calls it. */
 #if GROUP == 1
 #define OT_GROUP_REDUCE(name, x, y, both) \
     OT_DEVICE ACC name(ACC x, ACC *shared) { (void)shared; return x; }
@@ -163,8 +163,8 @@ OT_GROUP_REDUCE(group_max, x, y, y > x ? y : x)
 
 /* ---- softmax ------------------------------------------------------------------------- */
 
-/* Takes LANES more numbers into a running maximum and the sum of exp(number - maximum).  The maximum begins at LOWEST,
- * the least finite number: minus infinities then add nothing, and infinity gives NaN. */
+/* Adds LANES numbers to a running maximum and the sum of exp(number - maximum).  The maximum begins at LOWEST, the
+ * least finite number: minus infinities then add nothing, and infinity gives NaN. */
 OT_DEVICE void softmax_more(const ACC *v, ACC *max, ACC *sum)
 {
     ACC most = v[0];
@@ -176,7 +176,7 @@ OT_DEVICE void softmax_more(const ACC *v, ACC *max, ACC *sum)
     for (int e = 0; e < LANES; e++) *sum += exp(v[e] - *max);
 }
 
-/* The group's, from its threads'. */
+/* Of the group, from those of its threads. */
 OT_DEVICE void softmax_join(ACC *max, ACC *sum, ACC *shared)
 {
     ACC all = group_max(*max, shared);

@@ -1,11 +1,11 @@
-/* layernorm.cu - rows normalised, and the gradients; rows are given to threads as group.cuh says, unshifted.
+/* layernorm.cu - normalises rows, and the gradients; rows are assigned to threads by group.cuh, unshifted.
  *
- * STAGE 0 forward.  1 gradient: a block takes `chunk` rows one after the other (a group each), so that with
- * COLUMN_SUMS a thread can add up dscale and dbias of its columns on the way.  2: the same sums alone, for rows that
- * are too long for that.  3: the chunks' sums added in f64.
+ * STAGE 0 forward.  1 gradient: a block processes `chunk` rows one after the other (a group each); with COLUMN_SUMS a
+ * thread also accumulates dscale and dbias of its columns.  2: only these sums, for longer rows.  3: the chunks' sums
+ * added in f64.
  *
  *   TS, SCALE_LANES       type of scale and bias, and how many of them are read at once
- *   SCALE BIAS CENTER DX  what there is and what is asked for */
+ *   SCALE BIAS CENTER DX  which operands exist and which results are needed */
 #include "layernorm.cuh"
 
 #if STAGE < 2
@@ -66,7 +66,7 @@ OT_KERNEL(layer_norm, ot_layer_norm_args, BOUNDS)
 /* This thread's part of dscale and dbias. */
 typedef struct column_sums { ACC scale[COLUMN_SUMS ? PACKS * LANES : 1], bias[COLUMN_SUMS ? PACKS * LANES : 1]; } column_sums;
 
-/* The sums of the block's groups, added in their order, are written by the first of them. */
+/* The sums of the block's groups, added in order, are written by the first group. */
 OT_DEVICE void add_groups(const ot_layer_norm_args *a, const ACC *mine, int member, int which, ACC *shared)
 {
     ACC *out = (ACC *)a->sums + (OT_BLOCK * 2 + which) * a->n;
@@ -147,7 +147,7 @@ OT_KERNEL(row_norm_dx, ot_layer_norm_args, BOUNDS)
 
 #else
 
-/* Neighbouring threads have neighbouring columns; ACROSS of them stand side by side, the others share the rows. */
+/* Neighbouring threads have neighbouring columns; ACROSS of them are adjacent, the others share the rows. */
 #define ACROSS 32
 #define DOWN (THREADS / ACROSS)
 
@@ -164,7 +164,7 @@ OT_DEVICE double down_sum(double v, double *shared)
 
 #if STAGE == 2
 
-/* Block b takes columns b / chunks * ACROSS .. of the rows of chunk b % chunks. */
+/* Block b computes columns b / chunks * ACROSS .. of the rows of chunk b % chunks. */
 OT_KERNEL(row_norm_columns, ot_layer_norm_args, THREADS)
 {
     OT_SHARED(double, shared, THREADS);

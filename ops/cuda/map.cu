@@ -1,8 +1,8 @@
 /* map.cu - Map: a thread takes V elements at a time through the program.
  *
  * map_print.c made the program: map_uniform() for what is the same for every element, map_vector() for V elements.
- * Expensive uniform registers (MAP_SHARED) are computed by one thread of the block.  Several calls of one program
- * run as one: a block takes chunk after chunk of any of them. */
+ * Expensive uniform registers (MAP_SHARED) are computed by one thread of the block.  Several calls of one program are
+ * one launch: a block processes chunks of any of them. */
 OT_KERNEL(map, ot_map_args, 256)
 {
 #if MAP_SHARED
@@ -25,7 +25,7 @@ OT_KERNEL(map, ot_map_args, 256)
             call[0] = a.calls ? a.calls[now] : a.one;
 #endif
 #if MAP_SHARED
-            OT_SYNC(); /* nobody reads the last call's any more */
+            OT_SYNC(); /* the last call's values are no longer read */
             if (OT_THREAD == 0) map_uniform(call, uniform);
             OT_SYNC();
 #else

@@ -1,9 +1,9 @@
 /* map.cuh - arguments that map.c passes to map.cu.
  *
- * The sizes are #defined by the text that map_print.c makes: V elements that a thread takes at a time, MAP_OPERANDS
- * inputs and outputs, MAP_STRIDED of them (and of the logical position) that are not read one element after the
- * other, MAP_RANK joined axes, MAP_LOGICAL axes whose coordinate is asked for, WIDE positions of 64 bits.
- * map.c writes the same fields, in the same order, as words of 64 bits. */
+ * The sizes are #defined by the text that map_print.c makes: V elements per thread at a time, MAP_OPERANDS inputs and
+ * outputs, MAP_STRIDED of them (and of the logical position) that are not contiguous, MAP_RANK merged axes, MAP_LOGICAL
+ * axes whose coordinate is needed, WIDE positions of 64 bits. map.c writes the same fields, in the same order, as words
+ * of 64 bits. */
 #include "divide.cuh"
 
 /* One call. */
@@ -30,7 +30,7 @@ typedef struct ot_map_args {
 
 /* ---- V elements as they are stored ----------------------------------------------- */
 
-/* shift: a stored unit holds 1 << shift elements. */
+/* shift: a stored unit contains 1 << shift elements. */
 #define MAP_PACK(t, stored, shift, align)                                                               \
     typedef struct OT_ALIGN(align) map_##t { stored e[V >> shift]; } map_##t;                            \
     OT_DEVICE map_##t map_read_##t(const void *p, ot_num i, ot_i64 n)                                        \
@@ -61,7 +61,7 @@ typedef struct ot_map_args {
 /* ---- positions ---------------------------------------------------------------------- */
 
 #if MAP_STRIDED
-/* Where element i of the joined axes lies in every strided operand. */
+/* The position of element i of the merged axes in every strided operand. */
 OT_DEVICE void map_offsets(const ot_map_call *m, ot_num i, ot_i64 offset[MAP_STRIDED])
 {
     OT_UNROLL

@@ -38,7 +38,7 @@ typedef struct gpu_map {
     bool inner;                            /* V neighbours never cross an innermost merged axis */
     bool wide;                             /* positions need 64 bits */
     bool indexed;                          /* coordinates are needed */
-    bool uniform[OT_MAP_IN + OT_MAP_INST]; /* registers that hold one value for all elements */
+    bool uniform[OT_MAP_IN + OT_MAP_INST]; /* registers with one value for all elements */
     ot_shape shape;
 } gpu_map;
 

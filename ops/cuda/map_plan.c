@@ -41,7 +41,7 @@ static bool is_scalar(const gpu_map *m, int i)
     return true;
 }
 
-/* Registers that hold one value for all elements. */
+/* Registers with one value for all elements. */
 static void find_uniform(gpu_map *m)
 {
     const ot_program *p = m->p;

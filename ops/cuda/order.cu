@@ -1,9 +1,9 @@
-/* order.cu - indices sorted by the place that they name, equal ones in order.
+/* order.cu - sorts indices by the row that they address, equal ones in order.
  *
- * KEY is an unsigned type that holds places and positions.  An index out of range (NEGATIVE: ones from the end are in
- * range) is reported and becomes place n, behind all others.  Few indices are sorted in one go: each thread counts
- * what comes before its own.  Many are sorted by digits of 8 bits, lowest first: `count` counts them per block,
- * `spread` puts each where the counts of its digit say. */
+ * KEY is an unsigned type for rows and positions.  An index out of range (NEGATIVE: ones from the end are in range) is
+ * reported and becomes row n, after all others.  Few indices are sorted in one launch: each thread counts those before
+ * its own.  Many are sorted by digits of 8 bits, lowest first: `count` counts them per block, `spread` moves each to
+ * the position given by the counts of its digit. */
 #include "order.cuh"
 
 OT_DEVICE KEY key_of(const ot_order_args *a, ot_i64 i)
@@ -44,7 +44,7 @@ OT_KERNEL(count, ot_order_args, 256)
     a.count[OT_BLOCK * 256 + OT_THREAD] = count[OT_THREAD];
 }
 
-/* Sum of v over the threads in front. */
+/* Sum of v over the preceding threads. */
 OT_DEVICE ot_i64 sum_in_front(ot_i64 v, ot_i64 *totals)
 {
     ot_i64 upto = v, front = 0;

@@ -1,4 +1,4 @@
-/* packed.cu - Copy of elements of less than a byte: a thread puts a byte of the output together. */
+/* packed.cu - Copy of elements of less than a byte: a thread assembles a byte of the output. */
 #include "copy.cuh"
 
 OT_KERNEL(packed, ot_packed_args, 256)

@@ -1,7 +1,7 @@
 /* packs.cuh - floats by 16 bytes at a time: OT_LANES_<t> of them.
  *
  * ot_ldp_<t>(p, i, v) reads elements i, i+1, … into v, ot_stp_<t> writes them; p + i is aligned to 16 bytes.
- * ot_pack is what was read before it is taken apart: 16-bit elements take half the registers in it. */
+ * ot_pack contains the bytes read, before conversion: 16-bit elements need half the registers in it. */
 #ifndef OT_PACKS_CUH
 #define OT_PACKS_CUH
 

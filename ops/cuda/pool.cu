@@ -1,14 +1,14 @@
 /* pool.cu - PoolMax, PoolAvg and their gradients: a thread computes LANES channels of one pixel.
  *
- * The gradients go over the windows that hold a pixel of dx, so that no two threads write the same element.
+ * The gradients iterate over the windows that contain a pixel of dx, so that no two threads write the same element.
  *
  *   STAGE                 0 PoolMax, 1 PoolMaxDx, 2 PoolAvg, 3 PoolAvgDx
  *   T, CLS, ACC           type of the elements, of the maximum and of sums
  *   LANES                 more than 1: channels are innermost in every tensor
  *   X_LAST Y_LAST WHERE_LAST INDICES_LAST   layouts; Y of y or dy, X of x or dx
  *   K0 .. K2, S0 .., D0 ..  window, strides and dilations; WHERE_TYPE u8 or i32; INCLUDE_PAD
- *   INDEX                 type of a position;  BOUNDS for OT_KERNEL: threads of a block, and 1 where registers go before
- *                         blocks that run side by side */
+ *   INDEX                 type of a position;  BOUNDS for OT_KERNEL: threads of a block, and 1 where registers go
+ *                         before blocks that run side by side */
 #include "packs.cuh"
 #include "pool.cuh"
 
@@ -49,7 +49,8 @@ OT_DEVICE place place_of(INDEX at, INDEX C, const int *out, int last)
 
 #if STAGE == 0 || STAGE == 2
 
-/* The statement behind it sees every element f of the window of pixel r that is inside x, at pixel i of it. */
+/* The following statement is executed for every element f of the window of pixel r that is inside x, at pixel i of
+ * it. */
 #define FOR_WINDOW(r, f, i)                                                                             \
     for (int k0 = 0, i0 = r.q[0] * S0 - a.pad_lo[0]; k0 < K0; k0++, i0 += D0)                           \
         for (int k1 = 0, i1 = r.q[1] * S1 - a.pad_lo[1]; k1 < K1 && i0 >= 0 && i0 < a.in[0]; k1++, i1 += D1) \
@@ -59,7 +60,8 @@ OT_DEVICE place place_of(INDEX at, INDEX C, const int *out, int last)
 
 #else
 
-/* The windows q of one axis that hold its pixel i: first <= q <= last, and the element they have there; -1: between two. */
+/* The windows q of one axis that contain its pixel i: first <= q <= last, and the element they have there; -1:
+ * between two. */
 OT_DEVICE int first_window(int i, int pad, int k, int s, int d)
 {
     int from = i + pad - (k - 1) * d;
@@ -85,7 +87,8 @@ OT_DEVICE int element_of(int i, int pad, int q, int s, int d) { return (i + pad 
 
 #if STAGE >= 2
 
-/* Elements of window q that an average divides by along one axis: those inside x; INCLUDE_PAD: up to the padding's end. */
+/* The number of elements of window q along one axis in an average: those inside x; INCLUDE_PAD: up to the padding's
+ * end. */
 OT_DEVICE int counted(const ot_pool_args *a, int j, int q, int k, int s, int d)
 {
     int first = q * s - a->pad_lo[j], end = INCLUDE_PAD ? a->edge[j] : a->in[j];
@@ -209,7 +212,7 @@ OT_KERNEL(pool_avg_dx, ot_pool_args, BOUNDS)
         FOR_WINDOWS(r) {
             ACC n = (ACC)counted(&a, 0, q0, K0, S0, D0) * (ACC)counted(&a, 1, q1, K1, S1, D1) * (ACC)counted(&a, 2, q2, K2, S2, D2);
             GET(a.x, AT(Y_LAST, r.n, r.c, ((INDEX)q0 * a.out[1] + q1) * a.out[2] + q2, OUT), v);
-            for (int e = 0; e < LANES; e++) sum[e] += (ACC)v[e] / n; /* the window holds this pixel: n > 0 */
+            for (int e = 0; e < LANES; e++) sum[e] += (ACC)v[e] / n; /* the window contains this pixel: n > 0 */
         }
         for (int e = 0; e < LANES; e++) v[e] = (CLS)sum[e];
         SET(a.y, AT(X_LAST, r.n, r.c, r.pixel, IN), v);

@@ -1,4 +1,4 @@
-/* prefixsum.cu - running sums along an axis: a block per line, in chunks of the block's size.
+/* prefixsum.cu - cumulative sums along an axis: a block per line, in chunks of the block's size.
  *
  * CLS is the class of the elements T; sums of floats are taken in ACC, double as in the reference.  Each chunk is
  * summed by a scan over the block in a fixed order, so the result does not depend on the grid. */
@@ -6,7 +6,7 @@
 
 OT_DEVICE ACC scan(ACC v, ACC *before, ACC *shared)
 {
-    /* Within the warp, then over the warps' totals; *before: the sum of the threads in front. */
+    /* Within the warp, then over the warps' totals; *before: the sum of the preceding threads. */
     ACC from;
     int lane = OT_THREAD % 32, warp = OT_THREAD / 32;
     for (int d = 1; d < 32; d *= 2) {

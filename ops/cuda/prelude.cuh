@@ -1,10 +1,10 @@
 /* prelude.cuh - the only file with CUDA's own syntax: the names that the texts of this folder use.
  *
- * The texts are the part that CUDA C++ and GNU C share: one OT_KERNEL per entry, which takes one struct by
- * value, `a`; no templates, no overloads, explicit casts from void *.  tests/cuda/emulator/prelude_host.h
- * defines the same names for the CPU, so that the tests run the same text without a GPU.
+ * The texts use the common subset of CUDA C++ and GNU C: one OT_KERNEL per entry, with one struct by value as argument,
+ * `a`; no templates, no overloads, explicit casts from void *.  tests/cuda/emulator/prelude_host.h defines the same
+ * names for the CPU, so that the tests run the same text without a GPU.
  *
- * Types of elements go by short names: f64 f32 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 b8.  ot_ld_<t>(p, i) gives
+ * Element types have short names: f64 f32 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 b8.  ot_ld_<t>(p, i) gives
  * element i as the type of its class: double (f64), float (other floats), long long (integers, b8), unsigned
  * long long (u64).  ot_st_<t>(p, i, v) stores one of that class, rounding to nearest even, wrapping
  * integers, anything not 0 as true. */
@@ -18,7 +18,7 @@ typedef unsigned short     ot_u16;
 
 #ifndef OT_HOST_TWIN
 
-typedef uint4 ot_u128; /* 16 bytes that move at once; aligned so */
+typedef uint4 ot_u128; /* 16 bytes loaded at once; aligned */
 
 #define OT_DEVICE static __device__ __forceinline__
 #define OT_KERNEL(name, args_type, threads) \
@@ -26,12 +26,12 @@ typedef uint4 ot_u128; /* 16 bytes that move at once; aligned so */
 #define OT_RESTRICT __restrict__
 #define OT_ALIGN(bytes) __align__(bytes)
 #define OT_GLOBAL(p) __builtin_assume(__isGlobal(p)) /* p, which came out of memory, is of the device's: no look-up */
-#define OT_UNROLL _Pragma("unroll") /* the loop behind it; arrays it indexes stay in registers */
-#define OT_UNROLL_BY(n) OT_PRAGMA(unroll n)  /* so many turns at a time: their loads are under way together */
+#define OT_UNROLL _Pragma("unroll") /* unrolls the following loop; arrays that it indexes stay in registers */
+#define OT_UNROLL_BY(n) OT_PRAGMA(unroll n)  /* so many iterations at a time: their loads are in flight together */
 #define OT_PRAGMA(words) _Pragma(#words)
-#define OT_UNROLL_4 _Pragma("unroll 4") /* four rounds at once: their reads are under way together */
+#define OT_UNROLL_4 _Pragma("unroll 4") /* four iterations at once: their loads are in flight together */
 
-/* Where a thread is.  Grids and blocks have one axis. */
+/* The indices of a thread.  Grids and blocks have one axis. */
 #define OT_THREAD ((int)threadIdx.x)
 #define OT_THREADS ((int)blockDim.x)
 #define OT_BLOCK ((ot_i64)blockIdx.x)
@@ -43,12 +43,12 @@ typedef uint4 ot_u128; /* 16 bytes that move at once; aligned so */
     type *name = (type *)ot_dynamic_shared
 #define OT_SYNC() __syncthreads()
 
-/* Exchanges in a warp of 32; every thread of the warp takes part. */
+/* Exchanges within a warp of 32; every thread of the warp calls them. */
 #define OT_SHUFFLE_XOR(v, m) __shfl_xor_sync(0xffffffffu, v, m)
 #define OT_SHUFFLE_UP(v, d) __shfl_up_sync(0xffffffffu, v, d)
 #define OT_SHUFFLE(v, lane) __shfl_sync(0xffffffffu, v, lane)
 #define OT_BALLOT(p) __ballot_sync(0xffffffffu, p)
-#define OT_MATCH(v) __match_any_sync(0xffffffffu, v) /* the lanes that have this 32-bit v too */
+#define OT_MATCH(v) __match_any_sync(0xffffffffu, v) /* the lanes with the same 32-bit v */
 
 OT_DEVICE float  ot_bits_f32(ot_u32 u) { return __uint_as_float(u); }
 OT_DEVICE ot_u32 ot_f32_bits(float f) { return __float_as_uint(f); }
@@ -71,7 +71,7 @@ OT_DEVICE ot_u16 ot_f32_to_f16(float f)
     return h;
 }
 
-/* If *p is `old`, it becomes `now`; gives what was there.  *p grows by v.  Integers only: sums of floats by
+/* If *p is `old`, it becomes `now`; returns the previous value.  Adds v to *p.  Integers only: sums of floats by
  * atomics would depend on the order. */
 OT_DEVICE int  ot_atomic_swap_if(int *p, int old, int now) { return atomicCAS(p, old, now); }
 OT_DEVICE void ot_atomic_add(int *p, int v) { atomicAdd(p, v); }
@@ -111,7 +111,7 @@ OT_DEVICE void   ot_st_f16(void *p, ot_i64 i, float v) { ((ot_u16 *)p)[i] = ot_f
 OT_DEVICE float  ot_ld_bf16(const void *p, ot_i64 i) { return ot_bf16_to_f32(((const ot_u16 *)p)[i]); }
 OT_DEVICE void   ot_st_bf16(void *p, ot_i64 i, float v) { ((ot_u16 *)p)[i] = ot_f32_to_bf16(v); }
 
-/* Every T of one text is pasted into the names: OT_LD(f32, p, i). */
+/* T is pasted into the names: OT_LD(f32, p, i). */
 #define OT_PASTE2(x, y) x##y
 #define OT_PASTE(x, y) OT_PASTE2(x, y)
 #define OT_LD(t, p, i) OT_PASTE(ot_ld_, t)(p, i)
@@ -128,7 +128,7 @@ OT_DEVICE void   ot_st_bf16(void *p, ot_i64 i, float v) { ((ot_u16 *)p)[i] = ot_
 /* ot_fault of runtime/backends/backend.h. */
 struct ot_fault_word { int step, kind; ot_i64 value; };
 
-/* The first fault of a run stays.  step: ot_call's, as it is. */
+/* The first fault of a run stays.  step: ot_call's. */
 OT_DEVICE void ot_report(void *fault, int step, int kind, ot_i64 value)
 {
     struct ot_fault_word *w = (struct ot_fault_word *)fault;

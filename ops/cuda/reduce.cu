@@ -1,8 +1,8 @@
-/* reduce.cu - Reduce: sums of rows (the innermost axis goes) or of columns (it stays).
+/* reduce.cu - Reduce: sums of rows (the innermost axis is reduced) or of columns (it is kept).
  *
- * Rows: GROUP threads share a result, lane after lane along its terms.  Columns: COLUMNS threads lie along the
- * results and the others of the block along the terms.  A result of many terms is cut in chunks, whose
- * sums reduce_join.cu joins.  Every sum is a tree that depends on the shape alone.
+ * Rows: GROUP threads share a result, lane after lane along its terms.  Columns: COLUMNS threads are along the results
+ * and the others of the block along the terms.  A result of many terms is split into chunks, whose sums reduce_join.cu
+ * adds.  Every sum is a tree that depends only on the shape.
  *
  * Numerics  RUN terms are summed in LANE, then joined in ACC: float32 terms by float32 and double. */
 enum { RUN = 16 };
@@ -72,7 +72,8 @@ OT_KERNEL(reduce, ot_reduce_args, 256)
 
 #else
 
-/* Number `result`, or a chunk of it, by GROUP threads; idle: threads that have none but take part in exchanges. */
+/* Result number `result`, or a chunk of it, by GROUP threads; idle: threads without a result that take part in
+ * exchanges. */
 OT_DEVICE void sum_row(const ot_reduce_call *c, ot_i64 result, ot_i64 chunk, int idle, ACC *sums)
 {
     ot_i64 first = chunk * c->chunk, end = first + c->chunk < c->terms ? first + c->chunk : c->terms, none;

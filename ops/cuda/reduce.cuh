@@ -1,23 +1,23 @@
 /* reduce.cuh - arguments that reduce.c passes to reduce.cu and reduce_join.cu.
  *
- * What is reduced is the result of a program (map.cuh), V neighbours of the joined axes at a time.  reduce.c #defines
- *   CLS, ACC, LANE      class of the elements; what sums are kept in; what a thread sums a few elements in
+ * The operand is the result of a program (map.cuh), V neighbours of the merged axes at a time.  reduce.c #defines
+ *   CLS, ACC, LANE      class of the elements; type of sums; type of a thread's sums of a few elements
  *   TERM(v) JOIN(x, y)  an element as a term; two sums together
  *   START STORE(v)      the sum of nothing; a sum into the class that ot_st_<T> takes
- *   KEPT, GONE          numbers of joined axes that stay and that go
- *   KV                  V where the neighbours are results of their own, else 1
+ *   KEPT, GONE          numbers of kept and of reduced merged axes
+ *   KV                  V if the neighbours are separate results, else 1
  *   COLUMNS             by columns: threads along the results; else 0, and
  *   GROUP               threads that share a result
- *   PER                 results that a thread computes: those of a byte, where they are smaller
- *   UNROLL              terms whose loads are under way together
- *   JOINERS             threads that join the chunks of a result
+ *   PER                 results per thread: those of a byte, if they are smaller
+ *   UNROLL              terms whose loads are in flight together
+ *   JOINERS             threads that add the chunks of a result
  * and writes the fields as words of 64 bits. */
 typedef struct ot_reduce_axis { ot_divider n; ot_i64 x, y; } ot_reduce_axis; /* steps in x, in y */
 
-/* Terms and results are counted in steps of what a thread takes at a time. */
+/* Terms and results are counted in units of a thread's elements at a time. */
 typedef struct ot_reduce_call {
     void          *y;
-    ACC           *partial; /* [chunks][results]; where there is one chunk, unused */
+    ACC           *partial; /* [chunks][results]; unused if there is one chunk */
     ot_i64         results, terms, chunk, chunks; /* chunk: terms of one */
     ot_i64         y_step;                        /* KV > 1: between neighbours */
     ot_reduce_axis kept[KEPT + 1], gone[GONE + 1]; /* outermost first; the last is not used */
@@ -32,7 +32,7 @@ typedef struct ot_reduce_args {
     ot_reduce_call        one;
 } ot_reduce_args;
 
-/* Where number i along the given axes lies; *y: in the result. */
+/* The position of number i along the given axes; *y: in the result. */
 OT_DEVICE ot_num reduce_place(const ot_reduce_axis *axis, int rank, ot_num i, ot_i64 *y)
 {
     ot_i64 x = 0;

@@ -1,5 +1,5 @@
-/* reduce_join.cu - Reduce: the sums of the chunks of a result, joined by JOINERS threads.  Of several calls those of
- * one chunk are done already. */
+/* reduce_join.cu - Reduce: adds the sums of the chunks of a result, by JOINERS threads.  Of several calls those with
+ * one chunk are finished already. */
 OT_KERNEL(reduce_join, ot_reduce_args, 256)
 {
     for (ot_i64 block = OT_BLOCK; block * (256 / JOINERS) < a.units; block += OT_BLOCKS) {

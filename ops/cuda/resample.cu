@@ -1,6 +1,6 @@
-/* resample.cu - an axis resampled by a table: a thread makes VECTOR elements that lie side by side.
+/* resample.cu - resamples an axis with a table: a thread computes VECTOR adjacent elements.
  *
- * RANK axes are in use, AXIS is the one that is resampled; SUM is the type of weights and sums. */
+ * RANK axes are in use, AXIS is the resampled one; SUM is the type of weights and sums. */
 #include "resample.cuh"
 
 #if VECTOR > 1

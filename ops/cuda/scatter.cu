@@ -4,12 +4,12 @@
  * began and ended in the chunk goes to y, what crosses a border becomes a part.  `joins`: where a place begins in a
  * chunk and goes on, its parts are joined.  Chunks have one size, so the result depends on nothing else.
  *
- * KEY is order.cu's.  JOIN(a, b) of SUM joins rows, FRESH says that y does not count.  CLS is the class of T. */
+ * KEY is order.cu's.  JOIN(a, b) of SUM combines updates, FRESH: y is not read.  CLS is the class of T. */
 #include "scatter.cuh"
 
 enum { CHUNK = OT_SCATTER_CHUNK, AT_ONCE = 8 };
 
-/* Which column of which chunk a thread has. */
+/* The column and the chunk of a thread. */
 typedef struct share { ot_num column, chunk, outer; } share;
 
 OT_DEVICE share share_of(const ot_scatter_args *a, ot_i64 i)
@@ -33,7 +33,7 @@ OT_DEVICE void put(const ot_scatter_args *a, share s, KEY place, SUM v)
     OT_ST(T, a->y, at, (CLS)v);
 }
 
-/* Of each chunk: what goes on from the one before (0), what goes on in the next (1). */
+/* For each chunk: the part continued from the previous (0), the part continued in the next (1). */
 OT_DEVICE SUM *part(const ot_scatter_args *a, share s, ot_i64 chunk, int which)
 {
     return (SUM *)a->part + ((s.outer * a->chunks.n + chunk) * 2 + which) * a->inner.n + s.column;
@@ -83,10 +83,10 @@ OT_KERNEL(joins, ot_scatter_args, 256)
     OT_GRID_LOOP(i, a.threads) {
         share  s = share_of(&a, i);
         ot_i64 first = (ot_i64)s.chunk * CHUNK, end = first + CHUNK;
-        if (end >= a.m || key[end] != key[end - 1]) continue; /* nothing goes on from here */
+        if (end >= a.m || key[end] != key[end - 1]) continue; /* nothing continues from here */
         KEY at = key[end];
         if (first > 0 && key[first - 1] == at) continue; /* it began before */
-        ot_i64 lo = end + 1, hi = a.m;                   /* the first row of another place */
+        ot_i64 lo = end + 1, hi = a.m;                   /* the first update of another row */
         while (lo < hi) {
             ot_i64 middle = lo + (hi - lo) / 2;
             if (key[middle] == at) lo = middle + 1;

@@ -1,7 +1,7 @@
 /* scatter.cuh - arguments that scatter.c passes to scatter.cu. */
 #include "divide.cuh"
 
-enum { OT_SCATTER_CHUNK = 32 }; /* rows that one thread works off */
+enum { OT_SCATTER_CHUNK = 32 }; /* updates processed by one thread */
 
 /* x: (outer, m, inner)  y: (outer, n, inner) */
 typedef struct ot_scatter_args {

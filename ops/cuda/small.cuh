@@ -1,8 +1,8 @@
-/* small.cuh - elements of 8 bits and less that are no plain integers, as prelude.cuh has the others:
+/* small.cuh - elements of 8 bits and less other than plain integers (for those see prelude.cuh):
  * f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0 f4e2m1 (class float), i4 u4 i2 u2 (class ot_i64).
  *
- * ot_st_<t> takes what is too large as the largest number, ot_over_<t> as infinity or NaN.  Types of less than a byte
- * are stored into the byte that holds them, lowest bits first: a byte belongs to one thread.
+ * ot_st_<t> stores overflow as the largest number, ot_over_<t> as infinity or NaN.  Types of less than a byte are
+ * stored into the byte that contains them, lowest bits first: a byte belongs to one thread.
  *
  * Numerics  one rounding from float, to nearest, ties to even (f8e8m0: up), as runtime/base/dtype.c. */
 #ifndef OT_SMALL_CUH
@@ -33,7 +33,7 @@ OT_DEVICE ot_u32 ot_small_encode(float v, int clamp, int m, int bias, ot_u32 max
     if (a > 0x7f800000u) return nan == sign ? nan : nan | s;
     ot_u32 over = clamp ? max | s : inf ? inf | s : no_minus_zero ? nan : nan | s;
     if (e > bias + 1) return over;
-    if (e >= 1 - bias) /* a carry out of the mantissa raises the exponent by itself */
+    if (e >= 1 - bias) /* a carry out of the mantissa increments the exponent */
         code = ((a + (1u << (22 - m)) - 1 + (a >> (23 - m) & 1u)) >> (23 - m)) - ((ot_u32)(127 - bias) << m);
     else
         code = (ot_u32)rint(ot_bits_f32(a) * ot_bits_f32((ot_u32)(126 + bias + m) << 23)); /* in units of the least number */
@@ -93,7 +93,7 @@ OT_DEVICE void ot_bits_set(void *p, ot_i64 i, int bits, ot_u32 code)
 
 OT_DEVICE float ot_ld_f4e2m1(const void *p, ot_i64 i) { return ot_small_decode(ot_bits_get(p, i, 4), 1, 1, 7, 0, 8, 8, 0); }
 OT_DEVICE void  ot_st_f4e2m1(void *p, ot_i64 i, float v) { ot_bits_set(p, i, 4, ot_small_encode(v, 1, 1, 1, 7, 0, 8, 8, 0)); }
-OT_DEVICE void  ot_over_f4e2m1(void *p, ot_i64 i, float v) { ot_st_f4e2m1(p, i, v); } /* nothing else to become */
+OT_DEVICE void  ot_over_f4e2m1(void *p, ot_i64 i, float v) { ot_st_f4e2m1(p, i, v); } /* no infinity or NaN */
 
 #define OT_SMALL_INT(t, bits, sign)                                                                                      \
     OT_DEVICE ot_i64 ot_ld_##t(const void *p, ot_i64 i)                                                                  \

@@ -1,6 +1,6 @@
 /* softmax.cu - softmax along one axis, and its gradient; the geometry of group.cuh.
  *
- * LOG: log-softmax.  GRADIENT: which of the two this text is compiled for. */
+ * LOG: log-softmax.  GRADIENT: the kernel that this text is compiled for. */
 #include "group.cuh"
 #include "softmax.cuh"
 

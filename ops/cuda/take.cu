@@ -1,4 +1,4 @@
-/* take.cu - rows picked by index, in words of type WORD, EACH of them by a thread.
+/* take.cu - gathers rows by index, in words of type WORD, EACH of them per thread.
  *
  * The row of an index that is out of range is reported and filled with zeros. */
 #include "take.cuh"

@@ -1,17 +1,17 @@
 /* tile.cuh - the sum over k of x[row][k] w[k][column] for one tile of a matrix, for Dot and the convolutions.
  *
  * The prefix (tile.c) gives types and sizes: T CLS STORED ACC IDX, BM BN BK of the block, TM TN of a thread, GROUPS,
- * THREADS, VEC elements in 16 bytes; and A_VEC, B_VEC, elements that one load of either operand takes.
- * The file that includes this says where elements come from, by three functions:
+ * THREADS, VEC elements in 16 bytes; and A_VEC, B_VEC, elements per load of either operand. The including file supplies
+ * the elements by three functions:
  *
  *     tile_ahead   prepares shared memory for the loads of the step that begins at term k
- *     tile_fetch   loads that step's elements into registers, as they are stored
+ *     tile_fetch   loads that step's elements into registers, unconverted
  *     tile_place   writes them to shared memory as ACC, by term: BM of a, BN of b
  *
- * While a step is multiplied the next one is on its way in registers.  Lines of shared memory are read as quads of
- * 16 bytes, and are one quad longer than the tile so that writes by term do not all meet in one bank.
- * GROUPS groups of threads take each a part of a step's terms and are added in order at the end.
- * Elements that lie outside are zero. */
+ * While a step is multiplied the next one is being loaded into registers.  Lines of shared memory are read as quads of
+ * 16 bytes, and are one quad longer than the tile so that writes by term avoid bank conflicts. GROUPS groups of threads
+ * each sum a part of a step's terms; their sums are added in order at the end. Elements outside of the operands are
+ * zero. */
 
 typedef struct tile_quad { ACC v[4]; } OT_ALIGN(16) tile_quad;
 typedef struct tile_chunk { STORED v[VEC]; } OT_ALIGN(16) tile_chunk;
@@ -24,7 +24,7 @@ enum {
     ROW_GROUPS = BM / TM, COL_GROUPS = BN / TN,
 };
 
-/* Loads of VECTOR elements by which all threads together take SIDE x BK elements; the last may be in part. */
+/* Loads of VECTOR elements with which all threads together load SIDE x BK elements; the last may be partial. */
 #define TILE_LOADS(side, vector) (((side) * BK / (vector) + THREADS - 1) / THREADS)
 
 typedef struct tile_regs {
@@ -32,7 +32,7 @@ typedef struct tile_regs {
 } tile_regs;
 
 struct tile_job;
-OT_DEVICE void tile_ahead(const struct tile_job *job, IDX k, int slot); /* slot: 0 and 1 in turn */
+OT_DEVICE void tile_ahead(const struct tile_job *job, IDX k, int slot); /* slot: 0 and 1 alternately */
 OT_DEVICE void tile_fetch(const struct tile_job *job, IDX k, int slot, tile_regs *regs);
 OT_DEVICE void tile_place(const struct tile_job *job, IDX k, const tile_regs *regs, ACC *a, ACC *b);
 
@@ -57,8 +57,8 @@ OT_DEVICE void tile_zero(STORED *to, int vector)
 
 /* ---- where a thread's sums lie ------------------------------------------------- */
 
-/* A thread's rows are quads of neighbours, ROW_GROUPS quads apart, so that the threads of a warp touch whole lines;
- * the same for columns. */
+/* A thread's rows are quads of neighbours, ROW_GROUPS quads apart, so that a warp accesses whole lines; the same for
+ * columns. */
 OT_DEVICE int tile_row(int i)
 {
     int t = OT_THREAD % (ROW_GROUPS * COL_GROUPS), r = ROWS_FAST ? t % ROW_GROUPS : t / COL_GROUPS;
@@ -97,7 +97,7 @@ OT_DEVICE void tile_multiply(const tile_quad *step, ACC sum[TM][TN])
     }
 }
 
-/* The groups' sums to the first one, in order. */
+/* Adds the groups' sums to those of the first, in order. */
 OT_DEVICE void tile_join(ACC *shared, ACC sum[TM][TN])
 {
     enum { MEMBERS = ROW_GROUPS * COL_GROUPS };

@@ -1,9 +1,9 @@
-/* topkindex.cu - the places of the k best along an axis.
+/* topkindex.cu - the indices of the k best along an axis.
  *
- * An element becomes a KEY, an unsigned number that is the smaller the earlier it comes; equal ones come in order of
- * their places (LAST: the other way round), so that no two are equal and any way to sort gives one result.
- * k = 1: `best`, TX lines by TY threads.  Else `chunks` sorts chunks of CHUNK elements, a block each, and `merge`
- * joins neighbouring runs, of which it keeps the k best, until one is left. */
+ * An element becomes a KEY, an unsigned number, smaller for better elements; equal elements are ordered by their
+ * indices (LAST: in reverse), so that no two are equal and every sorting method gives one result. k = 1: `best`, TX
+ * lines by TY threads.  Else `chunks` sorts chunks of CHUNK elements, a block each, and `merge` merges neighbouring
+ * runs, keeping the k best, until one is left. */
 #include "topkindex.cuh"
 
 #define KEY_TOP ((KEY)1 << (sizeof(KEY) * 8 - 1))
@@ -25,7 +25,7 @@ OT_DEVICE int before(KEY a, PLACE i, KEY b, PLACE j)
     return a < b || (a == b && (LAST ? i > j : i < j));
 }
 
-/* Where line l begins, in a tensor with n elements along the axis. */
+/* The start of line l, in a tensor with n elements along the axis. */
 OT_DEVICE ot_i64 start_of(const ot_topk_index_args *a, ot_i64 l, ot_i64 n)
 {
     return l / a->inner * n * a->inner + l % a->inner;
@@ -72,7 +72,7 @@ OT_KERNEL(chunks, ot_topk_index_args, THREADS)
     for (ot_i64 run = OT_BLOCK; run < a.lines * a.runs; run += OT_BLOCKS) {
         ot_i64 l = run / a.runs, first = run % a.runs * a.span, start = start_of(&a, l, a.n);
         int    n = (int)(a.n - first < a.span ? a.n - first : a.span), keep = (int)(n < a.k ? n : a.k);
-        for (int i = OT_THREAD; i < CHUNK; i += THREADS) { /* what is not there comes last */
+        for (int i = OT_THREAD; i < CHUNK; i += THREADS) { /* missing elements come last */
             keys[i] = i < n ? key_at(a.x, start + (first + i) * a.inner) : ~(KEY)0;
             places[i] = i < n ? i : LAST ? -1 : CHUNK;
         }
@@ -104,14 +104,14 @@ OT_KERNEL(chunks, ot_topk_index_args, THREADS)
     }
 }
 
-/* Elements of run r: it has `span` of x, of which the k best were kept. */
+/* The number of elements of run r: of its `span` of x the k best were kept. */
 OT_DEVICE ot_i64 length(const ot_topk_index_args *a, ot_i64 r, ot_i64 span)
 {
     ot_i64 n = a->n - r * span < span ? a->n - r * span : span;
     return n < a->k ? n : a->k;
 }
 
-/* A thread finds where one element goes: behind those of its own run, and of the other that come before it. */
+/* A thread finds the position of one element: after those before it in its own run and in the other. */
 OT_KERNEL(merge, ot_topk_index_args, THREADS)
 {
     const KEY   *key = (const KEY *)a.key;

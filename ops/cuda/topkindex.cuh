@@ -1,5 +1,5 @@
 /* topkindex.cuh - arguments that topkindex.c passes to topkindex.cu. */
-enum { OT_ARG_CHUNK = 2048 }; /* elements that a block sorts */
+enum { OT_ARG_CHUNK = 2048 }; /* elements sorted by a block */
 
 /* x: (outer, n, inner)  y: (outer, k, inner) */
 typedef struct ot_topk_index_args {
@@ -8,6 +8,6 @@ typedef struct ot_topk_index_args {
     long long   lines, n, inner, k;
     long long   runs;               /* sorted runs of each line, of `span` elements of x */
     long long   span;
-    const void *key, *place;        /* runs that are read; run r of line l begins at (l * runs + r) * min(k, span) */
-    void       *to_key, *to_place;  /* runs that are written; NULL: the best go to y */
+    const void *key, *place;        /* input runs; run r of line l begins at (l * runs + r) * min(k, span) */
+    void       *to_key, *to_place;  /* output runs; NULL: the best are written to y */
 } ot_topk_index_args;

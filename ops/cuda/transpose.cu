@@ -1,7 +1,7 @@
 /* transpose.cu - a box whose innermost axes differ on both sides, by tiles in shared memory.
  *
- * A tile is ROWS by COLUMNS words; along the rows x is dense, along the columns y.  PITCH, from column to column, keeps
- * both directions free of bank conflicts. */
+ * A tile is ROWS by COLUMNS words; along the rows x is dense, along the columns y.  PITCH, from column to column,
+ * avoids bank conflicts in both directions. */
 #include "copy.cuh"
 
 OT_KERNEL(transpose, ot_transpose_args, 256)

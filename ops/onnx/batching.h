@@ -99,7 +99,7 @@ bool ot_batch_viewed(ot_batching *b, const ot_node *n, const ot_shape *own,
 bool ot_batch_first(ot_batching *b, const ot_node *n, const ot_shape *own,
                     ot_batched *r); /* input 0 always has its batch on axis 0 */
 
-/* ---- what rules are made of ---- */
+/* ---- helpers for rules ---- */
 
 bool ot_batch_given(const ot_node *n, int i); /* does input i exist, */
 bool ot_batch_has(const ot_node *n, int i);   /* and does it have a batch? */

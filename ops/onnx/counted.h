@@ -9,8 +9,8 @@
 bool ot_counted_afford(const ot_node *n, int64_t work);
 ot_status ot_counted_too_long(const ot_node *n, ot_error *err);
 
-/* Output i becomes a constant of that type and shape; its bytes, which the caller fills.  NULL: nothing reads it, or *s says why not;
- * does nothing where *s is an error already. */
+/* Makes output i a constant of that type and shape and returns its bytes, which the caller fills.  NULL: the output
+ * is not read, or *s is the reason; does nothing if *s is an error already. */
 void *ot_counted_output(ot_node *n, int i, ot_dtype t, const ot_shape *y, ot_status *s, ot_error *err);
 
 /* ot_op.lower: the outputs are constants already. */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* y[i] = x[j]; elements of less than a byte lie low bits first. */
+/* y[i] = x[j]; elements of less than a byte are packed from the low bits. */
 static void move_element(void *y, int64_t i, const void *x, int64_t j, int bits)
 {
     if (bits >= 8) {

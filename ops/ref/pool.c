@@ -118,7 +118,7 @@ static ot_status max_run(const ot_call *c)
     return OT_OK;
 }
 
-/* dx is walked by the windows that may hold each element: sums in f64, rounded once. */
+/* Iterates over dx and the windows that contain each element: sums in f64, rounded once. */
 OT_INLINE void maximum_grad(ot_dtype t, const ot_plane *p, const ot_call *c)
 {
     ot_dtype wt = c->node->in[1]->dtype;

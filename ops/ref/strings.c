@@ -4,7 +4,7 @@
 
 #include "ops/kernel.h"
 
-/* Where element k of y lies in x. */
+/* The index in x of element k of y. */
 static int64_t offset_of(const ot_shape *x, const ot_shape *y, int64_t k)
 {
     int64_t own[OT_MAX_RANK], at = 0;

@@ -1,6 +1,6 @@
-/* topkindex.c - TopKIndex: a heap of the k best seen so far, then sorted.
+/* topkindex.c - TopKIndex: a heap of the k best elements so far, then sorted.
  *
- * Memory  the heap lies in the workspace: k indices. */
+ * Memory  the heap is in the workspace: k indices. */
 #include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
 #include "ops/kernels/topkindex.h"

@@ -96,7 +96,7 @@ typedef struct ot_gather {
     int64_t inner;    /* result elements per channel plane */
     float mul[OT_MAX_CHANNELS], add[OT_MAX_CHANNELS];
     int64_t permute[3]; /* {H, W, C}: a source sample is (H,W,C), the result (C,H,W); {C,1,H*W}
-                                  * goes the other way; {0}: as it is */
+                                  * is the reverse; {0}: unchanged */
 } ot_gather;
 
 /* dst: (n, elements) of g->dtype.  A whole array is taken with n 1 and index 0.  The same bits for
@@ -137,12 +137,12 @@ ot_status ot_normalize_parse(const char *text, ot_normalize *out, ot_error *err)
 ot_status ot_normalize_fit(ot_normalize *z, const ot_array *train, ot_error *err);
 
 /* Sets g->scale, channels, mul, add for images of c channels, and describes the scaling in one line for the log.
- * g->inner is set by the caller, who knows the layout of the result. */
+ * g->inner is set by the caller, which chooses the layout of the result. */
 ot_status ot_normalize_apply(const ot_normalize *z, int64_t c, ot_gather *g, char line[256], ot_error *err);
 
 /* ---- writing --------------------------------------------------------------- */
 
-/* Writes arrays as .npz (stored, not deflated), atomically.  Names may hold any character. */
+/* Writes arrays as .npz (stored, not deflated), atomically.  Names may contain any character. */
 ot_status ot_npz_write(const char *path, const ot_tensor *t, int n, ot_error *err);
 
 #endif

@@ -9,7 +9,7 @@
 /* ---- memory ------------------------------------------------------------------ */
 
 /* Memory of plans that run one after the other: the state slab that the first laid out, and one scratch slab,
- * the largest of all.  On a device it is one allocation that holds everything: each distinct constant once, the
+ * the largest of all.  On a device it is one allocation: each distinct constant once, the
  * tables of kernels, and space for fed inputs. */
 typedef struct ot_memory ot_memory;
 

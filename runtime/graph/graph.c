@@ -1,6 +1,6 @@
 /* graph.c - builds and copies graphs.
  *
- * Memory  everything lives in the graph's arena; lists grow by doubling, the old arrays remain allocated. */
+ * Memory  everything is allocated in the graph's arena; lists grow by doubling, the old arrays remain allocated. */
 #include "runtime/graph/graph.h"
 
 #include <stdio.h>

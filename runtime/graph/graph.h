@@ -73,7 +73,7 @@ typedef enum ot_said {
 /* The kind of an input of the file that is not a tensor; its dtype and shape are then those of its elements. */
 enum { OT_INPUT_LIST = 1, OT_INPUT_OPTIONAL = 2 };
 
-/* How the elements of a value of rank >= 3 lie in memory.  Shapes are always logical (N, C, ...). */
+/* The memory layout of values of rank >= 3.  Shapes are always logical (N, C, ...). */
 typedef enum ot_layout {
     OT_PLAIN,        /* row-major */
     OT_CHANNELS_LAST /* N, spatial axes, C */
@@ -167,7 +167,7 @@ struct ot_graph {
     ot_graph *parent; /* of a subgraph: the graph whose values its nodes may read; else NULL */
     const char *name;
     ot_node *first, *last;
-    ot_node *cursor; /* new nodes go before it; NULL: at the end */
+    ot_node *cursor; /* new nodes are inserted before it; NULL: at the end */
     ot_phase phase;  /* of new nodes */
     ot_value **values;
     int n_values, cap_values;

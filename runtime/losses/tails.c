@@ -278,7 +278,7 @@ const char *ot_tail_moves(const ot_tail *t, char *buf, size_t size)
     return buf;
 }
 
-/* ---- which axis the classes lie on ------------------------------------------------ */
+/* ---- the class axis ----------------------------------------------------------------- */
 
 /* The axis of its output along which the layer has its features; -1: n is no such layer. */
 static int layer_axis(const ot_node *n)

@@ -30,7 +30,7 @@ const char *ot_tail_name(const ot_tail *t);
 /* v without its tail: the operators after the tail are applied to x.  A Clip of probabilities is omitted. */
 ot_value *ot_tail_undo(ot_build *b, const ot_tail *t);
 
-/* " (behind it: Squeeze, Clip; ...)": the operators after the tail, for a message; "": none. */
+/* The operators after the tail in parentheses, for a message; "": none. */
 const char *ot_tail_moves(const ot_tail *t, char *buf, size_t size);
 
 /* The axis of v that is the feature axis of the linear layer or convolution that computes it; -1: not found.  *by:

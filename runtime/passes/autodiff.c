@@ -169,7 +169,7 @@ static ot_status collect(ot_plan *p, ot_build *b)
     return OT_OK;
 }
 
-/* ---- Gradient, where the file asks for one ----------------------------------------- */
+/* ---- the operator Gradient ----------------------------------------------------------- */
 
 /* Values that lead to y, before n, by value id.  NULL: out of memory. */
 static bool *leading(ot_graph *g, const ot_node *n, const ot_value *y)

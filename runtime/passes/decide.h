@@ -38,8 +38,8 @@ void ot_decider_free(struct ot_decider *d);
  * numbers. */
 ot_status ot_decide_input(ot_graph *g, ot_node *n, int i);
 
-/* Called before the rule of n: if its results have a data-dependent size, they become inputs, and *over says that n
- * is gone. */
+/* Called before the rule of n: if its results have a data-dependent size, they become inputs, and *over is set: n is
+ * removed. */
 ot_status ot_decide_outputs(ot_graph *g, ot_node *n, bool *over);
 
 /* Called after n's rule has failed: inputs whose values it needs become constants; *some: there were such inputs. */

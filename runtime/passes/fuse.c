@@ -104,7 +104,7 @@ static ot_status fuse_init(fuse *f)
 
 /* ---- groups ------------------------------------------------------------------------ */
 
-/* A constant of one element that a double holds exactly. */
+/* A constant of one element that is exact in a double. */
 static bool is_immediate(const ot_value *v, double *value)
 {
     if (!ot_is_const(v) || ot_numel(&v->shape) != 1 || !ot_dtype_bits(v->dtype)) return false;
@@ -350,7 +350,7 @@ static void gather_inputs(maker *k, const ot_node *n)
     }
 }
 
-/* Is the register certain to hold 0 or 1? */
+/* Is the register always 0 or 1? */
 static bool is_truth(const ot_program *m, int reg)
 {
     return reg >= m->n_in && ot_fn_is_compare(m->inst[reg - m->n_in].row);

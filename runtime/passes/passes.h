@@ -237,7 +237,7 @@ ot_status ot_plan_infer(const ot_graph *model, const ot_config *c, ot_plan **out
 
 ot_status ot_own_classify(ot_plan *p,
                           const ot_config *c); /* what it assigns trains or is a state; nothing else changes */
-ot_status ot_own_loss(ot_plan *p);             /* the tensor whose gradient it asks for */
+ot_status ot_own_loss(ot_plan *p);             /* the tensor with respect to which it differentiates */
 
 /* ---- the passes ------------------------------------------------------------ */
 

@@ -197,7 +197,7 @@ static ot_value *along(ot_build *b, const ot_op *op, ot_value *x, int axis)
     return ot_emit(b, op, attrs.bytes, OT_IN(unshifted(x, axis)));
 }
 
-/* ---- each of them: what stands for v; NULL: it is something else ------------------------------------ */
+/* ---- each returns the replacement of v; NULL: v is something else ----------------------------------- */
 
 static ot_value *softmax(ot_build *b, const ot_value *v)
 {

@@ -412,7 +412,7 @@ static bool is_frozen(const norm *f)
            !strncmp(f->mean->name, f->scale->name, (size_t)n) && !strncmp(f->mean->name, f->bias->name, (size_t)n);
 }
 
-/* ---- whether all of it may go ----------------------------------------------------------------- */
+/* ---- checks before all of it is removed ---------------------------------------------------- */
 
 /* Counts the readers of values, by id; values read by subgraphs and outputs must stay. */
 static void count_reads(const ot_graph *g, const ot_graph *in, int *reads)

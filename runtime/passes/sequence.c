@@ -240,7 +240,7 @@ static ot_status get_element(ot_graph *g, ot_node *n)
     return ot_deliver(g, n, 0, "Identity", x->producer->in, 1);
 }
 
-/* ---- what carries tensors and lists alike ------------------------------------------- */
+/* ---- operators on both tensors and lists --------------------------------------------- */
 
 static ot_status same(ot_graph *g, ot_node *n)
 {

@@ -66,7 +66,7 @@ static bool is_all(const ot_value *v, double x)
     return true;
 }
 
-/* Does a norm whose scale and bias do not train keep its running statistics?  Says why. */
+/* Does a norm whose scale and bias do not train keep its running statistics?  *why: the reason. */
 static bool is_frozen(ot_plan *p, const ot_node *n, bool training_mode)
 {
     static const char what[] = "BatchNormalization uses running statistics and is not trained: ";

@@ -41,7 +41,7 @@ bool ot_cudnn_type(ot_dtype t, cudnnDataType_t *out);
 /* The type of products and sums of t: f32, f64 for f64. */
 cudnnDataType_t ot_cudnn_sums(ot_dtype t);
 
-/* ---- tensors.  NULL after a failure, which stays in g and is told by ot_cudnn_plan -------------------------- */
+/* ---- tensors.  NULL after a failure, which sticks in g and is reported by ot_cudnn_plan ---------------------- */
 
 /* v in logical order with at least two spatial axes: a rank below 4 gets axes of 1 after N and C. */
 ot_cudnn_desc ot_cudnn_tensor(ot_cudnn *g, const ot_value *v, ot_cudnn_at at);
