@@ -20,11 +20,11 @@
 typedef struct screen {
     bool terminal, quiet, verbose;
     bool line;     /* a progress line is not terminated yet */
-    bool log_lost; /* standard output took a line of the log no more */
-    double shown;  /* when the last one was written */
+    bool log_lost; /* standard output did not accept a line of the log */
+    double shown;  /* when the last progress line was written */
 } screen;
 
-/* As it can be shown; the last four stay valid. */
+/* A printable form of the text; the last four stay valid. */
 static const char *shown(const char *text)
 {
     static char kept[4][8192];
@@ -115,7 +115,7 @@ static void on_signal(int sig)
 {
     static const char text[] = "\n"
                                "stopping after this step; a second signal stops immediately without writing a model\n";
-    if (caught) { /* a file that is being written has no name yet: nothing is left of it */
+    if (caught) { /* an incomplete file has no name yet: nothing of it remains */
         signal(sig, SIG_DFL);
         raise(sig);
         return;
@@ -167,7 +167,7 @@ static ot_status put(job *j, char *text)
     return bad ? unwritable(j) : OT_OK;
 }
 
-/* A word as a shell reads it. */
+/* A word quoted for a shell. */
 static void print_word(const char *w)
 {
     w = shown(w);
@@ -180,7 +180,7 @@ static void print_word(const char *w)
     fputs("'", stderr);
 }
 
-/* The command that evaluates what was trained: with the options it was trained with, as far as they mean something there. */
+/* The command that evaluates the trained model: with the options of the training that apply to it. */
 static void say_evaluation(const job *j, const char *path)
 {
     static const char *const kept[] = { "data", "test", "target", "normalize", "output", "loss" };
@@ -222,14 +222,14 @@ static void say_result(const job *j, const ot_result *r, const char *path)
     say_evaluation(j, path);
 }
 
-/* --log -: lines as they come. */
+/* --log -: prints lines as they come. */
 static void on_log(void *user, const char *line, size_t n)
 {
     screen *s = user;
     if (fwrite(line, 1, n, stdout) != n || fflush(stdout)) s->log_lost = true;
 }
 
-/* What was trained, into its files.  A training whose log or best model could not be written has still come to its end. */
+/* Exports the trained weights.  A training whose log or best model could not be written has still finished. */
 static ot_status deliver(job *j, ot_trainer *t, ot_status trained)
 {
     ot_result r;
@@ -429,7 +429,7 @@ static int version(void)
     return fflush(stdout) ? OT_E_IO : OT_OK;
 }
 
-/* Options into j->o; c: the command where one is given, else NULL.  >= 0: the program ends with that. */
+/* Parses options into j->o; c: the command if given, else NULL.  >= 0: the program exits with that. */
 static int read_options(job *j, const table *t, const ot_command_info *c, int argc, char **argv)
 {
     char text[256];
@@ -470,7 +470,7 @@ static int no_command(const char *name)
     return usage(text);
 }
 
-/* The words from what is left of the arguments; c NULL: no command was given.  >= 0: the program ends with that. */
+/* Assigns the words that remain of the arguments; c NULL: no command was given.  >= 0: the program exits with that. */
 static int read_words(job *j, const ot_command_info *c, int argc, char **argv)
 {
     char text[256];
@@ -515,11 +515,12 @@ static int work(job *j, int argc, char **argv)
     return s ? (int)s : caught ? 128 + caught : 0;
 }
 
-/* GNU's OpenMP reads its settings when it is loaded, before main, and by default a thread that waits spins for
- * milliseconds.  Where other work wants the processors, every such wait keeps from running what is waited for.  Where
- * the user has said nothing, the program starts itself again with a spin of some thirty microseconds.  On an idle machine
- * a shorter one costs small networks up to a third (measured with an LSTM, which joins its threads at every time step);
- * beside one busy process a longer one doubles the time of a step or worse.  A library cannot do this for its caller. */
+/* GNU's OpenMP reads its settings when it is loaded, before main, and by default a waiting thread spins for
+ * milliseconds.  If other processes need the processors, every such wait delays the thread that is waited for.
+ * Unless the user has set it, the program restarts itself with a spin of about thirty microseconds.  On an idle
+ * machine a shorter spin slows small networks by up to a third (measured with an LSTM, which joins its threads at
+ * every time step); beside one busy process a longer one doubles the time of a step or worse.  A library cannot do
+ * this for its caller. */
 static void limit_spinning(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
@@ -530,7 +531,7 @@ static void limit_spinning(char **argv)
     if (!setenv("GOMP_SPINCOUNT", "1000", 0)) execv(self, argv);
 }
 
-/* With a limit on address space (ulimit -v) the C library's 64 MiB for each thread that allocates would be most of it. */
+/* With a limit on address space (ulimit -v) the C library's 64 MiB per allocating thread would be most of it. */
 static void limit_arenas(void)
 {
 #ifdef __GLIBC__
@@ -541,7 +542,7 @@ static void limit_arenas(void)
 
 int main(int argc, char **argv)
 {
-    signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit on sizes is an error of the call that writes it */
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond the size limit is then an error of the call that writes it */
     limit_spinning(argv);
     limit_arenas();
     job j = { .o = ot_options_new() };

@@ -12,25 +12,26 @@
  *         ot_trainer_run(t, &err) || ot_trainer_export(t, "lenet-trained.onnx", &err))
  *         puts(err.text);
  *
- * Rules that hold for every function
+ * Rules for every function
  *   Errors     return ot_status, 0 on success.  On failure *err (if given) holds the first
  *              cause.  Nothing here exits, prints, or touches global state.
  *   NULL       where an object, a name, data or a place for results is needed: OT_E_USAGE, or "no"
  *              from a function without a status; nothing is read or written through it.  err, a
- *              callback, and what a function says may be NULL, may be.
- *   Ownership  what ot_X_new or ot_X_load made, ot_X_free frees; NULL is fine.
+ *              callback, and arguments documented as optional may be NULL.
+ *   Ownership  ot_X_free frees what ot_X_new or ot_X_load returned; NULL is allowed.
  *              "Borrowed" pointers stay the caller's and are not kept after return.
- *   Threads    one object, one thread at a time.  Work is shared out by OpenMP, as the option "threads" says, whatever
- *              the caller's own regions are set to; by default there are as many as processors, or as the CPU quota
- *              grants.  How long a waiting thread spins is the process's: GOMP_SPINCOUNT=1000 in its environment, set
- *              before it starts, keeps a busy machine usable and costs little on an idle one.
- *   Memory     our own allocations fail as OT_E_NOMEM.  oneDNN and OpenMP end the process when theirs fail.  So before
- *              each is asked there is a look whether what it may need can be had (RLIMIT_AS, RLIMIT_DATA, strict
- *              overcommit: 16 MiB for a primitive; for a run 16 MiB, 4 for each thread, stacks), else it is OT_E_NOMEM;
- *              and what is planned is compared with what machine and control groups (v1, v2) have left.  What remains:
- *              memory that other threads of the process take between look and use, and the kernel's own choice to end
- *              a process when memory that it has promised is not there.  With RLIMIT_AS, glibc's 64 MiB of address space
- *              for each thread that allocates count: MALLOC_ARENA_MAX=1 in the environment spares them; the program does so. */
+ *   Threads    one object, one thread at a time.  OpenMP distributes the work over as many threads as the option
+ *   "threads" says, independent of the caller's own settings; by default as many as there are processors, or as the CPU
+ *   quota allows.  How long waiting threads spin is a setting of the process: GOMP_SPINCOUNT=1000 in its environment,
+ *   set before it starts, keeps a busy machine usable and costs little on an idle one.
+ *   Memory     failed allocations of the library return OT_E_NOMEM.  oneDNN and OpenMP abort the process if theirs
+ *              fail, so before each call the library checks that enough memory can be allocated (RLIMIT_AS,
+ *              RLIMIT_DATA, strict overcommit: 16 MiB for a primitive; for a run 16 MiB, 4 for each thread, stacks),
+ *              else returns OT_E_NOMEM; and planned memory is compared with what the machine and its control groups
+ *              (v1, v2) have left.  Two risks remain: other threads of the process may allocate between check and use,
+ *              and the kernel may kill a process when promised memory is not available.  With RLIMIT_AS, glibc's 64 MiB
+ *              of address space for each allocating thread count: MALLOC_ARENA_MAX=1 in the environment avoids them;
+ *              the program sets it. */
 #ifndef ONNXTRAIN_H
 #define ONNXTRAIN_H
 
@@ -83,9 +84,9 @@ typedef struct ot_error {
 
 OT_API const char *ot_status_text(ot_status s); /* static string */
 
-/* A name as it can be shown: control characters and bytes that are no UTF-8 become escapes ("\\n", "\\x1b").  Texts of
- * errors, messages and commands have been through this; names of tensors and paths are as the files have them.
- * Returns buf, which is cut at n bytes; text may be NULL. */
+/* Makes a name printable: control characters and bytes that are not UTF-8 become escapes ("\\n", "\\x1b").  Texts of
+ * errors, messages and commands are printable already; names of tensors and paths are as in the files. Returns buf,
+ * truncated to n bytes; text may be NULL. */
 OT_API const char *ot_shown(const char *text, char *buf, size_t n);
 
 /* ---- tensors ------------------------------------------------------------- */
@@ -139,23 +140,23 @@ typedef struct ot_model ot_model;
 OT_API OT_CHECK ot_status ot_model_load(const char *path, ot_model **out, ot_error *err);
 OT_API void ot_model_free(ot_model *m);
 
-/* Inputs and outputs of the graph: name, dtype, shape (-1: unknown or symbolic), data NULL; of an input that
- * is a sequence or optional those of its elements.  Borrowed from the model; false: there is no i-th. */
+/* Inputs and outputs of the graph: name, dtype, shape (-1: unknown or symbolic), data NULL; for an input that is a
+ * sequence or optional, those of its elements.  Borrowed from the model; false: there is no i-th. */
 OT_API bool ot_model_input(const ot_model *m, int i, ot_tensor *out);
 OT_API bool ot_model_output(const ot_model *m, int i, ot_tensor *out);
 
-/* Initializers (and tensors of Constant nodes) as the file has them, data included, borrowed.  Their names are unique:
- * the plain one where it is unique in the file, inside a subgraph else "node/branch/name"; where that is taken as well
- * the one that comes later is numbered, "name#2".  The file's own graph keeps its names. */
+/* Initializers (and tensors of Constant nodes) as in the file, data included, borrowed.  Their names are unique: the
+ * plain name if it is unique in the file, else, inside a subgraph, "node/branch/name"; if that exists too, the later
+ * one is numbered, "name#2".  The names of the main graph are unchanged. */
 OT_API bool ot_model_initializer(const ot_model *m, int i, ot_tensor *out);
 
 /* ---- options --------------------------------------------------------------- */
 
-/* Options are texts by the names of the command line, without the dashes: ("batch-size", "64"). */
+/* Options are strings with the names of the command line, without the dashes: ("batch-size", "64"). */
 typedef struct ot_options ot_options;
 
-/* The commands of the program: the bit for ot_option_info.commands, the name, how many words beside options it takes at
- * most, these and the usual options as the help has them, what the first word is (NULL: none is needed), one line. */
+/* The commands of the program: the bit for ot_option_info.commands, the name, the largest number of words besides
+ * options (with these, the form shown by the help), the meaning of the first word (NULL: none is needed), one line. */
 #define OT_COMMAND_LIST(X)                                                                                             \
     X(TRAIN, 1, train, 1, "MODEL --data DATA [-o FILE]", "a model file, such as lenet.onnx",                           \
       "train; the default command; DATA: mnist, cifar10 ... or a file")                                                \
@@ -173,7 +174,7 @@ typedef struct ot_options ot_options;
     X(COMPLETION, 4096, completion, 1, "bash|zsh|fish", "the shell: bash, zsh or fish",                                \
       "print a script that completes commands, options and their values")
 
-enum { /* which commands an option concerns */
+enum { /* the commands that an option applies to */
 #define X(code, bit, name, words, arguments, needs, meaning) OT_CMD_##code = (bit),
        OT_COMMAND_LIST(X)
 #undef X
@@ -182,26 +183,26 @@ enum { /* which commands an option concerns */
 typedef struct ot_command_info {
     const char *name; /* "eval" */
     unsigned bit;     /* OT_CMD_EVAL */
-    int words;        /* beside options, at most */
+    int words;        /* besides options, at most */
     const char *arguments;
-    const char *needs; /* what the first word is; NULL: none is needed */
+    const char *needs; /* meaning of the first word; NULL: none is needed */
     const char *meaning;
 } ot_command_info;
 
 OT_API const ot_command_info *ot_command_at(int i);              /* in the order of the help; NULL: end */
 OT_API const ot_command_info *ot_command_find(const char *name); /* NULL: no such command */
 
-/* One row of the option table: help, config keys and completion are made from it. */
+/* One row of the option table, from which help, config keys and completion are generated. */
 typedef struct ot_option_info {
     const char *name;     /* "batch-size" */
     char letter;          /* 'o' for -o; 0: none */
     const char *argument; /* "N", "FILE", "sgd|adam|adamw"; NULL: a flag */
-    const char *value;    /* the default as text; NULL: none */
+    const char *value;    /* the default as a string; NULL: none */
     const char *group;    /* "Data" */
     const char *help;     /* one line */
     unsigned commands;    /* OT_CMD_* */
-    bool repeats;         /* may be given several times */
-    bool basic;           /* in the short help */
+    bool repeats;         /* may be repeated */
+    bool basic;           /* listed in the short help */
 } ot_option_info;
 
 OT_API const ot_option_info *ot_option_at(int i);              /* NULL: end */
@@ -211,16 +212,16 @@ OT_API const char *ot_option_nearest(const char *name);        /* within two edi
 OT_API ot_options *ot_options_new(void); /* NULL: no memory */
 OT_API void ot_options_free(ot_options *o);
 
-/* Sets one; of options that do not repeat the last counts.  Flags take "true" or "false".
- * "config" reads a file of `key = value` lines; what was or will be set by itself wins over it.
- * Errors: OT_E_USAGE (unknown name, malformed or impossible value), OT_E_IO (config). */
+/* Sets one option; of options that do not repeat, the last value is used.  Flags are "true" or "false". "config"
+ * reads a file of `key = value` lines; options set directly override it. Errors: OT_E_USAGE (unknown name, malformed
+ * or impossible value), OT_E_IO (config). */
 OT_API OT_CHECK ot_status ot_options_set(ot_options *o, const char *name, const char *value, ot_error *err);
-OT_API const char *ot_options_get(const ot_options *o, const char *name); /* text or default; NULL: none */
+OT_API const char *ot_options_get(const ot_options *o, const char *name); /* value or default; NULL: none */
 
 OT_API const char *ot_options_nth(const ot_options *o, const char *name,
-                                  int i); /* as given, the i-th time; NULL: not so often */
+                                  int i); /* the i-th value as given; NULL: fewer values */
 
-/* Refuses options that mean nothing to a command (one OT_CMD_).  Errors: OT_E_USAGE. */
+/* Refuses options that do not apply to a command (one OT_CMD_).  Errors: OT_E_USAGE. */
 OT_API OT_CHECK ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err);
 
 /* ---- callbacks --------------------------------------------------------------- */
@@ -228,23 +229,23 @@ OT_API OT_CHECK ot_status ot_options_check(const ot_options *o, unsigned command
 typedef enum ot_level { OT_INFO, OT_WARNING, OT_DETAIL } ot_level;
 
 typedef struct ot_progress {
-    int64_t step, steps;        /* updates done and to do in all */
+    int64_t step, steps;        /* updates done and to do in total */
     int64_t epoch, epochs;      /* from 1 */
     int64_t in_epoch, of_epoch; /* updates of this epoch */
-    double loss;                /* mean since the epoch began */
+    double loss;                /* mean since the beginning of the epoch */
     const char *losses;         /* of several heads, at the end of an epoch: "cls 1.2, reg 0.9"; else NULL; borrowed */
     double accuracy;            /* of the training batches so far; NaN: none */
     double rate;                /* samples per second */
-    double seconds, left;       /* since the first step; to the end, NaN: unknown */
+    double seconds, left;       /* since the first step; remaining, NaN: unknown */
     bool epoch_ends;
-    bool evaluating; /* step of the evaluation, not of the training */
+    bool evaluating; /* a step of the evaluation, not of the training */
 } ot_progress;
 
 typedef struct ot_callbacks { /* any may be NULL */
     void *user;
-    void (*message)(void *user, ot_level level, const char *text); /* one line without its end */
+    void (*message)(void *user, ot_level level, const char *text); /* one line without a newline */
     void (*progress)(void *user, const ot_progress *p);            /* after every update */
-    void (*log)(void *user, const char *line, size_t n);           /* a JSON object and its line end */
+    void (*log)(void *user, const char *line, size_t n);           /* a JSON object and a newline */
 } ot_callbacks;
 
 /* ---- training ---------------------------------------------------------------- */
@@ -257,20 +258,18 @@ typedef struct ot_result {
     const char *split; /* what loss and accuracy are of: "val", "test" at the last evaluation; "train": without one */
     double loss; /* mean over the set, or over the updates of the last epoch; of the last ot_trainer_step; NaN: none */
     double accuracy; /* of the last evaluation; NaN: none */
-    double best;     /* best accuracy, or lowest loss where there is none; NaN: none */
+    double best;     /* best accuracy, or lowest loss if there is no accuracy; NaN: none */
     int64_t best_epoch;
     double seconds, samples_per_second;
     int64_t planned_bytes, peak_bytes;
-    const char *model_path; /* the last file ot_trainer_export wrote; NULL: none; borrowed */
+    const char *model_path; /* the last file that ot_trainer_export wrote; NULL: none; borrowed */
     const char *run_dir;    /* NULL: none; borrowed */
     const char *best_path;  /* the best model; NULL: none; borrowed */
-    const char
-        *model_data; /* names of the data files beside model_path, which belongs with them; NULL: none; borrowed */
+    const char *model_data; /* names of the data files of model_path, beside it; NULL: none; borrowed */
 } ot_result;
 
-/* Opens the data, checks it against the model, plans every batch size and allocates every byte
- * the training will use.  Without the option "data" the trainer is for ot_trainer_step alone and
- * plans when it sees the first batch.
+/* Opens the data, checks it against the model, plans every batch size and allocates all memory of the training.
+ * Without the option "data" the trainer is for ot_trainer_step only and plans for the first batch.
  *   m, o  borrowed until ot_trainer_free; cb is copied.
  * Errors: OT_E_USAGE, OT_E_MODEL (names nodes), OT_E_DATA, OT_E_NOMEM, OT_E_DEVICE. */
 OT_API OT_CHECK ot_status ot_trainer_new(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
@@ -278,42 +277,40 @@ OT_API OT_CHECK ot_status ot_trainer_new(const ot_model *m, const ot_options *o,
 OT_API void ot_trainer_free(ot_trainer *t);
 
 /* The whole training; writes log and run folder (option "run-dir": runs/<model>-<n> in the current folder; "none").
- * Returns OT_OK when cancelled, too.  Where log or best model cannot be written the training goes on, to its end, and the
- * error comes then: ot_result.reason says "finished", and the weights can be exported.
- * Errors: OT_E_DIVERGED (names the step), OT_E_IO, OT_E_USAGE (a file of the run is one that is read; another run
- * writes to the folder). */
+ * Returns OT_OK when cancelled, too.  If log or best model cannot be written the training continues to its end and then
+ * returns the error: ot_result.reason is "finished", and the weights can be exported. Errors: OT_E_DIVERGED (names the
+ * step), OT_E_IO, OT_E_USAGE (a file of the run is also an input; another run writes to the folder). */
 OT_API OT_CHECK ot_status ot_trainer_run(ot_trainer *t, ot_error *err);
 
-/* From a signal handler or another thread: the run ends after the step it is in; on the CPU it drops that step instead as
- * long as the step has changed nothing.  No step is applied half. */
+/* For signal handlers and other threads: the run ends after the current step; on the CPU it drops that step instead
+ * if the step has not changed anything yet.  No step is applied in part. */
 OT_API void ot_trainer_cancel(ot_trainer *t);
 
-/* One update by host tensors: every graph input by name, targets as "target" or
+/* One update with host tensors: every graph input by name, targets as "target" or
  * "target_<output>"; all with the sample axis first.  loss may be NULL.
  * Errors: OT_E_DATA, OT_E_DIVERGED. */
 OT_API OT_CHECK ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch, int n, double *loss, ot_error *err);
 
-/* Loss and accuracy of the set for evaluation; NaN where there is none.  Errors: OT_E_DATA: no set. */
+/* Loss and accuracy of the evaluation set; NaN if there is none.  Errors: OT_E_DATA: no set. */
 OT_API OT_CHECK ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err);
 
-/* Trained weights and running statistics by name (as ot_model_initializer gives it) and in ONNX layout.  get: a view of the
- * trainer's memory, valid until the next call; false: no such tensor.  set: dtype and shape must agree.  Weights that the file
- * keeps in integers are float32 here.
- * Errors: OT_E_USAGE. */
+/* Trained weights and running statistics by name (as returned by ot_model_initializer) and in ONNX layout.  get: a
+ * view of the trainer's memory, valid until the next call; false: no such tensor.  set: dtype and shape must agree.
+ * Weights that the file stores as integers are float32 here. Errors: OT_E_USAGE. */
 OT_API int ot_trainer_weight_count(const ot_trainer *t);
 OT_API bool ot_trainer_weight_at(ot_trainer *t, int i, ot_tensor *out);
 OT_API bool ot_trainer_weight_get(ot_trainer *t, const char *name, ot_tensor *out);
 OT_API OT_CHECK ot_status ot_trainer_weight_set(ot_trainer *t, const ot_tensor *w, ot_error *err);
 
-/* The model's file with the trained payloads, written beside `path` and renamed over it.
- *   path  NULL: the option "o", else <model>-trained.onnx in the current folder.  No file that is read is written
- *         over, nor one that exists and is no ONNX file.
+/* Writes the model's file with the trained payloads beside `path` and renames it over `path`.
+ *  path  NULL: the option "o", else <model>-trained.onnx in the current folder.  Input files are never overwritten,
+ *        nor existing files that are not ONNX.
  * Errors: OT_E_DIVERGED (non-finite weights), OT_E_IO, OT_E_USAGE. */
 OT_API OT_CHECK ot_status ot_trainer_export(ot_trainer *t, const char *path, ot_error *err);
 
-/* The deployable form (ot_export_file) of the file that ot_trainer_export wrote last, with what the training knows:
- * onnxtrain.input.* says what became of pictures, onnxtrain.classes the names of the classes.
- *   path  NULL: the option "deploy".
+/* Writes the deployable form (ot_export_file) of the file that ot_trainer_export wrote last, with metadata of the
+ * training: onnxtrain.input.* is the scaling of images, onnxtrain.classes the names of the classes.
+ *  path  NULL: the option "deploy".
  * Errors: OT_E_USAGE (nothing is written yet), those of ot_export_file. */
 OT_API OT_CHECK ot_status ot_trainer_deploy(ot_trainer *t, const char *path, ot_error *err);
 
@@ -321,7 +318,7 @@ OT_API void ot_trainer_result(const ot_trainer *t, ot_result *out);
 
 /* ---- other work ---------------------------------------------------------------- */
 
-/* A list of tensors that owns its memory. */
+/* A list of tensors that owns their memory. */
 typedef struct ot_tensors {
     int n;
     ot_tensor *t;
@@ -329,30 +326,31 @@ typedef struct ot_tensors {
 } ot_tensors;
 OT_API void ot_tensors_free(ot_tensors *ts); /* leaves it empty */
 
-/* The graph as the file has it, on whole arrays.  Options: mode, threads.
- * A sequence is given by its elements, NAME/0, NAME/1 ..., as input also by one tensor NAME cut along its first axis; an optional
- * input without a tensor is empty; an output that cannot be computed is left out, as long as one can.
- * Errors: OT_E_DATA (missing or ill-shaped input), OT_E_MODEL. */
+/* Runs the graph as in the file, on whole arrays.  Options: mode, threads. A sequence is given by its elements,
+ * NAME/0, NAME/1 ..., or as input by one tensor NAME split along its first axis; an optional input without a tensor
+ * is empty; an output that cannot be computed is skipped, as long as another can. Errors: OT_E_DATA (missing or
+ * ill-shaped input), OT_E_MODEL. */
 OT_API OT_CHECK ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, int n, ot_tensors *out,
                                  ot_error *err);
 
 /* The same from the option "data" to the option "o" (an .npz). */
 OT_API OT_CHECK ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
-/* Gradient of the loss per trained initializer, and 'loss', from "data" to "o" (an .npz).  A weight called 'loss' has
- * its gradient under 'loss#2'. */
+/* Gradient of the loss per trained initializer, and 'loss', from "data" to "o" (an .npz).  The gradient of a weight
+ * named 'loss' is 'loss#2'. */
 OT_API OT_CHECK ot_status ot_grad_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
-/* Writes the deployable form of the model to the option "o": BatchNormalization in inference mode, or, with "fold", in
- * the layer before it; no Dropout; no losses, targets, training information; with "fp16", weights and what is safe in
- * float16; "metadata" (KEY=VALUE) added.  Its answers in evaluation mode are compared with the model's on one batch
- * before the file appears.  Errors: OT_E_USAGE, OT_E_MODEL (float16 is too coarse), OT_E_IO, OT_E_NOMEM. */
+/* Writes the deployable form of the model to the option "o": BatchNormalization in inference mode or, with "fold",
+ * folded into the layer before it; without Dropout, losses, targets and training information; with "fp16", weights
+ * and operators that allow it in float16; with "metadata" (KEY=VALUE).  Its outputs in evaluation mode are compared
+ * with the model's on one batch before the file appears.  Errors: OT_E_USAGE, OT_E_MODEL (float16 is not precise
+ * enough), OT_E_IO, OT_E_NOMEM. */
 OT_API OT_CHECK ot_status ot_export_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
-/* Texts of the commands, for standard output; JSON with the option "json".  Caller frees with
- * free().  check: OT_E_MODEL with the text set when the model cannot be trained.  Its JSON: model, trainable, findings
- * (severity, what, remedy, count, names), notes; where it can be trained trained (elements), initializers, batch_size,
- * memory (batch_size, planned_bytes each), slow (percent of the work, operators), tried (step, export, loss, why_not). */
+/* The output of the commands, for standard output; JSON with the option "json".  Caller frees with free().  check:
+ * OT_E_MODEL, with the text set, if the model cannot be trained.  Its JSON: model, trainable, findings (severity,
+ * what, remedy, count, names), notes; if trainable also trained (elements), initializers, batch_size, memory
+ * (batch_size, planned_bytes each), slow (percent of the work, operators), tried (step, export, loss, why_not). */
 OT_API OT_CHECK ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,
                                        ot_error *err);
 OT_API OT_CHECK ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
@@ -362,17 +360,17 @@ OT_API OT_CHECK ot_status ot_ops_text(const ot_options *o, char **text, ot_error
 OT_API OT_CHECK ot_status ot_env_text(const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_help_text(bool all, char **text, ot_error *err);
 
-/* What may be given for a topic ("optimizer", "loss", "schedule", "data", "new", "metric", "command", "option"), or the keys,
- * defaults and ranges of one name of it.  topic NULL: the topics; name NULL: every name.  markdown: as tables.  OT_E_USAGE: no such
- * topic or name; the error lists them. */
+/* The names of a topic ("optimizer", "loss", "schedule", "data", "new", "metric", "command", "option"), or the keys,
+ * defaults and ranges of one of its names.  topic NULL: the topics; name NULL: every name.  markdown: as tables.
+ * OT_E_USAGE: unknown topic or name; the error lists the known ones. */
 OT_API OT_CHECK ot_status ot_help_about(const char *topic, const char *name, bool markdown, char **text, ot_error *err);
 
-/* The manual page (roff, for man), and the script that completes command lines of a shell ("bash", "zsh", "fish"; else
- * OT_E_USAGE): all commands, options and names of the help.  Caller frees with free(). */
+/* The manual page (roff, for man), and the completion script of a shell ("bash", "zsh", "fish"; else OT_E_USAGE),
+ * with all commands, options and names of the help.  Caller frees with free(). */
 OT_API OT_CHECK ot_status ot_man_text(char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_completion_text(const char *shell, char **text, ot_error *err);
 
-/* Writes a fresh model ("lenet", "resnet18"; weights by "seed") to the option "o". */
+/* Writes a new model ("lenet", "resnet18"; weights by "seed") to the option "o". */
 OT_API OT_CHECK ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
 #ifdef __cplusplus

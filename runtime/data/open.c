@@ -255,7 +255,7 @@ static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bo
                    path);
 }
 
-/* ---- what there is ------------------------------------------------------------- */
+/* ---- data sets and formats ----------------------------------------------------- */
 
 #define X(name, open, meaning) static const ot_entry format_##name = { #name, meaning, NULL };
 FORMATS(X)

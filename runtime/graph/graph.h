@@ -2,7 +2,7 @@
  *
  * A graph is in static single assignment: a value has one producer.  State that outlives a step
  * (weights, optimizer moments, running statistics) is a value of role OT_WEIGHT or OT_STATE that
- * is read like any other; a new value is given by an assignment (ot_graph_assign),
+ * is read like other values; a new value is given by an assignment (ot_graph_assign),
  * carried out in place by the memory plan.
  *
  * Invariants, checked by verify.c:

@@ -13,8 +13,8 @@ typedef struct ot_reading {
     ot_error *err;
 } ot_reading;
 
-/* A format's reader: sets out->orientation if there is one and calls ot_picture_begin.  If that left out->data NULL,
- * returns OT_OK; else fills it. */
+/* A format's reader: sets out->orientation if there is one and calls ot_picture_begin.  If out->data is still NULL
+ * then, returns OT_OK; else fills it. */
 ot_status ot_jpeg_read(ot_reading *r);
 ot_status ot_png_read(ot_reading *r);
 ot_status ot_webp_read(ot_reading *r);

@@ -264,7 +264,7 @@ static ot_status read_shown(const tiff *f)
     if (!TIFFRGBAImageOK(f->t, why)) return ot_picture_bad(f->r, "%s", why);
     uint32_t *all = calloc(n, sizeof *all);
     if (!all) return ot_picture_no_memory(f->r);
-    /* Unrotated: libtiff is asked for the file's own orientation. */
+    /* Unrotated: requests the file's own orientation from libtiff. */
     bool good = TIFFReadRGBAImageOriented(f->t, f->width, f->height, all, f->r->out->orientation, 1) && !f->said[0];
     for (size_t i = 0; i < n && good; i++) {
         to[3 * i] = (uint8_t)TIFFGetR(all[i]);
