@@ -134,15 +134,16 @@ typedef struct ot_types {
 uint32_t ot_types_of(const ot_op *op, int input); /* those that its letter allows, OT_TYPE(...) | ... */
 
 /* The role of a tensor of the file as an input: a letter for each input, the last one also for further inputs; "-"
- * alone: no input is a parameter.  Pass classify uses these letters. Strong slots, whose tensors train:
+ * alone: no input is a parameter.  Pass classify uses these letters.
+ * Strong slots, whose tensors train:
  *   W  a weight    B  its bias    M  an operand of a matrix product    A  a term added to one    G  a lookup table
  * Weak slots, where rank, names and values of a tensor decide:
  *   n  an operand of a norm    o  its offset    s  a slope    a  a term    x  a factor    d  a subtrahend or a divisor
  *   e  an exponent
  *   c  selected or compared    j  concatenated, repeated or summed with others
  * Others:
- *   t  a running statistic     >  forwarded: the readers of the outputs decide     ~  the same, but elements are
- *      blended     -  no parameter */
+ *   t  a running statistic     >  forwarded: the readers of the outputs decide     ~  the same, but elements
+ *      are blended     -  no parameter */
 char ot_slot_at(const ot_op *op, int input);
 bool ot_slot_is_strong(char slot);
 bool ot_slot_is_weak(char slot);

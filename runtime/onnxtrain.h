@@ -21,9 +21,9 @@
  *   Ownership  ot_X_free frees what ot_X_new or ot_X_load returned; NULL is allowed.
  *              "Borrowed" pointers stay the caller's and are not kept after return.
  *   Threads    one object, one thread at a time.  OpenMP distributes the work over as many threads as the option
- *   "threads" says, independent of the caller's own settings; by default as many as there are processors, or as the CPU
- *   quota allows.  How long waiting threads spin is a setting of the process: GOMP_SPINCOUNT=1000 in its environment,
- *   set before it starts, keeps a busy machine usable and costs little on an idle one.
+ *              "threads" says, independent of the caller's own settings; by default as many as there are processors, or
+ *              as the CPU quota allows.  How long waiting threads spin is a setting of the process: GOMP_SPINCOUNT=1000
+ *              in its environment, set before it starts, keeps a busy machine usable and costs little on an idle one.
  *   Memory     failed allocations of the library return OT_E_NOMEM.  oneDNN and OpenMP abort the process if theirs
  *              fail, so before each call the library checks that enough memory can be allocated (RLIMIT_AS,
  *              RLIMIT_DATA, strict overcommit: 16 MiB for a primitive; for a run 16 MiB, 4 for each thread, stacks),

@@ -2,7 +2,8 @@
  *
  * Shapes   The product of tile.cuh: rows are positions of y, columns its channels per group, terms pairs of a tap and a
  *          channel of x.  A table gives the position of each term in x and in w, so that one kernel serves any window,
- *          dilation and layout; it is copied to the device once. For ConvolveDx (y = dx, x = dy) positions are sorted
+ *          dilation and layout; it is copied to the device once.
+ *          For ConvolveDx (y = dx, x = dy) positions are sorted
  *          into phases by their residue modulo the stride: those of one phase have the same taps, and no products with
  *          zero are computed.
  * Numerics as Dot.  Parts of the terms are added in order.

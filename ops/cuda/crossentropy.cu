@@ -4,7 +4,7 @@
  * fit in registers.  2, 3: a block adds CHUNK samples, or CHUNK sums, in f64.
  *
  *   PROBS LOG_INPUT LOGP SMOOTH WEIGHT IGNORE MEAN EACH   the node's operands and attributes (crossentropy.h); EACH: no
- *   reduction
+ *                  reduction
  *   WHOLE          one block computes everything, the reduction included
  *   TT TW TL TP    types of target, class weights and loss; TP of the losses of single samples */
 #include "crossentropy.cuh"

@@ -4,11 +4,12 @@
  *   T, ACC     type of the elements; float or double, in which is computed
  *   THREADS    of a block;  GROUP of them compute one sample
  *   BOUNDS     for OT_KERNEL: THREADS, or that and 1: registers matter more than concurrent blocks
- *   COLUMNS    0: a sample is a row, contiguous; the group's threads are neighbours: lanes of a warp, or the block 1:
- *              elements of a sample are `step` apart and neighbouring samples neighbours in memory; so are the threads
+ *   COLUMNS    0: a sample is a row, contiguous; the group's threads are neighbours: lanes of a warp, or the block
+ *              1: elements of a sample are `step` apart and neighbouring samples neighbours in memory; so are the
+ *              threads
  *   LANES      elements that a thread loads at once: 1, or those of 16 bytes
  *   SHIFTED    1: rows do not begin at multiples of 16 bytes; a row's first and last 16 bytes are partly its
- *   neighbours'
+ *              neighbours'
  *   PACKS      how often a thread loads LANES elements; all are kept in registers, so that memory is read once.
  *              0: a row is too long for that and is read again by each pass over it
  *   INDEX      type of a position in a sample

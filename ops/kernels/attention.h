@@ -1,10 +1,13 @@
 /* attention.h - attributes of FusedAttention and FusedAttentionDx: attention that does not store its matrix of scores.
  *
- * FusedAttention   (q, k, v[, mask]) -> y, top, sum q: (B, H, T, D)  k: (B, H, S, D)  v: (B, H, S, E)  y: (B, H, T, E)
- *          score[t, s] = scale q[t].k[s]; + mask[t, s] for a float mask; `hidden` where a bool mask is false and, with
- *          `causal`, where s > t y[t] = sum over s of softmax(score[t])[s] v[s] top[t] = the largest score, sum[t] =
- *          sum of exp(score[t] - top[t]): (B, H, T), f32 (f64 for f64).  Two numbers, since top + log(sum) loses sum in
- *          rows that are entirely hidden mask: bool or float, broadcasts to (B, H, T, S)
+ * FusedAttention   (q, k, v[, mask]) -> y, top, sum
+ *          q: (B, H, T, D)  k: (B, H, S, D)  v: (B, H, S, E)  y: (B, H, T, E)
+ *          score[t, s] = scale q[t].k[s]; + mask[t, s] for a float mask; `hidden` where a bool mask is false and,
+ *          with `causal`, where s > t
+ *          y[t] = sum over s of softmax(score[t])[s] v[s]
+ *          top[t] = the largest score, sum[t] = sum of exp(score[t] - top[t]): (B, H, T), f32 (f64 for f64).  Two
+ *          numbers, since top + log(sum) loses sum in rows that are entirely hidden
+ *          mask: bool or float, broadcasts to (B, H, T, S)
  * FusedAttentionDx (dy, q, k, v, y, top, sum[, mask]) -> dq, dk, dv
  * A mask has no gradient: attention with a mask that trains is not fused (passes/recognise.c). */
 #ifndef OT_ATTENTION_H

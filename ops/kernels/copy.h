@@ -2,10 +2,10 @@
  *
  * Copy fills a dense tensor from boxes of its inputs: for every piece, for every coordinate k in
  * the box 0 <= k[d] < extent[d],
- *     out[dst[d] + k[d] ...] = in[piece.in].flat[src + sum_d k[d] * stride[d]] and `fill` where no piece writes.
- *     Pieces do not overlap in the output.  Strides may be 0 (expand, edge padding) or negative (reflection, reversed
- *     slices).  Transpose, Slice, Expand, Pad, Concat, Split, Tile are Copies.  CopyDx is the adjoint: zeros, then
- *     every piece's box of dy is added to the elements it was copied from.
+ *     out[dst[d] + k[d] ...] = in[piece.in].flat[src + sum_d k[d] * stride[d]]
+ * and `fill` where no piece writes.  Pieces do not overlap in the output.  Strides may be 0 (expand, edge padding) or
+ * negative (reflection, reversed slices).  Transpose, Slice, Expand, Pad, Concat, Split, Tile are Copies.  CopyDx is
+ * the adjoint: zeros, then every piece's box of dy is added to the elements it was copied from.
  *
  * Kernels see memory on both sides.  Up to the layout pass that is the tensors in row-major order; the pass rewrites
  * pieces and shape for values with other layouts. */

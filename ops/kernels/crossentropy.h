@@ -11,8 +11,9 @@
  *
  * With p = softmax(x), s = label_smoothing, a sample's loss is
  *     (1-s) w[t] (-log p[t]) + s/C sum_c w[c] (-log p[c]),     probs: t' = (1-s) t + s/C,
- *     - sum_c w[c] t'[c] log p[c]; the mean divides by sum w[t] over the samples that are not ignored, with probs by
- *     their number.  Targets equal to ignore_index are ignored. */
+ *     - sum_c w[c] t'[c] log p[c];
+ * the mean divides by sum w[t] over the samples that are not ignored, with probs by their number.  Targets equal to
+ * ignore_index are ignored. */
 #ifndef OT_CROSSENTROPY_H
 #define OT_CROSSENTROPY_H
 

@@ -2,7 +2,8 @@
  *
  * Spec    ai.onnx DFT 17, 20; STFT 17.  Lengths, steps and axes must be constant.
  * Shapes  DFT: x: (.., n, .., 1 or 2), the last axis contains real and imaginary part   y: (.., m, .., 2), m the
- *         length, or length/2 + 1 onesided; inverse and onesided: y: (.., length, .., 1) STFT: x: (B, L), (B, L, 1) or
+ *         length, or length/2 + 1 onesided; inverse and onesided: y: (.., length, .., 1)
+ *         STFT: x: (B, L), (B, L, 1) or
  *         (B, L, 2)  window: (length)   y: (B, frames, m, 2)
  * Grad    of what it is built from: products with constant matrices.
  * Numerics float16 and bfloat16 are transformed in float32.

@@ -1,6 +1,7 @@
 /* gatherelements.c - GatherElements, ScatterElements: one element per index, along an axis.
  *
- * Spec    ai.onnx GatherElements 11, 13; ScatterElements 11 to 18. Negative indices count from the end; an index out of
+ * Spec    ai.onnx GatherElements 11, 13; ScatterElements 11 to 18.
+ *         Negative indices count from the end; an index out of
  *         range is an error of the file if it is constant, else of the run.
  * Grad    of Take and Scatter: repeated indices add, reductions as PyTorch's. */
 #include "ops/kernels/move.h"

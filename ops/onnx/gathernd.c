@@ -1,6 +1,7 @@
 /* gathernd.c - GatherND, ScatterND: one slice per tuple of indices.
  *
- * Spec    ai.onnx GatherND 11 to 13; ScatterND 11 to 18. Negative indices count from the end; an index out of range is
+ * Spec    ai.onnx GatherND 11 to 13; ScatterND 11 to 18.
+ *         Negative indices count from the end; an index out of range is
  *         an error of the file if it is constant, else of the run.
  * Grad    of Take and Scatter: repeated indices add, reductions as PyTorch's. */
 #include "ops/kernels/move.h"

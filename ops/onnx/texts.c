@@ -2,7 +2,8 @@
  * planning.
  *
  * Spec    ai.onnx StringConcat 20, StringSplit 20, StringNormalizer 10, RegexFullMatch 20.
- * Shapes  StringConcat: a, b broadcast;  y StringSplit: x;  y: (x.., most parts), padded with "";  parts: of x
+ * Shapes  StringConcat: a, b broadcast;  y
+ *         StringSplit: x;  y: (x.., most parts), padded with "";  parts: of x
  *         StringNormalizer: x: (C) or (1, C);  y: the words other than stop words, or one "" if none remains
  *         RegexFullMatch: x;  y: bool
  * Grad    none: strings have none

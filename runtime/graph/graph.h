@@ -11,9 +11,9 @@
  *   I3  after infer every value has a known dtype and shape whose bytes fit in int64_t.
  *   I4  a value with data has role OT_CONST, OT_WEIGHT or OT_STATE, and no producer or a folded one.
  *   I5  a weight or a state is identified by the tensor of the file that it comes from (source), or by the weight that
- *   it belongs to and its kind (of, kind).  The identity is unique within a graph and the same in all plans of a model.
- *   Names are for users (options, arrays of data, reports) and for the exporter: they need not be unique, and values
- *   made by the program are never looked up by name.
+ *       it belongs to and its kind (of, kind).  The identity is unique within a graph and the same in all plans of a
+ *       model.  Names are for users (options, arrays of data, reports) and for the exporter: they need not be unique,
+ *       and values made by the program are never looked up by name.
  *   I6  inputs and outputs of a kernel operator have the types and shapes of its rule (op.h).
  *
  * Errors stick (graph->err): after the first failure builders return NULL and do nothing, so a

@@ -2,11 +2,11 @@
  *
  * Shapes  z: (N, T, C) log-probabilities or logits, t: (N, L) class numbers, shorter ones padded at their end with
  *         negative numbers or the blank.  With l' = (blank, t1, blank, t2 ... blank), S = 2 L + 1 states:
- *             a[t, s] = logp[t, l'[s]] + log(exp a[t-1, s] + exp a[t-1, s-1] + exp a[t-1, s-2]) where the last term
- *             applies to a label that differs from the previous one.  A sample's loss is minus the logarithm of the sum
- *             over its last two states at its last step. Arrays input_lengths and target_lengths (N), if the data has
- *             them, give the length of each. The steps are unrolled in the graph: gradients and kernels are those of
- *             its operators.
+ *             a[t, s] = logp[t, l'[s]] + log(exp a[t-1, s] + exp a[t-1, s-1] + exp a[t-1, s-2])
+ *         where the last term applies to a label that differs from the previous one.  A sample's loss is minus the
+ *         logarithm of the sum over its last two states at its last step.  Arrays input_lengths and target_lengths (N),
+ *         if the data has them, give the length of each.  The steps are unrolled in the graph: gradients and kernels
+ *         are those of its operators.
  * Numerics  log 0 is a large negative number, so that no difference is NaN
  * Source  Graves et al. 2006, equations 6 to 8; means, padding and zero_infinity as torch.nn.CTCLoss */
 #include <math.h>

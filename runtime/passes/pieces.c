@@ -2,7 +2,7 @@
  * pass.
  *
  *     Softmax     e / sum e with e = exp(x), exp(LogSoftmax(x))        LogSoftmax   x - log(sum(exp(x))),
- *     log(Softmax(x))
+ *                                                                                   log(Softmax(x))
  *     Sigmoid     1 / (1 + exp(-x)), e / (1 + e), (1 + tanh(x / 2)) / 2             Softplus     log(1 + exp(x))
  *     Tanh        (exp(x) - exp(-x)) / (exp(x) + exp(-x)), (exp(2x) - 1) / (exp(2x) + 1), 2 Sigmoid(2x) - 1
  *

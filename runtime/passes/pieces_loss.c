@@ -1,9 +1,10 @@
 /* pieces_loss.c - softmax cross-entropy decomposed in the graph becomes one CrossEntropy, which stores neither
  * log-probabilities nor their gradient.  With l = LogSoftmax(x) along an axis, not read elsewhere:
  *
- *     NegativeLogLikelihoodLoss(l, labels) GatherElements(l, labels) along the axis, a label for every row; labels
- *     below zero count from the end sum(t l) over the axis and others, with t of the shape of l that depends on no
- *     weight: one-hot labels, probabilities
+ *     NegativeLogLikelihoodLoss(l, labels)
+ *     GatherElements(l, labels) along the axis, a label for every row; labels below zero count from the end
+ *     sum(t l) over the axis and others, with t of the shape of l that depends on no weight: one-hot labels,
+ *     probabilities
  *
  * Following masks, weights, means and signs are unchanged.  A Clip, or an epsilon, before the logarithm is another
  * function. */

@@ -11,7 +11,7 @@
  *               weights or constants do not widen.  Functions whose results need more range or precision (exp, log,
  *               powers ...) return f32.  Arithmetic is always in f32
  *   places      values that Maps round to whole numbers (sampling coordinates, indices) stay f32, back to the first Map
- *   that computes them: 8 bits of precision do not identify a pixel
+ *               that computes them: 8 bits of precision do not identify a pixel
  *   norms       x and y in 16 bits, scale, bias and statistics in f32
  *   sums        return f32
  *   embeddings  rows gathered from a weight are cast after the gather

@@ -4,9 +4,10 @@
  * Recognised forms, with m = mean(x), d = x - m, v = mean(d d) or, without a mean, mean(x x), over trailing axes
  * (rows), or over all axes except one that is not last (channels, only with a mean):
  *
- *     r = 1 / sqrt(v + epsilon)                  as Div, Reciprocal, Rsqrt or a power d r, d / sqrt(v + epsilon)
- *     PyTorch, Paddle; x for d: RMSNormalization x (r scale) + (bias - m (r scale))         Keras ... scale + bias
- *     included if they have one value per element of a row, or per channel
+ *     r = 1 / sqrt(v + epsilon)                  as Div, Reciprocal, Rsqrt or a power
+ *     d r, d / sqrt(v + epsilon)                 PyTorch, Paddle; x for d: RMSNormalization
+ *     x (r scale) + (bias - m (r scale))         Keras
+ *     ... scale + bias                           included if they have one value per element of a row, or per channel
  *
  * The difference may be computed twice (x - m once for the square, once for the result).  Other readers of the
  * intermediate values keep them; unread ones are pruned. */

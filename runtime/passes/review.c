@@ -3,11 +3,12 @@
  *
  * Nothing is changed.  The findings name nodes and say what to do:
  *
- *   training mode   BatchNormalization with training_mode=1, Dropout with training_mode=true: the delivered file keeps
- *   them folded norms    convolutions with a BatchNormalization folded in during export, recognised by the names that
- *   exporters generate
- *   quantised       weights that are integers behind DequantizeLinear, and train as floats or not; those in integer
- *   products
+ *   training mode   BatchNormalization with training_mode=1, Dropout with training_mode=true: the exported file
+ *                   keeps them
+ *   folded norms    convolutions with a BatchNormalization folded in during export, recognised by the names that
+ *                   exporters generate
+ *   quantised       weights that are integers before a DequantizeLinear, and train as floats or not; those in integer
+ *                   products
  *   numbers         NaN and infinities in weights; weights of 16 bits */
 #include <math.h>
 #include <string.h>
