@@ -48,6 +48,17 @@ static ot_dataset *try_open(const memory_file *m, ot_error *e)
     return d;
 }
 
+/* Every format of files is among them; a table that is cut between two lines is a table (csv.c here). */
+static void every_format(void **state)
+{
+    (void)state;
+    for (const ot_entry *const *e = ot_data_sources.entries; *e; e++) {
+        bool found = ot_registry_find(&ot_data_sets, (*e)->name) || !strcmp((*e)->name, "csv");
+        for (int i = 0; i < OT_LEN(fixture); i++) found |= strstr(fixture[i], (*e)->name) != NULL;
+        if (!found) fail_msg("no fixture of format %s is cut at every byte", (*e)->name);
+    }
+}
+
 static void cut_anywhere(void **state)
 {
     (void)state;
@@ -384,6 +395,7 @@ static void overlapping_members(void **state)
 int ot_test_hostile(void)
 {
     const struct CMUnitTest hostile[] = {
+        cmocka_unit_test(every_format),
         cmocka_unit_test(cut_anywhere),
         cmocka_unit_test(followed_by_more),
         cmocka_unit_test(every_bit_turned),

@@ -2,6 +2,7 @@
 
 usage: test_new.py PROGRAM [-v]
 """
+import re
 import subprocess
 import sys
 import tempfile
@@ -80,6 +81,9 @@ def main():
     program, verbose = sys.argv[1], '-v' in sys.argv
     newest = min(25, onnx.defs.onnx_opset_version())
     done = 0
+    listed = subprocess.run([program, 'help', '--markdown', 'new'], capture_output=True, text=True).stdout
+    named = {*re.findall(r'^\| `(\w+)` \|', listed, re.M)}
+    assert named == {*KINDS, *LARGE, *SEQUENCES}, f'help new and this test differ in {named ^ {*KINDS, *LARGE, *SEQUENCES}}'
     with tempfile.TemporaryDirectory() as folder:
         path = f'{folder}/m.onnx'
         for kind, (shape, out, parameters) in KINDS.items():

@@ -107,6 +107,12 @@ row('ctc, lengths', 'ctc', {'y': (6, 9, 5)}, labels.clamp_min(1), lambda z, t: c
     arrays={'input_lengths': steps.tolist(), 'target_lengths': lengths.tolist()})
 row('ctc, zero_infinity', 'ctc:zero_infinity=true', {'y': (6, 4, 5)}, labels, lambda z, t: ctc(z, t, ends=torch.full((6,), 4), zero_infinity=True))
 
+for name, loss, f in (('mse', 'mse', F.mse_loss), ('l1', 'l1', F.l1_loss), ('huber', 'huber:delta=0.7', lambda z, t: F.huber_loss(z, t, delta=.7)),
+                      ('smooth_l1', 'smooth_l1:beta=0.6', lambda z, t: F.smooth_l1_loss(z, t, beta=.6))):
+    row(name, loss, {'y': (6, 5)}, values, one(f))
+row('bce', 'bce', {'y': torch.sigmoid(torch.randn(6, 5))}, yes, one(F.binary_cross_entropy))
+row('bce_with_logits', 'bce_with_logits', {'y': (6, 5)}, yes, one(F.binary_cross_entropy_with_logits))
+
 with open(os.path.dirname(os.path.abspath(__file__)) + '/figures.json', 'w') as f:
     f.write('[\n' + ',\n'.join(json.dumps(r, separators=(',', ':')) for r in rows) + '\n]\n')
 print(len(rows), 'rows of PyTorch', torch.__version__)

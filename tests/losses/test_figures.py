@@ -6,6 +6,7 @@ figures.json is made by make_figures.py.  An output is a weight, added to zeros:
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -99,6 +100,10 @@ if __name__ == '__main__':
             look(r)
         if device == 'cpu':
             refused()
+            listed = subprocess.run([program, 'help', '--markdown', 'loss'], capture_output=True, text=True).stdout
+            names = {*re.findall(r'^\| `(\w+)` \|', listed, re.M)}
+            known = {'output', *(r['loss'].split(':')[0] for r in rows)}  # output: the graph's own
+            bad.extend(f'loss {n}: make_figures.py has no row with it, or help does not list it' for n in sorted(names ^ known))
         os.chdir('/')
     for line in bad:
         print(line)

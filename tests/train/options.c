@@ -199,6 +199,13 @@ static void commands(void **state)
     assert_ok(ot_options_check(o, OT_CMD_TRAIN, &err), err);
     assert_int_equal(ot_options_check(o, OT_CMD_RUN, &err), OT_E_USAGE);
     ot_options_free(o);
+    const ot_command_info *c;
+    unsigned taken = 0;
+    for (int i = 0; (c = ot_command_at(i)); i++) {
+        if (!c->bit || c->bit & (c->bit - 1) || c->bit & taken) fail_msg("%s: bit %u is not its own", c->name, c->bit);
+        taken |= c->bit;
+        assert_ptr_equal(ot_command_find(c->name), c);
+    }
 }
 
 int test_options(void)

@@ -1,12 +1,22 @@
 /* schedules.c - schedules against their closed forms, written out anew. */
 
 #include <math.h>
+#include <string.h>
 
 #include "runtime/train/options/schedules.h"
 #include "runtime/train/options/specs.h"
 #include "tests/train/train.h"
 
 static ot_arena *arena;
+static const char *asked[64]; /* names of the schedules that tests have started */
+static int n_asked;
+
+static bool was_asked(const char *name)
+{
+    for (int i = 0; i < n_asked; i++)
+        if (!strcmp(asked[i], name)) return true;
+    return false;
+}
 
 static ot_status start(ot_schedule *s, const char *text, double base, double momentum, int64_t total, int64_t epoch,
                        ot_error *err)
@@ -14,6 +24,7 @@ static ot_status start(ot_schedule *s, const char *text, double base, double mom
     ot_spec *t = ot_arena_alloc(arena, sizeof *t);
     *err = (ot_error){ 0 };
     ot_status r = ot_spec_parse(text, &ot_schedules, NULL, arena, t, err);
+    if (!r && n_asked < OT_LEN(asked) && !was_asked(t->name)) asked[n_asked++] = t->name;
     return r ? r : ot_schedule_init(s, t, base, momentum, total, epoch, err);
 }
 
@@ -135,11 +146,19 @@ static void mistakes(void **state)
     }
 }
 
+/* The last of them: a schedule that no test has started is a failure. */
+static void all_asked(void **state)
+{
+    (void)state;
+    for (const ot_entry *const *e = ot_schedules.entries; *e; e++)
+        if (!was_asked((*e)->name)) fail_msg("schedule %s has no closed form here", (*e)->name);
+}
+
 int test_schedules(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(closed_forms), cmocka_unit_test(cosine_restarts), cmocka_unit_test(onecycle),
-        cmocka_unit_test(plateau),      cmocka_unit_test(mistakes),
+        cmocka_unit_test(plateau),      cmocka_unit_test(mistakes),        cmocka_unit_test(all_asked),
     };
     arena = ot_arena_new();
     int failed = cmocka_run_group_tests_name("schedules", tests, NULL, NULL);

@@ -26,7 +26,8 @@ typedef struct row {
 #define FIT   (OT_CMD_TRAIN | OT_CMD_GRAD | OT_CMD_PLAN | OT_CMD_CHECK) /* what makes a training plan */
 #define GRAPH (FIT | OT_CMD_EVAL | OT_CMD_INSPECT)                       /* what the graph means */
 #define FED   (FIT | OT_CMD_EVAL | OT_CMD_RUN)                           /* what opens data */
-#define ALL   (GRAPH | FED | OT_CMD_OPS | OT_CMD_NEW | OT_CMD_ENV | OT_CMD_EXPORT)
+#define X(code, bit, ...) | (bit)
+#define ALL   ((0 OT_COMMAND_LIST(X)) & ~(OT_CMD_HELP | OT_CMD_COMPLETION)) /* X is there until the table ends */
 
 #define DEPLOY (OT_CMD_TRAIN | OT_CMD_EXPORT)
 #define TEXTS (OT_CMD_EVAL | OT_CMD_CHECK | OT_CMD_INSPECT | OT_CMD_PLAN | OT_CMD_OPS | OT_CMD_ENV)
@@ -157,6 +158,8 @@ static const row table[] = {
     ROW("hidden", 0, "N,N,...", NULL, G, "mlp: its hidden layers", OT_CMD_NEW, 0, 0, TEXT, 0, 0),
 #undef G
 };
+
+#undef X
 
 typedef struct given {
     const char **text;
