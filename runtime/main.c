@@ -219,6 +219,11 @@ static void say_result(const job *j, const ot_result *r, const char *path)
                     (long long)r->best_epoch);
     }
     if (r->run_dir) fprintf(stderr, "run folder:    %s\n", shown(r->run_dir));
+    if (r->run_dir && strcmp(r->reason, "finished")) {
+        fputs("to continue:   onnxtrain resume", stderr);
+        print_word(r->run_dir);
+        fputc('\n', stderr);
+    }
     say_evaluation(j, path);
 }
 
@@ -245,6 +250,17 @@ static ot_status deliver(job *j, ot_trainer *t, ot_status trained)
     return trained ? trained : s;
 }
 
+/* Trains to the end, or to a signal, and writes the model. */
+static ot_status finish(job *j, ot_trainer *t)
+{
+    catch_signals(t);
+    ot_status s = ot_trainer_run(t, &j->err);
+    clear(&j->screen);
+    s = deliver(j, t, s);
+    running = NULL;
+    return s;
+}
+
 static ot_status do_train(job *j)
 {
     ot_trainer *t = NULL;
@@ -257,13 +273,25 @@ static ot_status do_train(job *j)
     if (log && !strcmp(log, "-")) j->cb.log = on_log;
     ot_status s = load(j);
     if (!s) s = ot_trainer_new(j->m, j->o, &j->cb, &t, &j->err);
-    if (!s) {
-        catch_signals(t);
-        s = ot_trainer_run(t, &j->err);
-        clear(&j->screen);
-        s = deliver(j, t, s);
-        running = NULL;
-    }
+    if (!s) s = finish(j, t);
+    ot_trainer_free(t);
+    if (!s && j->screen.log_lost) s = unwritable(j);
+    return s;
+}
+
+static ot_status do_resume(job *j)
+{
+    ot_trainer *t = NULL;
+    ot_checkpoint *c = NULL;
+    ot_status s = ot_checkpoint_open(j->word[0], &j->cb, &c, &j->err);
+    if (!s) s = ot_checkpoint_options(c, j->o, &j->err);
+    const char *log = ot_options_get(j->o, "log");
+    if (log && !strcmp(log, "-")) j->cb.log = on_log;
+    if (!s) s = ot_model_load(ot_checkpoint_model(c), &j->m, &j->err);
+    if (!s) s = ot_trainer_new(j->m, j->o, &j->cb, &t, &j->err);
+    if (!s) s = ot_trainer_resume(t, c, &j->err);
+    ot_checkpoint_free(c);
+    if (!s) s = finish(j, t);
     ot_trainer_free(t);
     if (!s && j->screen.log_lost) s = unwritable(j);
     return s;

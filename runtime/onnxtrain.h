@@ -160,6 +160,8 @@ typedef struct ot_options ot_options;
 #define OT_COMMAND_LIST(X)                                                                                             \
     X(TRAIN, 1, train, 1, "MODEL --data DATA [-o FILE]", "a model file, such as lenet.onnx",                           \
       "train; the default command; DATA: mnist, cifar10 ... or a file")                                                \
+    X(RESUME, 8192, resume, 1, "RUN [--epochs N]", "the folder of a run, such as runs/lenet-1",                          \
+      "continue a run from its last checkpoint, or train it longer")                                                   \
     X(EVAL, 2, eval, 1, "MODEL --data DATA", "a model", "loss, accuracy, confusion matrix")                            \
     X(RUN, 4, run, 1, "MODEL --data FILE -o FILE", "a model", "run the model as the file has it; outputs by name")     \
     X(GRAD, 8, grad, 1, "MODEL --data FILE -o FILE", "a model", "gradient of the loss for each trained initializer")   \
@@ -281,6 +283,28 @@ OT_API void ot_trainer_free(ot_trainer *t);
  * returns the error: ot_result.reason is "finished", and the weights can be exported. Errors: OT_E_DIVERGED (names the
  * step), OT_E_IO, OT_E_USAGE (a file of the run is also an input; another run writes to the folder). */
 OT_API OT_CHECK ot_status ot_trainer_run(ot_trainer *t, ot_error *err);
+
+/* The newest usable checkpoint of a run, which ot_trainer_run wrote into its run folder; the folder is locked until it is
+ * freed, or by the trainer that continues the run.  Where a newer checkpoint is damaged, cb's message says so.
+ *
+ *     ot_checkpoint_open("runs/lenet-1", NULL, &c, &err), ot_checkpoint_options(c, o, &err),
+ *     ot_model_load(ot_checkpoint_model(c), &m, &err), ot_trainer_new(m, o, NULL, &t, &err),
+ *     ot_trainer_resume(t, c, &err), ot_checkpoint_free(c), ot_trainer_run(t, &err) ...
+ *
+ * Errors: OT_E_USAGE (no run folder, or a run is using it), OT_E_IO (no usable checkpoint), OT_E_NOMEM. */
+typedef struct ot_checkpoint ot_checkpoint;
+OT_API OT_CHECK ot_status ot_checkpoint_open(const char *run_dir, const ot_callbacks *cb, ot_checkpoint **out,
+                                             ot_error *err);
+OT_API void ot_checkpoint_free(ot_checkpoint *c);
+OT_API const char *ot_checkpoint_model(ot_checkpoint *c); /* path of the model; borrowed; NULL: no memory */
+
+/* Sets the options of the run in o, its "run-dir" and "o" too; those that o has already stay.  Errors: OT_E_USAGE. */
+OT_API OT_CHECK ot_status ot_checkpoint_options(const ot_checkpoint *c, ot_options *o, ot_error *err);
+
+/* t, made with the model and options of the run, continues it: ot_trainer_run goes on after the update of the checkpoint and
+ * leaves the bytes that a run without a stop leaves.  c can be freed then.  A failure leaves t to be freed.
+ * Errors: OT_E_MODEL, OT_E_DATA (model or data have changed), OT_E_IO (the checkpoint is of another training). */
+OT_API OT_CHECK ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err);
 
 /* For signal handlers and other threads: the run ends after the current step; on the CPU it drops that step instead
  * if the step has not changed anything yet.  No step is applied in part. */

@@ -145,4 +145,19 @@ ot_status ot_normalize_apply(const ot_normalize *z, int64_t c, ot_gather *g, cha
 /* Writes arrays as .npz (stored, not deflated), atomically.  Names may contain any character. */
 ot_status ot_npz_write(const char *path, const ot_tensor *t, int n, ot_error *err);
 
+/* The same, array by array.  folder: an open one that `path` is seen from, or AT_FDCWD.  The bytes of an added array are
+ * written at once and are not borrowed.  commit frees z, also where it fails; abort leaves nothing of the file. */
+typedef struct ot_npz ot_npz;
+ot_status ot_npz_begin(int folder, const char *path, ot_npz **out, ot_error *err);
+ot_status ot_npz_add(ot_npz *z, const ot_tensor *t, ot_error *err);
+ot_status ot_npz_commit(ot_npz *z, ot_error *err);
+void ot_npz_abort(ot_npz *z);
+
+/* The arrays of an .npz as they are: nothing is taken as a target or counted as samples.  Checksums are verified.
+ * Errors: OT_E_DATA (damaged, truncated), OT_E_IO, OT_E_NOMEM. */
+ot_status ot_npz_read(const char *path, ot_dataset **out, ot_error *err);
+
+/* A fingerprint of bytes, continued from seed (0 at first); the same on every machine. */
+uint64_t ot_hash(uint64_t seed, const void *p, size_t n);
+
 #endif

@@ -321,7 +321,7 @@ static uint64_t mix(uint64_t h, uint64_t w)
 }
 
 /* Four independent chains of multiplications. */
-static uint64_t hash_bytes(uint64_t seed, const void *p, size_t n)
+uint64_t ot_hash(uint64_t seed, const void *p, size_t n)
 {
     const unsigned char *b = p;
     uint64_t h[4] = { seed, seed + 1, seed + 2, seed + 3 }, w[4];
@@ -342,13 +342,13 @@ static void fingerprint(ot_dataset *d)
     for (int i = 0; i < d->n; i++) {
         const ot_array *a = &d->array[i];
         ot_shape s = ot_array_shape(a);
-        h = hash_bytes(h, a->t.name, strlen(a->t.name));
+        h = ot_hash(h, a->t.name, strlen(a->t.name));
         h = mix(mix(h, a->t.dtype), (uint64_t)s.rank);
         for (int k = 0; k < s.rank; k++) h = mix(h, (uint64_t)s.dim[k]);
-        if (a->t.dtype != OT_STRING) h = hash_bytes(h, a->t.data, ot_bytes(&s, a->t.dtype));
+        if (a->t.dtype != OT_STRING) h = ot_hash(h, a->t.data, ot_bytes(&s, a->t.dtype));
         for (int64_t k = 0; a->t.dtype == OT_STRING && k < ot_numel(&s); k++) {
             const char *text = ((char **)a->t.data)[k];
-            h = hash_bytes(h, text, strlen(text));
+            h = ot_hash(h, text, strlen(text));
         }
     }
     d->hash = h;

@@ -373,3 +373,14 @@ ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err)
     close(fd);
     return s;
 }
+
+ot_status ot_npz_read(const char *path, ot_dataset **out, ot_error *err)
+{
+    *out = NULL;
+    ot_dataset *d = ot_dataset_new(path);
+    if (!d) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    ot_status s = ot_npz_open(path, d, err);
+    if (s) ot_dataset_free(d);
+    else *out = d;
+    return s;
+}

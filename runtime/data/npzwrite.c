@@ -6,6 +6,7 @@
 #include "runtime/base/io.h"
 #include "runtime/data/data.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static void put(bytes *b, uint64_t v, int size)
 }
 
 typedef struct member {
-    const ot_tensor *t;
+    char *name;           /* owned */
     int64_t offset, size; /* of the local header; of header and elements */
     int64_t data_bytes;
     const void *data; /* the elements as written */
@@ -85,13 +86,13 @@ static bool is_utf8(const char *s)
 }
 
 /* "\x93NUMPY", version 1.0, and the dict, padded to a multiple of 64 bytes. */
-static void make_header(member *m, const char *code)
+static void make_header(member *m, const ot_tensor *t, const char *code)
 {
     char dict[NPY_ROOM];
     int n = snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (", code);
-    for (int i = 0; i < m->t->rank; i++)
-        n += snprintf(dict + n, sizeof dict - (size_t)n, "%s%lld", i ? ", " : "", (long long)m->t->dim[i]);
-    n += snprintf(dict + n, sizeof dict - (size_t)n, "%s), }", m->t->rank == 1 ? "," : "");
+    for (int i = 0; i < t->rank; i++)
+        n += snprintf(dict + n, sizeof dict - (size_t)n, "%s%lld", i ? ", " : "", (long long)t->dim[i]);
+    n += snprintf(dict + n, sizeof dict - (size_t)n, "%s), }", t->rank == 1 ? "," : "");
     m->npy_bytes = (10 + n + 1 + ALIGN - 1) / ALIGN * ALIGN;
     bytes b = { m->npy };
     memcpy(b.p, "\x93NUMPY\x01", 8); /* with the minor version's zero */
@@ -120,9 +121,10 @@ static uint32_t next_point(const unsigned char **p)
 }
 
 /* Strings as in numpy: the code points of each in four bytes, shorter ones padded with zeros. */
-static ot_status make_points(member *m, int64_t n, int64_t *longest, const char *path, ot_error *err)
+static ot_status make_points(member *m, const ot_tensor *t, int64_t n, int64_t *longest, const char *path,
+                             ot_error *err)
 {
-    const char *const *text = m->t->data;
+    const char *const *text = t->data;
     int64_t all;
     *longest = 1;
     for (int64_t i = 0; i < n; i++) {
@@ -132,7 +134,7 @@ static ot_status make_points(member *m, int64_t n, int64_t *longest, const char 
     }
     if (!ot_mul(n, *longest, &all) || !ot_mul(all, 4, &m->data_bytes) ||
         !(m->points = calloc((size_t)all + 1, sizeof *m->points)))
-        return ot_fail(err, OT_E_NOMEM, "%s: no memory for the strings of '%s'", path, m->t->name ? m->t->name : "");
+        return ot_fail(err, OT_E_NOMEM, "%s: no memory for the strings of '%s'", path, m->name);
     for (int64_t i = 0; i < n; i++) {
         uint32_t *to = m->points + i * *longest;
         for (const unsigned char *p = (const unsigned char *)text[i]; *p;) *to++ = next_point(&p);
@@ -146,6 +148,7 @@ static ot_status member_make(member *m, const ot_tensor *t, const char *path, ot
     const char *name = t->name ? t->name : "";
     const char *code = code_of(t->dtype);
     ot_shape shape = { .rank = t->rank };
+    *m = (member){ .utf8 = is_utf8(name) };
     char points[32];
     if (!code && t->dtype != OT_STRING)
         return ot_fail(err, OT_E_DATA, "%s: array '%s' is %s, which .npy does not support", path, name,
@@ -156,14 +159,16 @@ static ot_status member_make(member *m, const ot_tensor *t, const char *path, ot
     if (strlen(name) > 60000)
         return ot_fail(err, OT_E_DATA, "%s: the name of an array has %zu bytes; the limit is 60000", path,
                        strlen(name));
-    *m = (member){ .t = t, .utf8 = is_utf8(name), .data = t->data, .data_bytes = (int64_t)ot_bytes(&shape, t->dtype) };
+    m->data = t->data;
+    m->data_bytes = (int64_t)ot_bytes(&shape, t->dtype);
+    if (!(m->name = strdup(name))) return ot_fail(err, OT_E_NOMEM, "%s: no memory to write it", path);
     if (!code) {
         int64_t longest;
-        OT_TRY(make_points(m, ot_numel(&shape), &longest, path, err));
+        OT_TRY(make_points(m, t, ot_numel(&shape), &longest, path, err));
         snprintf(points, sizeof points, "<U%lld", (long long)longest);
         code = points;
     }
-    make_header(m, code);
+    make_header(m, t, code);
     m->size = m->npy_bytes + m->data_bytes;
     m->crc = (uint32_t)crc32_z(0, m->npy, (size_t)m->npy_bytes);
     if (m->data_bytes) m->crc = (uint32_t)crc32_z(m->crc, m->data, (size_t)m->data_bytes);
@@ -187,7 +192,7 @@ static void put_common(bytes *b, const member *m, bool wide)
 static ot_status write_member(ot_replace *r, member *m, int64_t *at, ot_error *err)
 {
     unsigned char head[LOCAL + 20 + 4 + ALIGN];
-    const char *name = m->t->name ? m->t->name : "";
+    const char *name = m->name;
     int64_t length = (int64_t)strlen(name) + 4;
     bool wide = m->size > WIDE;
     m->offset = *at;
@@ -222,7 +227,7 @@ static ot_status write_member(ot_replace *r, member *m, int64_t *at, ot_error *e
 static ot_status write_central(ot_replace *r, const member *m, int64_t *at, ot_error *err)
 {
     unsigned char head[CENTRAL + 28], extra[32];
-    const char *name = m->t->name ? m->t->name : "";
+    const char *name = m->name;
     bool wide = m->size > WIDE, far = m->offset > WIDE;
     bytes b = { head }, x = { extra };
     if (wide || far) {
@@ -285,28 +290,89 @@ static ot_status write_end(ot_replace *r, int n, int64_t begin, int64_t end, ot_
     return ot_replace_write(r, tail, (size_t)(b.p - tail), err);
 }
 
-static ot_status write_all(ot_replace *r, const char *path, member *m, const ot_tensor *t, int n, ot_error *err)
+struct ot_npz {
+    ot_replace *file;
+    char *path; /* for messages */
+    int64_t at; /* bytes written */
+    int n, room;
+    member *member;
+};
+
+static void release(ot_npz *z)
 {
-    int64_t at = 0;
-    for (int i = 0; i < n; i++) {
-        OT_TRY(member_make(&m[i], &t[i], path, err));
-        OT_TRY(write_member(r, &m[i], &at, err));
+    for (int i = 0; i < z->n; i++) free(z->member[i].name);
+    free(z->member);
+    free(z->path);
+    free(z);
+}
+
+ot_status ot_npz_begin(int folder, const char *path, ot_npz **out, ot_error *err)
+{
+    *out = NULL;
+    ot_npz *z = calloc(1, sizeof *z);
+    if (z) z->path = strdup(path);
+    if (!z || !z->path) {
+        free(z);
+        return ot_fail(err, OT_E_NOMEM, "%s: no memory to write it", path);
     }
-    int64_t begin = at;
-    for (int i = 0; i < n; i++) OT_TRY(write_central(r, &m[i], &at, err));
-    return write_end(r, n, begin, at, err);
+    ot_status s = ot_replace_begin_at(folder, path, &z->file, err);
+    if (s) release(z);
+    else *out = z;
+    return s;
+}
+
+static ot_status grow(ot_npz *z, ot_error *err)
+{
+    if (z->n < z->room) return OT_OK;
+    int room = z->room ? 2 * z->room : 64;
+    member *m = realloc(z->member, (size_t)room * sizeof *m);
+    if (!m) return ot_fail(err, OT_E_NOMEM, "%s: no memory to write it", z->path);
+    z->member = m;
+    z->room = room;
+    return OT_OK;
+}
+
+ot_status ot_npz_add(ot_npz *z, const ot_tensor *t, ot_error *err)
+{
+    OT_TRY(grow(z, err));
+    member *m = &z->member[z->n];
+    ot_status s = member_make(m, t, z->path, err);
+    if (!s) s = write_member(z->file, m, &z->at, err);
+    free(m->points);
+    m->points = NULL;
+    m->data = NULL;
+    if (m->name) z->n++;
+    return s;
+}
+
+ot_status ot_npz_commit(ot_npz *z, ot_error *err)
+{
+    int64_t begin = z->at;
+    ot_status s = OT_OK;
+    for (int i = 0; i < z->n && !s; i++) s = write_central(z->file, &z->member[i], &z->at, err);
+    if (!s) s = write_end(z->file, z->n, begin, z->at, err);
+    if (!s) s = ot_replace_commit(z->file, err);
+    else ot_replace_abort(z->file);
+    release(z);
+    return s;
+}
+
+void ot_npz_abort(ot_npz *z)
+{
+    if (!z) return;
+    ot_replace_abort(z->file);
+    release(z);
 }
 
 ot_status ot_npz_write(const char *path, const ot_tensor *t, int n, ot_error *err)
 {
-    member *m = calloc((size_t)n + 1, sizeof *m);
-    if (!m) return ot_fail(err, OT_E_NOMEM, "%s: no memory to write it", path);
-    ot_replace *r = NULL;
-    ot_status s = ot_replace_begin(path, &r, err);
-    if (!s) s = write_all(r, path, m, t, n, err);
-    if (!s) s = ot_replace_commit(r, err);
-    else ot_replace_abort(r);
-    for (int i = 0; i < n; i++) free(m[i].points);
-    free(m);
-    return s;
+    ot_npz *z;
+    OT_TRY(ot_npz_begin(AT_FDCWD, path, &z, err));
+    for (int i = 0; i < n; i++) {
+        ot_status s = ot_npz_add(z, &t[i], err);
+        if (!s) continue;
+        ot_npz_abort(z);
+        return s;
+    }
+    return ot_npz_commit(z, err);
 }

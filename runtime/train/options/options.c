@@ -30,6 +30,8 @@ typedef struct row {
 #define ALL   ((0 OT_COMMAND_LIST(X)) & ~(OT_CMD_HELP | OT_CMD_COMPLETION)) /* X is there until the table ends */
 
 #define DEPLOY (OT_CMD_TRAIN | OT_CMD_EXPORT)
+#define RUNS  (OT_CMD_TRAIN | OT_CMD_RESUME)                             /* what a run may change when it continues */
+#define ANY   (ALL | OT_CMD_RESUME)
 #define TEXTS (OT_CMD_EVAL | OT_CMD_CHECK | OT_CMD_INSPECT | OT_CMD_PLAN | OT_CMD_OPS | OT_CMD_ENV)
 
 #define BASIC  true
@@ -40,11 +42,12 @@ typedef struct row {
 
 static const row table[] = {
 #define G "Data"
-    ROW("data", 0, "DATASET|PATH", NULL, G, "training set: a name or a path", FED, 0, BASIC, TEXT, 0, 0),
-    ROW("val", 0, "DATASET|PATH", NULL, G, "validation set, evaluated after each epoch", OT_CMD_TRAIN, 0, 0, TEXT, 0,
+    ROW("data", 0, "DATASET|PATH", NULL, G, "training set: a name or a path", FED | OT_CMD_RESUME, 0, BASIC, TEXT, 0,
         0),
-    ROW("test", 0, "DATASET|PATH", NULL, G, "test set (built-in data sets include one)", OT_CMD_TRAIN | OT_CMD_EVAL, 0,
-        0, TEXT, 0, 0),
+    ROW("val", 0, "DATASET|PATH", NULL, G, "validation set, evaluated after each epoch", OT_CMD_TRAIN | OT_CMD_RESUME,
+        0, 0, TEXT, 0, 0),
+    ROW("test", 0, "DATASET|PATH", NULL, G, "test set (built-in data sets include one)",
+        OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", "1/255", G, "how image bytes (uint8) are scaled", FED, 0, 0,
         TEXT, 0, 0),
     ROW("target", 0, "NAME", "target", G, "array or CSV column with the target", FIT | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
@@ -67,10 +70,10 @@ static const row table[] = {
     ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "learning rate schedule; every one has warmup=N", FIT, 0,
         BASIC, TEXT, 0, 0),
     ROW("batch-size", 0, "N", NULL, G, "samples per batch (32)", FED | OT_CMD_NEW, 0, BASIC, INT, 1, 1e9),
-    ROW("epochs", 0, "N", NULL, G, "passes over the training set (10)", OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0,
-        BASIC, INT, 1, 1e15),
+    ROW("epochs", 0, "N", NULL, G, "passes over the training set (10)",
+        OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
     ROW("steps", 0, "N", NULL, G, "number of updates; with --epochs, training ends at whichever comes first",
-        OT_CMD_TRAIN | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
+        OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
     ROW("accumulate", 0, "N", "1", G, "batches per update (gradient accumulation)", FIT, 0, 0, INT, 1, 1e9),
     ROW("clip-norm", 0, "X", NULL, G, "maximum global norm of the gradients", FIT, 0, 0, NUM, 0, INFINITY),
     ROW("clip-value", 0, "X", NULL, G, "maximum absolute value of a gradient element", FIT, 0, 0, NUM, 0, INFINITY),
@@ -110,8 +113,8 @@ static const row table[] = {
         CHOICE, 0, 0),
 #undef G
 #define G "Machine"
-    ROW("device", 0, "auto|cpu|cuda[:N]", "auto", G, "cpu, cuda, cuda:N, or auto", ALL, 0, BASIC, TEXT, 0, 0),
-    ROW("threads", 0, "N", NULL, G, "number of CPU threads (all processors, or the CPU quota)", ALL, 0, 0, INT, 1,
+    ROW("device", 0, "auto|cpu|cuda[:N]", "auto", G, "cpu, cuda, cuda:N, or auto", ANY, 0, BASIC, TEXT, 0, 0),
+    ROW("threads", 0, "N", NULL, G, "number of CPU threads (all processors, or the CPU quota)", ANY, 0, 0, INT, 1,
         4096),
     ROW("tune", 0, NULL, NULL, G, "measure all kernels for each operator once on the GPU and use the fastest",
         FED | OT_CMD_GRAD, 0, 0, FLAG, 0, 0),
@@ -120,16 +123,20 @@ static const row table[] = {
 #undef G
 #define G "Output"
     ROW("o", 'o', "FILE", NULL, G, "output file: trained model, outputs or gradients (<model>-trained.onnx)",
-        OT_CMD_TRAIN | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW | OT_CMD_EXPORT, 0, BASIC, TEXT, 0, 0),
+        OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW | OT_CMD_EXPORT, 0, BASIC, TEXT, 0, 0),
     ROW("run-dir", 0, "DIR", NULL, G, "run folder, or none (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
-    ROW("log", 0, "FILE", NULL, G, "log file in JSON lines: start, step, eval, end; - is standard output", OT_CMD_TRAIN,
-        0, BASIC, TEXT, 0, 0),
+    ROW("checkpoint-every", 0, "TIME|Nsteps|Nepochs|none", "5min", G,
+        "how often the run folder gets a checkpoint, to continue from with 'onnxtrain resume'; also written at the end and on signals",
+        RUNS, 0, 0, TEXT, 0, 0),
+    ROW("keep", 0, "N", "2", G, "number of checkpoints to keep", RUNS, 0, 0, INT, 1, 1000),
+    ROW("log", 0, "FILE", NULL, G, "log file in JSON lines: start, step, eval, end; - is standard output",
+        OT_CMD_TRAIN | OT_CMD_RESUME, 0, BASIC, TEXT, 0, 0),
     ROW("training-info", 0, NULL, NULL, G,
         "write the training algorithm and the optimizer state into the model (TrainingInfoProto), to continue training from it",
         OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
     ROW("deploy", 0, "FILE", NULL, G,
-        "also write the model for inference: BatchNormalization in inference mode, no Dropout, no losses", OT_CMD_TRAIN,
-        0, 0, TEXT, 0, 0),
+        "also write the model for inference: BatchNormalization in inference mode, no Dropout, no losses",
+        OT_CMD_TRAIN | OT_CMD_RESUME, 0, 0, TEXT, 0, 0),
     ROW("fold", 0, NULL, NULL, G, "export, --deploy: fold BatchNormalization into the layer before it", DEPLOY, 0, 0,
         FLAG, 0, 0),
     ROW("fp16", 0, NULL, NULL, G,
@@ -141,8 +148,8 @@ static const row table[] = {
     ROW("why", 0, NULL, NULL, G, "plan: print why faster kernels were not used", OT_CMD_PLAN, 0, 0, FLAG, 0, 0),
     ROW("markdown", 0, NULL, NULL, G, "help: print tables in Markdown", OT_CMD_HELP, 0, 0, FLAG, 0, 0),
     ROW("man", 0, NULL, NULL, G, "help: print the manual page (roff)", OT_CMD_HELP, 0, 0, FLAG, 0, 0),
-    ROW("quiet", 'q', NULL, NULL, G, "print errors only", ALL, 0, 0, FLAG, 0, 0),
-    ROW("verbose", 'v', NULL, NULL, G, "print all decisions", ALL, 0, 0, FLAG, 0, 0),
+    ROW("quiet", 'q', NULL, NULL, G, "print errors only", ANY, 0, 0, FLAG, 0, 0),
+    ROW("verbose", 'v', NULL, NULL, G, "print all decisions", ANY, 0, 0, FLAG, 0, 0),
     ROW("config", 0, "FILE", NULL, G,
         "file of lines 'key = value' with these option names; command-line options take precedence", ALL, 0, 0, TEXT, 0,
         0),

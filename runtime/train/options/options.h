@@ -6,6 +6,12 @@
 #include "runtime/base/registry.h"
 #include "runtime/passes/passes.h"
 
+/* How often something happens; 0: never by this measure. */
+typedef struct ot_interval {
+    double seconds;
+    int64_t steps, epochs;
+} ot_interval;
+
 typedef enum ot_device_wish { OT_DEVICE_AUTO, OT_DEVICE_CPU, OT_DEVICE_CUDA } ot_device_wish;
 
 /* Options as the parts of a command read them.  Texts belong to the options or to the arena. */
@@ -22,6 +28,8 @@ typedef struct ot_settings {
     uint64_t seed;
     bool shuffle, drop_last;
     bool auto_precision; /* options.precision is what a check leaves */
+    ot_interval checkpoint;
+    int keep; /* checkpoints */
     ot_device_wish device;
     int device_index; /* of CUDA's devices */
     bool unfold_bn, untie_auto, training_info;

@@ -1,6 +1,7 @@
 /* settings.c - what a set of options comes to: numbers, things, lists. */
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,11 +197,43 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->accumulate = (int)ot_options_int(o, "accumulate");
     s->threads = (int)ot_options_int(o, "threads");
     s->seed = (uint64_t)ot_options_int(o, "seed");
+    s->keep = (int)ot_options_int(o, "keep");
     s->options.clip_norm = ot_options_num(o, "clip-norm");
     s->options.clip_value = ot_options_num(o, "clip-value");
     s->options.bn = !strcmp(bn, "train") ? OT_BN_TRAIN : !strcmp(bn, "frozen") ? OT_BN_FROZEN : OT_BN_AUTO;
     s->options.fit_scales = !strcmp(ot_options_get(o, "quantized-scales"), "recompute");
     s->options.bn_unbiased = !strcmp(ot_options_get(o, "bn-variance"), "unbiased");
+}
+
+/* "5min", "100steps", "2epochs", "none". */
+static ot_status read_interval(const ot_options *o, const char *name, ot_interval *out, ot_error *err)
+{
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = { { "s", 1 },    { "min", 60 },   { "h", 3600 }, { "steps", 0 },
+                  { "step", 0 }, { "epochs", 0 }, { "epoch", 0 } };
+    const char *text = ot_options_get(o, name);
+    size_t digits = strspn(text, "0123456789.");
+    char head[32];
+    double n;
+    *out = (ot_interval){ 0 };
+    if (!strcmp(text, "none")) return OT_OK;
+    snprintf(head, sizeof head, "%.*s", (int)digits, text);
+    for (int i = 0; digits && digits < sizeof head && ot_number(head, &n) && n > 0 && n <= 1e12 && i < OT_LEN(units);
+         i++) {
+        if (strcmp(text + digits, units[i].unit)) continue;
+        if (units[i].seconds > 0) {
+            out->seconds = n * units[i].seconds;
+            return OT_OK;
+        }
+        if (n != floor(n)) break;
+        *(units[i].unit[0] == 's' ? &out->steps : &out->epochs) = (int64_t)n;
+        return OT_OK;
+    }
+    return ot_fail(err, OT_E_USAGE,
+                   "--%s: invalid value '%s'; expected a time (30s, 5min, 1h), a count (100steps, 1epoch) or none",
+                   name, text);
 }
 
 ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_arena *a, ot_settings *out,
@@ -212,6 +245,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     read_numbers(o, s);
     read_precision(o, s);
     OT_TRY(read_device(ot_options_get(o, "device"), s, err));
+    OT_TRY(read_interval(o, "checkpoint-every", &s->checkpoint, err));
     OT_TRY(read_dropout(o, &s->options.dropout, err));
     OT_TRY(read_added_dropout(o, &s->options.add_dropout, err));
     OT_TRY(copy_list(o, "output", a, &s->n_outputs, &s->outputs, err));

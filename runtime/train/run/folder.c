@@ -166,6 +166,26 @@ ot_status ot_folder_open(const char *asked, const ot_inputs *in, ot_arena *a, ot
     return open_named(path, in, a, out, err);
 }
 
+ot_status ot_folder_reopen(const char *path, ot_arena *a, ot_folder *out, ot_error *err)
+{
+    bool is_free, old = false;
+    *out = (ot_folder){ .fd = -1 };
+    char *own = ot_arena_strdup(a, path);
+    if (!own) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    for (size_t n = strlen(own); n > 1 && own[n - 1] == '/'; n--) own[n - 1] = '\0';
+    int fd = lock_folder(own, &is_free);
+    if (fd < 0 && errno == ENOTDIR) return ot_fail(err, OT_E_USAGE, "%s: is a file, not the folder of a run", own);
+    if (fd < 0 && errno == ENOENT)
+        return ot_fail(err, OT_E_USAGE, "%s: does not exist; expected the folder of a run, such as runs/lenet-1", own);
+    if (fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: %s", own, strerror(errno));
+    ot_status s =
+        is_free ? find_old(fd, own, &old, err) : ot_fail(err, OT_E_USAGE, "%s: this run is still in progress", own);
+    if (!s && !old) s = ot_fail(err, OT_E_USAGE, "%s: is not the folder of a run; it has no options.conf", own);
+    if (s) close(fd);
+    else *out = (ot_folder){ .path = own, .fd = fd };
+    return s;
+}
+
 void ot_folder_close(ot_folder *f)
 {
     if (f->fd >= 0) close(f->fd);

@@ -21,6 +21,9 @@ typedef struct ot_folder {
  *   in     what this run reads, the model among it; an older run that holds any of it does not move
  * Errors: OT_E_USAGE (a run is writing to it; it cannot move; its options.conf is nobody's), OT_E_IO. */
 ot_status ot_folder_open(const char *asked, const ot_inputs *in, ot_arena *a, ot_folder *out, ot_error *err);
+
+/* Opens and locks the folder of an earlier run.  Errors: OT_E_USAGE (it is not there, or in use by a run), OT_E_IO. */
+ot_status ot_folder_reopen(const char *path, ot_arena *a, ot_folder *out, ot_error *err);
 void ot_folder_close(ot_folder *f);
 
 /* "a/b/net.onnx" -> "net". */

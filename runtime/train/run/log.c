@@ -99,6 +99,18 @@ static void flush_all(ot_log *l)
         if (l->file[i].path) flush(l, &l->file[i]);
 }
 
+void ot_log_sync(ot_log *l)
+{
+    flush_all(l);
+    for (int i = 0; i < 2; i++)
+        if (l->file[i].path) (void)fdatasync(l->file[i].fd); /* pipes and devices have nothing to sync */
+}
+
+int64_t ot_log_position(const ot_log *l, int i)
+{
+    return l->file[i].path ? (int64_t)lseek(l->file[i].fd, 0, SEEK_CUR) : -1;
+}
+
 /* A line being written. */
 typedef struct writer {
     char *text;

@@ -38,6 +38,10 @@ typedef struct ot_log_step {
 ot_status ot_log_add(ot_log *l, int fd, const char *path, ot_error *err); /* adds a file, open and empty; takes fd */
 ot_status ot_log_close(ot_log *l, ot_error *err);                         /* reports what failed on the way */
 
+void ot_log_sync(ot_log *l); /* what was written is on disk */
+int64_t ot_log_position(const ot_log *l,
+                        int i); /* bytes of its i-th file; -1: there is none, or it is no regular file */
+
 void ot_log_name_heads(ot_log *l, int n, const char *const *names); /* once, before the first step; names are copied */
 void ot_log_write_step(ot_log *l, const ot_log_step *s);
 void ot_log_write(ot_log *l, json_t *event); /* takes the reference; NULL: no memory, recorded */

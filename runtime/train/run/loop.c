@@ -1,11 +1,15 @@
 /* loop.c - runs a training: epochs, evaluation, log, run folder, the best model. */
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "runtime/train/run/checkpoint.h"
 #include "runtime/train/run/metrics.h"
 #include "runtime/train/run/device.h"
 #include "runtime/train/run/trainer.h"
@@ -133,6 +137,15 @@ static json_t *given_options(const ot_options *o)
     return all;
 }
 
+static void log_resume(ot_trainer *t)
+{
+    const char *slash = strrchr(t->resumed, '/');
+    ot_log_write(&t->log, json_pack("{s:s, s:s, s:I, s:I, s:s, s:s, s:i, s:I}", "event", "resume", "version",
+                                    OT_VERSION, "step", (json_int_t)t->step, "epoch", (json_int_t)t->epoch + 1, "file",
+                                    slash ? slash + 1 : t->resumed, "device", ot_device_name(&t->s, t->x.device, t->a),
+                                    "threads", t->x.threads, "steps", (json_int_t)t->total));
+}
+
 static void log_start(ot_trainer *t)
 {
     const ot_plan *p = t->x.slot[t->x.lead].plan;
@@ -254,8 +267,46 @@ static ot_status check_names(const ot_trainer *t, ot_error *err)
     return OT_OK;
 }
 
+/* The log of the run that continues, up to the checkpoint. */
+static ot_status reopen_log(ot_trainer *t, int i, int at, const char *path, const char *shown, ot_error *err)
+{
+    ot_inputs in = ot_trainer_inputs(t);
+    int fd;
+    struct stat st;
+    OT_TRY(ot_output_check(&in, at, path, OT_FILE_LOG, shown, err));
+    fd = openat(at, path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_CREAT | (at == AT_FDCWD ? 0 : O_NOFOLLOW), 0666);
+    if (fd < 0 || fstat(fd, &st)) {
+        ot_status s = ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", shown, strerror(errno));
+        if (fd >= 0) close(fd);
+        return s;
+    }
+    if (S_ISREG(st.st_mode)) {
+        int64_t end = t->log_bytes[i];
+        if (end < 0 || st.st_size < end)
+            ot_trainer_say(t, OT_WARNING, "%s: does not contain all steps before the checkpoint", shown);
+        if (end >= 0 && st.st_size > end && ftruncate(fd, (off_t)end)) {
+            ot_status s = ot_fail(err, ot_failed_call(errno), "%s: cannot be truncated: %s", shown, strerror(errno));
+            close(fd);
+            return s;
+        }
+        (void)lseek(fd, 0, SEEK_END);
+    }
+    return ot_log_add(&t->log, fd, shown, err);
+}
+
+static ot_status reopen_folder(ot_trainer *t, ot_error *err)
+{
+    const char *log = ot_arena_printf(t->a, "%s/log.jsonl", t->folder.path);
+    t->result.run_dir = t->folder.path;
+    if (!log) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    OT_TRY(reopen_log(t, 0, t->folder.fd, "log.jsonl", log, err));
+    if (!t->s.log || ot_path_same(log, t->s.log)) return OT_OK;
+    return reopen_log(t, 1, AT_FDCWD, t->s.log, t->s.log, err);
+}
+
 static ot_status open_folder(ot_trainer *t, ot_error *err)
 {
+    if (t->resumed) return reopen_folder(t, err);
     const char *asked = t->s.run_dir, *log = NULL;
     ot_inputs in = ot_trainer_inputs(t);
     if (!asked || strcmp(asked, "none")) {
@@ -406,6 +457,27 @@ static ot_status say_skipped(ot_trainer *t, ot_error *err)
     return OT_OK;
 }
 
+/* A checkpoint that cannot be written does not end the training, as a best model does not. */
+static ot_status keep_checkpoint(ot_trainer *t, ot_error *err)
+{
+    ot_error e = { 0 };
+    OT_TRY(ot_trainer_settle(t, err));
+    ot_status s = ot_trainer_checkpoint(t, &e);
+    if (s && s != OT_E_IO && s != OT_E_NOMEM) return ot_fail(err, s, "%-s", e.text);
+    if (!s) return OT_OK;
+    ot_trainer_say(t, OT_WARNING, "%-s; training continues", e.text);
+    ot_fail(&t->lost, s, "%-s", e.text);
+    return OT_OK;
+}
+
+static ot_status checkpoint_if_due(ot_trainer *t, bool epoch_ends, ot_error *err)
+{
+    return ot_checkpoint_due(t, epoch_ends) ? keep_checkpoint(t, err) : OT_OK;
+}
+
+/* Every update is done, and the last epoch is evaluated. */
+static bool is_over(const ot_trainer *t) { return t->given >= t->total && t->epoch * t->updates >= t->total; }
+
 static ot_status run_epochs(ot_trainer *t, ot_error *err)
 {
     const ot_plan *p = t->x.slot[t->x.lead].plan;
@@ -413,15 +485,22 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
     for (int k = 0; k < p->n_heads; k++) names[k] = p->head[k].output;
     if (p->n_heads) ot_log_name_heads(&t->log, p->n_heads, names);
     t->done = update_done;
-    while (t->given < t->total && !t->cancelled) {
+    t->checkpoint_at = ot_seconds();
+    while (!t->cancelled && !is_over(t)) {
         if (t->s.shuffle) ot_order(t->s.seed, (uint64_t)t->epoch, t->train.samples, t->order);
-        for (int64_t u = 0; u < t->updates && t->given < t->total && !t->cancelled; u++)
-            OT_TRY(ot_trainer_update(t, u, err));
+        int64_t end = (t->epoch + 1) * t->updates < t->total ? (t->epoch + 1) * t->updates : t->total;
+        while (t->given < end && !t->cancelled) {
+            OT_TRY(ot_trainer_update(t, t->given - t->epoch * t->updates, err));
+            if (t->given < end) OT_TRY(checkpoint_if_due(t, false, err));
+        }
         if (t->evaluation >= 0 || t->cancelled) OT_TRY(ot_trainer_settle(t, err));
         if (!t->cancelled) OT_TRY(evaluate_epoch(t, err));
+        if (t->cancelled) break;
         t->epoch++;
+        if (!is_over(t)) OT_TRY(checkpoint_if_due(t, true, err));
     }
     OT_TRY(ot_trainer_settle(t, err));
+    if (t->step != t->checkpoint_step) OT_TRY(keep_checkpoint(t, err));
     return say_skipped(t, err);
 }
 
@@ -430,15 +509,16 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
     OT_GIVEN(t);
     ot_error first = { 0 };
     if (t->by_steps) return ot_fail(err, OT_E_USAGE, "this trainer has no data; set --data");
-    if (t->step) return ot_fail(err, OT_E_USAGE, "this trainer has already run");
+    if (t->step && !t->resumed) return ot_fail(err, OT_E_USAGE, "this trainer has already run");
     ot_status s = open_folder(t, &first);
     if (!s) {
-        log_start(t);
+        if (t->resumed) log_resume(t);
+        else log_start(t);
         s = run_epochs(t, &first);
         ot_result *r = &t->result;
         r->reason = s == OT_E_DIVERGED ? "diverged" : s ? "failed" : t->step < t->total ? "cancelled" : "finished";
         r->steps = t->step;
-        r->epochs = t->epoch;
+        r->epochs = t->epoch + (t->step > t->epoch * t->updates);
         r->seconds = t->seconds;
         r->samples_per_second = t->busy > 0 ? (double)t->samples / t->busy : 0;
         log_end(t);

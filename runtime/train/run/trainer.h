@@ -87,9 +87,13 @@ struct ot_trainer {
     double evaluated_right[OT_HEADS];    /* and the shares of answers that are right; NaN: there are none */
     double last_loss;                    /* of the last update */
     ot_result result;
-    bool by_steps;      /* fed by ot_trainer_step */
-    int64_t planned;    /* bytes */
-    int64_t *confusion; /* classes x classes, [target][answer]; NULL: not counted */
+    bool by_steps;        /* fed by ot_trainer_step */
+    const char *resumed;  /* checkpoint that the run continues from; NULL: it starts */
+    double checkpoint_at; /* when the last checkpoint was written, and after which update */
+    int64_t checkpoint_step;
+    int64_t log_bytes[2]; /* resumed: of the run's log, and of --log, at the checkpoint; -1: unknown */
+    int64_t planned;      /* bytes */
+    int64_t *confusion;   /* classes x classes, [target][answer]; NULL: not counted */
     int64_t classes;
     ot_imported *remade;          /* m, or what it is a copy of, with edits to its graph (untie.c); NULL: as it is */
     struct ot_unfolded *unfolded; /* --unfold-bn: m is a copy of the model with these norms; unfold.c */

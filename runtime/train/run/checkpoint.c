@@ -1,0 +1,498 @@
+/* checkpoint.c - writes the state of a training, and continues from it. */
+
+#include "runtime/train/run/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ops/op.h"
+#include "runtime/train/run/device.h"
+
+enum { FORMAT = 1, MOST_FILES = 4096 };
+
+static const char name_format[] = "checkpoint-%09lld.npz";
+
+/* X(name, field): integers, then real numbers. */
+#define OT_COUNTERS(X)              \
+    X(step, t->step)                \
+    X(epoch, t->epoch)              \
+    X(samples, t->samples)          \
+    X(overflows, t->overflows)      \
+    X(epoch_counted, t->epoch_counted) \
+    X(skipped, t->skipped)          \
+    X(uncounted, t->uncounted)      \
+    X(random_counter, t->x.counter) \
+    X(schedule_bad, t->schedule.bad) \
+    X(schedule_cooldown, t->schedule.cooldown) \
+    X(best_epoch, t->result.best_epoch)
+
+#define OT_REALS(X)                      \
+    X(seconds, t->seconds)               \
+    X(busy_seconds, t->busy)             \
+    X(epoch_loss, t->epoch_loss)         \
+    X(last_loss, t->last_loss)           \
+    X(schedule_rate, t->schedule.rate)   \
+    X(schedule_best, t->schedule.best)   \
+    X(best, t->result.best)              \
+    X(loss, t->result.loss)              \
+    X(accuracy, t->result.accuracy)
+
+struct ot_checkpoint {
+    ot_arena *a;
+    ot_folder folder;
+    ot_dataset *arrays;
+    const char *path; /* of the file */
+    const char *run;  /* its texts */
+    int64_t run_bytes;
+};
+
+/* ---- fingerprints ------------------------------------------------------------------- */
+
+/* Of the tensors of a file and of its operators. */
+static uint64_t model_hash(const ot_imported *m)
+{
+    uint64_t h = 0;
+    for (int i = 0; i < m->n_sources; i++) {
+        const ot_source *s = &m->sources[i];
+        h = ot_hash(h, s->name, strlen(s->name));
+        h = ot_hash(h, s->shape.dim, (size_t)s->shape.rank * sizeof *s->shape.dim);
+        if (s->dtype != OT_STRING && s->data) h = ot_hash(h, s->data, ot_bytes(&s->shape, s->dtype));
+    }
+    for (const ot_node *n = m->graph->first; n; n = n->next) h = ot_hash(h, n->op->name, strlen(n->op->name));
+    return h;
+}
+
+/* ---- text of a run ------------------------------------------------------------------ */
+
+typedef struct text {
+    FILE *f;
+    char *p;
+    size_t n;
+} text;
+
+static void pair(text *x, const char *key, const char *value)
+{
+    fwrite(key, 1, strlen(key) + 1, x->f);
+    fwrite(value, 1, strlen(value) + 1, x->f);
+}
+
+static void number(text *x, const char *key, unsigned long long v)
+{
+    char s[32];
+    snprintf(s, sizeof s, "%llu", v);
+    pair(x, key, s);
+}
+
+static const char *find(const ot_checkpoint *c, const char *key)
+{
+    const char *p = c->run, *end = p + c->run_bytes;
+    while (p < end) {
+        const char *value = p + strlen(p) + 1;
+        if (value >= end) return NULL;
+        if (!strcmp(p, key)) return value;
+        p = value + strlen(value) + 1;
+    }
+    return NULL;
+}
+
+static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
+{
+    const char *out = ot_trainer_out(t);
+    char here[PATH_MAX];
+    const ot_option_info *row;
+    if (!getcwd(here, sizeof here)) here[0] = '\0';
+    x->f = open_memstream(&x->p, &x->n);
+    if (!x->f || !out) return ot_fail(err, OT_E_NOMEM, "no memory for a checkpoint");
+    number(x, "format", FORMAT);
+    pair(x, "version", OT_VERSION);
+    pair(x, "model", t->loaded->file->path);
+    number(x, "model hash", model_hash(t->loaded->file));
+    number(x, "data hash", t->data->hash);
+    number(x, "samples", (unsigned long long)t->train.samples);
+    pair(x, "folder", here);
+    pair(x, "out", out);
+    pair(x, "device", ot_device_name(&t->s, t->x.device, t->a));
+    number(x, "threads", (unsigned long long)t->x.threads);
+    number(x, "rank", 0);
+    number(x, "world size", 1);
+    for (int i = 0; (row = ot_option_at(i)); i++) {
+        char key[64];
+        snprintf(key, sizeof key, "--%s", row->name);
+        for (int k = 0; k < ot_options_count(t->o, row->name); k++) pair(x, key, ot_options_nth(t->o, row->name, k));
+    }
+    bool good = ot_memstream_close(x->f);
+    x->f = NULL;
+    return good ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a checkpoint");
+}
+
+/* ---- writing -------------------------------------------------------------------------- */
+
+static ot_status add_scalar(ot_npz *z, const char *name, ot_dtype type, void *v, ot_error *err)
+{
+    return ot_npz_add(z, &(ot_tensor){ .name = name, .dtype = type, .data = v }, err);
+}
+
+static ot_status add_row(ot_npz *z, const char *name, ot_dtype type, int64_t n, void *v, ot_error *err)
+{
+    return ot_npz_add(z, &(ot_tensor){ .name = name, .dtype = type, .rank = 1, .dim = { n }, .data = v }, err);
+}
+
+static ot_status add_counters(ot_trainer *t, ot_npz *z, ot_error *err)
+{
+#define X(name, field)                                        \
+    {                                                         \
+        int64_t v = (int64_t)(field);                         \
+        OT_TRY(add_scalar(z, #name, OT_I64, &v, err));        \
+    }
+    OT_COUNTERS(X)
+#undef X
+#define X(name, field) OT_TRY(add_scalar(z, #name, OT_F64, &(field), err));
+    OT_REALS(X)
+#undef X
+    OT_TRY(add_row(z, "epoch_losses", OT_F64, OT_HEADS, t->epoch_head, err));
+    int64_t log[2] = { ot_log_position(&t->log, 0), ot_log_position(&t->log, 1) };
+    return add_row(z, "log_bytes", OT_I64, 2, log, err);
+}
+
+static ot_status add_state(ot_trainer *t, ot_npz *z, int i, const ot_value *v, ot_error *err)
+{
+    const ot_slot *q = &t->x.slot[t->x.lead];
+    ot_arena *a = ot_arena_new();
+    char *name = a ? ot_arena_printf(a, "%d/%s", i, v->name) : NULL;
+    void *bytes = name ? ot_arena_alloc(a, ot_bytes(&v->shape, v->dtype) + 1) : NULL;
+    ot_status s = bytes ? ot_exec_read(q->exec, v, bytes, err)
+                        : ot_fail(err, OT_E_NOMEM, "no memory for '%s' in a checkpoint", v->name);
+    ot_tensor x = { .name = name, .dtype = v->dtype, .rank = v->shape.rank, .data = bytes };
+    memcpy(x.dim, v->shape.dim, sizeof x.dim);
+    if (!s) s = ot_npz_add(z, &x, err);
+    if (a) ot_arena_free(a);
+    return s;
+}
+
+static ot_status write_members(ot_trainer *t, ot_npz *z, ot_error *err)
+{
+    const ot_plan *p = t->x.slot[t->x.lead].plan;
+    text x = { 0 };
+    ot_status s = write_text(t, &x, err);
+    if (!s) s = add_row(z, "run", OT_U8, (int64_t)x.n, x.p, err);
+    if (x.f) fclose(x.f);
+    free(x.p);
+    if (!s) s = add_counters(t, z, err);
+    for (int i = 0; i < p->n_states && !s; i++) s = add_state(t, z, i, p->states[i], err);
+    return s;
+}
+
+/* Steps of the checkpoints in the folder, newest first; n of them at most. */
+static int list_files(int folder, int64_t *step, int most)
+{
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = 0;
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *e;
+    if (!d && fd >= 0) close(fd);
+    while (d && (e = readdir(d))) {
+        long long v;
+        char again[64];
+        if (n == most || sscanf(e->d_name, "checkpoint-%lld.npz", &v) != 1 || v < 0) continue;
+        snprintf(again, sizeof again, name_format, v);
+        if (strcmp(again, e->d_name)) continue;
+        int k = n++;
+        for (; k > 0 && step[k - 1] < v; k--) step[k] = step[k - 1];
+        step[k] = v;
+    }
+    if (d) closedir(d);
+    return n;
+}
+
+static void remove_old(const ot_trainer *t)
+{
+    int64_t step[MOST_FILES];
+    int n = list_files(t->folder.fd, step, MOST_FILES);
+    for (int i = t->s.keep; i < n; i++) {
+        char name[64];
+        snprintf(name, sizeof name, name_format, (long long)step[i]);
+        if (step[i] < t->step) (void)unlinkat(t->folder.fd, name, 0); /* one more than asked for is no failure */
+    }
+}
+
+static void log_checkpoint(ot_trainer *t, const char *name)
+{
+    ot_log_write(&t->log, json_pack("{s:s, s:I, s:I, s:s}", "event", "checkpoint", "step", (json_int_t)t->step, "epoch",
+                                    (json_int_t)t->epoch + 1, "file", name));
+}
+
+ot_status ot_trainer_checkpoint(ot_trainer *t, ot_error *err)
+{
+    char name[64];
+    ot_npz *z = NULL;
+    ot_error e = { 0 };
+    if (!t->folder.path) return OT_OK;
+    ot_log_sync(&t->log);
+    snprintf(name, sizeof name, name_format, (long long)t->step);
+    ot_status s = ot_npz_begin(t->folder.fd, name, &z, &e);
+    if (!s) {
+        s = write_members(t, z, &e);
+        if (s) ot_npz_abort(z);
+        else s = ot_npz_commit(z, &e);
+    }
+    t->checkpoint_at = ot_seconds(); /* also of one that failed: the next one is tried when it is due */
+    t->checkpoint_step = t->step;
+    if (s) return ot_fail(err, s, "%s/%s", t->folder.path, e.text);
+    log_checkpoint(t, name);
+    remove_old(t);
+    return OT_OK;
+}
+
+bool ot_checkpoint_due(const ot_trainer *t, bool epoch_ends)
+{
+    const ot_interval *every = &t->s.checkpoint;
+    if (!t->folder.path || t->step == t->checkpoint_step) return false;
+    if (every->steps && t->step % every->steps == 0) return true;
+    if (every->epochs && epoch_ends && t->epoch % every->epochs == 0) return true;
+    return every->seconds > 0 && ot_seconds() - t->checkpoint_at >= every->seconds;
+}
+
+/* ---- reading ---------------------------------------------------------------------------- */
+
+static ot_status unusable(const ot_checkpoint *c, ot_error *err, const char *what)
+{
+    return ot_fail(err, OT_E_IO, "%s: %s", c->path, what);
+}
+
+static ot_status read_file(ot_checkpoint *c, int64_t step, ot_error *err)
+{
+    char name[64];
+    snprintf(name, sizeof name, name_format, (long long)step);
+    c->path = ot_arena_printf(c->a, "%s/%s", c->folder.path, name);
+    if (!c->path) return ot_fail(err, OT_E_NOMEM, "no memory for a checkpoint");
+    OT_TRY(ot_npz_read(c->path, &c->arrays, err));
+    const ot_array *run = ot_dataset_find(c->arrays, "run");
+    const char *format;
+    if (!run || run->t.dtype != OT_U8 || run->t.rank != 1 || run->t.dim[0] < 1)
+        return unusable(c, err, "is not a checkpoint of a run");
+    c->run = run->t.data;
+    c->run_bytes = run->t.dim[0];
+    if (c->run[c->run_bytes - 1]) return unusable(c, err, "is not a checkpoint of a run");
+    if (!(format = find(c, "format")) || atoi(format) != FORMAT)
+        return unusable(c, err, "was written by another version of onnxtrain, whose checkpoints are not supported");
+    return find(c, "model") && find(c, "out") ? OT_OK : unusable(c, err, "is not a checkpoint of a run");
+}
+
+static void drop_file(ot_checkpoint *c)
+{
+    ot_dataset_free(c->arrays);
+    c->arrays = NULL;
+}
+
+/* The newest checkpoint that can be read. */
+static ot_status read_newest(ot_checkpoint *c, const ot_callbacks *cb, ot_error *err)
+{
+    int64_t step[MOST_FILES];
+    int n = list_files(c->folder.fd, step, MOST_FILES);
+    ot_error first = { 0 };
+    for (int i = 0; i < n; i++) {
+        ot_error e = { 0 };
+        ot_status s = read_file(c, step[i], &e);
+        if (!s && i && cb && cb->message) {
+            ot_error line = { 0 };
+            ot_fail(&line, first.status, "%-s; continuing from the checkpoint before it", first.text);
+            cb->message(cb->user, OT_WARNING, line.text);
+        }
+        if (!s) return OT_OK;
+        drop_file(c);
+        if (s == OT_E_NOMEM) return ot_fail(err, s, "%-s", e.text);
+        if (!first.status) ot_fail(&first, s, "%-s", e.text);
+    }
+    if (!n)
+        return ot_fail(err, OT_E_IO, "%s: has no checkpoint; start the training again with 'onnxtrain train'",
+                       c->folder.path);
+    return ot_fail(err, OT_E_IO, "%-s; none of the %d checkpoints can be used", first.text, n);
+}
+
+ot_status ot_checkpoint_open(const char *run_dir, const ot_callbacks *cb, ot_checkpoint **out, ot_error *err)
+{
+    OT_GIVEN(out);
+    *out = NULL;
+    OT_GIVEN(run_dir);
+    ot_checkpoint *c = calloc(1, sizeof *c);
+    if (c) c->folder.fd = -1, c->a = ot_arena_new();
+    if (!c || !c->a) {
+        free(c);
+        return ot_fail(err, OT_E_NOMEM, "no memory for a checkpoint");
+    }
+    ot_status s = ot_folder_reopen(run_dir, c->a, &c->folder, err);
+    if (!s) s = read_newest(c, cb, err);
+    if (s) ot_checkpoint_free(c);
+    else *out = c;
+    return s;
+}
+
+void ot_checkpoint_free(ot_checkpoint *c)
+{
+    if (!c) return;
+    drop_file(c);
+    ot_folder_close(&c->folder);
+    ot_arena_free(c->a);
+    free(c);
+}
+
+/* ---- options of the run --------------------------------------------------------------- */
+
+/* A relative path as it was seen from the folder that the run was started in; where nothing is there and something is
+ * here, the one here.  must_exist: else the text is no path (the name of a data set), and stays. */
+static const char *path_then(const ot_checkpoint *c, const char *path, bool must_exist, char *buf, size_t n)
+{
+    const char *folder = find(c, "folder");
+    if (*path == '/' || !folder || !*folder) return path;
+    int k = snprintf(buf, n, "%s/%s", folder, path);
+    if (k < 0 || (size_t)k >= n) return path;
+    if (!access(buf, F_OK)) return buf;
+    return must_exist || !access(path, F_OK) ? path : buf;
+}
+
+const char *ot_checkpoint_model(ot_checkpoint *c)
+{
+    char buf[PATH_MAX];
+    return c ? ot_arena_strdup(c->a, path_then(c, find(c, "model"), true, buf, sizeof buf)) : NULL;
+}
+
+static ot_status set_option(const ot_checkpoint *c, ot_options *o, const char *name, const char *value, ot_error *err)
+{
+    static const char *const read[] = { "data", "val", "test" }, *const written[] = { "deploy", "log" };
+    char buf[PATH_MAX];
+    for (int i = 0; i < OT_LEN(read); i++)
+        if (!strcmp(name, read[i])) value = path_then(c, value, true, buf, sizeof buf);
+    for (int i = 0; i < OT_LEN(written); i++)
+        if (!strcmp(name, written[i]) && strcmp(value, "-")) value = path_then(c, value, false, buf, sizeof buf);
+    return ot_options_set(o, name, value, err);
+}
+
+ot_status ot_checkpoint_options(const ot_checkpoint *c, ot_options *o, ot_error *err)
+{
+    OT_GIVEN(c);
+    OT_GIVEN(o);
+    const char *end = c->run + c->run_bytes, *of = NULL;
+    char out[PATH_MAX];
+    bool given_before = false;
+    for (const char *p = c->run, *value; p < end && (value = p + strlen(p) + 1) < end; p = value + strlen(value) + 1) {
+        if (strncmp(p, "--", 2)) continue;
+        if (!ot_option_find(p + 2))
+            return ot_fail(err, OT_E_IO, "%s: has the option %s, which this version does not support", c->path, p);
+        if (!of || strcmp(of, p)) of = p, given_before = ot_options_nth(o, p + 2, 0) != NULL; /* those given now win */
+        if (given_before || !strcmp(p, "--o") || !strcmp(p, "--run-dir")) continue;
+        OT_TRY(set_option(c, o, p + 2, value, err));
+    }
+    if (!ot_options_nth(o, "o", 0))
+        OT_TRY(ot_options_set(o, "o", path_then(c, find(c, "out"), false, out, sizeof out), err));
+    return ot_options_set(o, "run-dir", c->folder.path, err);
+}
+
+/* ---- a trainer that continues ----------------------------------------------------------- */
+
+static const void *array_of(const ot_checkpoint *c, const char *name, ot_dtype type, int64_t n)
+{
+    const ot_array *a = ot_dataset_find(c->arrays, name);
+    ot_shape s = a ? ot_array_shape(a) : (ot_shape){ 0 };
+    return a && a->t.dtype == type && ot_numel(&s) == n ? a->t.data : NULL;
+}
+
+static ot_status read_counters(const ot_checkpoint *c, ot_trainer *t, ot_error *err)
+{
+    const int64_t *i;
+    const double *d;
+#define X(name, field)                                                                         \
+    if (!(i = array_of(c, #name, OT_I64, 1))) return unusable(c, err, "has no counter " #name); \
+    field = (__typeof__(field))*i;
+    OT_COUNTERS(X)
+#undef X
+#define X(name, field)                                                                         \
+    if (!(d = array_of(c, #name, OT_F64, 1))) return unusable(c, err, "has no counter " #name); \
+    field = *d;
+    OT_REALS(X)
+#undef X
+    if (!(d = array_of(c, "epoch_losses", OT_F64, OT_HEADS))) return unusable(c, err, "has no counter epoch_losses");
+    memcpy(t->epoch_head, d, sizeof t->epoch_head);
+    if (!(i = array_of(c, "log_bytes", OT_I64, 2))) return unusable(c, err, "has no counter log_bytes");
+    memcpy(t->log_bytes, i, sizeof t->log_bytes);
+    return t->step >= 0 && t->epoch >= 0 ? OT_OK : unusable(c, err, "has negative counters");
+}
+
+static ot_status read_state(const ot_checkpoint *c, ot_trainer *t, int i, const ot_value *v, ot_error *err)
+{
+    char *name = ot_arena_printf(c->a, "%d/%s", i, v->name);
+    const ot_array *a = name ? ot_dataset_find(c->arrays, name) : NULL;
+    if (!name) return ot_fail(err, OT_E_NOMEM, "no memory for a checkpoint");
+    bool same = a && a->t.rank == v->shape.rank;
+    for (int k = 0; same && k < v->shape.rank; k++) same = a->t.dim[k] == v->shape.dim[k];
+    same = same && ot_dtype_bits(a->t.dtype) == ot_dtype_bits(v->dtype);
+    if (!same)
+        return ot_fail(err, OT_E_IO, "%s: does not contain '%s' of this training in its shape", c->path, v->name);
+    return ot_exec_write(t->x.slot[t->x.lead].exec, v, a->t.data, err);
+}
+
+static ot_status check_same(const ot_checkpoint *c, const ot_trainer *t, ot_error *err)
+{
+    const char *model = find(c, "model hash"), *data = find(c, "data hash");
+    if (!model || strtoull(model, NULL, 10) != model_hash(t->loaded->file))
+        return ot_fail(err, OT_E_MODEL,
+                       "%s: has changed since the run was started; a run continues with the same model only",
+                       t->loaded->file->path);
+    if (!data || strtoull(data, NULL, 10) != t->data->hash)
+        return ot_fail(err, OT_E_DATA,
+                       "%s: has changed since the run was started; a run continues with the same data only",
+                       t->data->name);
+    return OT_OK;
+}
+
+static void say_differences(const ot_checkpoint *c, const ot_trainer *t)
+{
+    const char *threads = find(c, "threads"), *device = find(c, "device"), *version = find(c, "version");
+    const char *now = ot_device_name(&t->s, t->x.device, t->a);
+    if (threads && atoi(threads) != t->x.threads)
+        ot_trainer_say(
+            t, OT_WARNING,
+            "the run had %s thread%s and now has %d: the results may differ in rounding from those of a run that was not stopped",
+            threads, atoi(threads) == 1 ? "" : "s", t->x.threads);
+    if (device && strcmp(device, now))
+        ot_trainer_say(
+            t, OT_WARNING,
+            "the run was on %s and is now on %s: the results may differ in rounding from those of a run that was not stopped",
+            device, now);
+    if (version && strcmp(version, OT_VERSION))
+        ot_trainer_say(t, OT_WARNING,
+                       "the run was started by version %s, this is " OT_VERSION ": the results may differ", version);
+}
+
+ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)
+{
+    OT_GIVEN(t);
+    OT_GIVEN(c);
+    if (t->by_steps || t->step || t->folder.path)
+        return ot_fail(err, OT_E_USAGE, "only a trainer with data that has not run yet can continue a run");
+    const ot_plan *p = t->x.slot[t->x.lead].plan;
+    OT_TRY(check_same(c, t, err));
+    OT_TRY(read_counters(c, t, err));
+    for (int i = 0; i < p->n_states; i++) OT_TRY(read_state(c, t, i, p->states[i], err));
+    t->given = t->checkpoint_step = t->result.steps = t->step;
+    if (t->evaluation >= 0 && !isnan(t->result.loss)) t->result.split = ot_trainer_split(t);
+    if (t->epoch > t->step / t->updates)
+        t->epoch = t->step / t->updates; /* it ended within an epoch, and now continues */
+    t->result.epochs = t->epoch;
+    t->resumed = ot_arena_strdup(t->a, c->path);
+    t->folder = c->folder;
+    t->folder.path = ot_arena_strdup(t->a, c->folder.path);
+    c->folder.fd = -1;
+    if (!t->resumed || !t->folder.path) return ot_fail(err, OT_E_NOMEM, "no memory for a run folder");
+    if (!isnan(t->result.best) && !faccessat(t->folder.fd, "best.onnx", F_OK, 0))
+        t->result.best_path = ot_arena_printf(t->a, "%s/best.onnx", t->folder.path);
+    say_differences(c, t);
+    ot_trainer_say(t, OT_INFO, "continuing from %s: %lld of %lld updates done%s", t->resumed, (long long)t->step,
+                   (long long)t->total, t->step >= t->total ? "; use --epochs or --steps to train longer" : "");
+    return OT_OK;
+}

@@ -1,0 +1,20 @@
+/* checkpoint.h - the state of a training in a file of its run folder.
+ *
+ * A checkpoint is an .npz (numpy.load reads it):
+ *   run              text: key, NUL, value, NUL ...: version, model, fingerprints, options ("--name"), where it ran
+ *   step, epoch ...  counters, scalars; OT_COUNTERS
+ *   N/NAME           state N of the plan in row-major order: weights, statistics, moments
+ * Each member has a checksum.  It is written at the end of an update, so that no gradient is accumulated. */
+#ifndef OT_CHECKPOINT_H
+#define OT_CHECKPOINT_H
+
+#include "runtime/train/run/trainer.h"
+
+/* Writes a checkpoint of t, between two updates, into its run folder; the oldest ones beyond --keep are removed.  Without a
+ * run folder it does nothing.  Errors: OT_E_IO, OT_E_NOMEM, OT_E_DEVICE. */
+ot_status ot_trainer_checkpoint(ot_trainer *t, ot_error *err);
+
+/* Whether --checkpoint-every asks for one now. */
+bool ot_checkpoint_due(const ot_trainer *t, bool epoch_ends);
+
+#endif
