@@ -1,0 +1,457 @@
+/* main.c - a run that is stopped and continued leaves the bytes of one that was not: exported model, best model, log.
+ *
+ * Every case trains three times: to the end; stopped twice and continued; and, in the damaged case, with the newest
+ * checkpoint broken.  Seconds in the log are the only thing that may differ. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/io.h"
+#include "runtime/data/data.h"
+
+enum { SAMPLES = 23, WIDTH = 16, CLASSES = 3, MOST_OPTIONS = 16 };
+
+#define assert_ok(expr, err)                                       \
+    do {                                                           \
+        if ((expr) != OT_OK) fail_msg("%s", (err).text);           \
+    } while (0)
+
+static const char *device = "cpu";
+static char folder[] = "/tmp/onnxtrain-resume-XXXXXX";
+static char flat[64], images[64], mlp[64], other[64], cnn[64];
+
+/* ---- a model and data ----------------------------------------------------------------------- */
+
+static ot_status new_model(const char *kind, const char *path, const char *const *pairs)
+{
+    ot_error err = { 0 };
+    ot_options *o = ot_options_new();
+    ot_status s = ot_options_set(o, "o", path, &err);
+    for (; !s && *pairs; pairs += 2) s = ot_options_set(o, pairs[0], pairs[1], &err);
+    if (!s) s = ot_new_file(kind, o, NULL, &err);
+    if (s) print_error("%s\n", err.text);
+    ot_options_free(o);
+    return s;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    static float x[SAMPLES * WIDTH];
+    static int64_t y[SAMPLES];
+    ot_error err = { 0 };
+    if (!mkdtemp(folder)) return 1;
+    snprintf(flat, sizeof flat, "%s/flat.npz", folder);
+    snprintf(images, sizeof images, "%s/images.npz", folder);
+    snprintf(mlp, sizeof mlp, "%s/mlp.onnx", folder);
+    snprintf(other, sizeof other, "%s/other.onnx", folder);
+    snprintf(cnn, sizeof cnn, "%s/cnn.onnx", folder);
+    for (int i = 0; i < SAMPLES * WIDTH; i++) x[i] = (float)((int64_t)i * i * 37 % 101) / 101;
+    for (int i = 0; i < SAMPLES; i++) y[i] = i * 7 % CLASSES;
+    ot_tensor t[] = { { "input", OT_F32, 2, { SAMPLES, WIDTH }, x }, { "target", OT_I64, 1, { SAMPLES }, y } };
+    if (ot_npz_write(flat, t, 2, &err)) return 1;
+    t[0] = (ot_tensor){ "input", OT_F32, 4, { SAMPLES, 1, 4, 4 }, x };
+    if (ot_npz_write(images, t, 2, &err)) return 1;
+    if (new_model("mlp", other,
+                  (const char *[]){ "input", "1x4x4", "hidden", "8,6", "classes", "3", "seed", "5", NULL }))
+        return 1;
+    return new_model("mlp", mlp, (const char *[]){ "input", "1x4x4", "hidden", "8,6", "classes", "3", NULL }) ||
+           new_model("resnet18", cnn, (const char *[]){ "input", "1x4x4", "scale", "0.0625", "classes", "3", NULL });
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------- */
+
+typedef struct stop {
+    ot_trainer *t;
+    int64_t at; /* cancelled after this update; 0: never */
+} stop;
+
+static void on_progress(void *user, const ot_progress *p)
+{
+    const stop *s = user;
+    if (s->at && p->step >= s->at && !p->evaluating) ot_trainer_cancel(s->t);
+}
+
+static void set_pairs(ot_options *o, const char *const *pairs)
+{
+    ot_error err = { 0 };
+    for (; *pairs; pairs += 2) assert_ok(ot_options_set(o, pairs[0], pairs[1], &err), err);
+}
+
+static const char *path_of(const char *name, const char *end)
+{
+    static char buf[8][128];
+    static int at;
+    char *p = buf[at++ % 8];
+    snprintf(p, sizeof *buf, "%s/%s%s", folder, name, end);
+    return p;
+}
+
+static void finish(ot_trainer *t, stop *s, const char *reason)
+{
+    ot_error err = { 0 };
+    ot_result r;
+    s->t = t;
+    assert_ok(ot_trainer_run(t, &err), err);
+    ot_trainer_result(t, &r);
+    assert_string_equal(r.reason, reason);
+    if (!s->at) assert_ok(ot_trainer_export(t, NULL, &err), err);
+    ot_trainer_free(t);
+}
+
+static void start(const char *model, const char *name, const char *const *pairs, int64_t at)
+{
+    ot_error err = { 0 };
+    ot_model *m;
+    ot_trainer *t;
+    stop s = { .at = at };
+    ot_callbacks cb = { .user = &s, .progress = on_progress };
+    ot_options *o = ot_options_new();
+    set_pairs(o, (const char *[]){ "data", strcmp(model, cnn) ? flat : images, "run-dir", path_of(name, ""), "o",
+                                   path_of(name, ".onnx"), "threads", "2", "epochs", "4", "batch-size", "5", "seed",
+                                   "7", NULL });
+    set_pairs(o, pairs);
+    assert_ok(ot_model_load(model, &m, &err), err);
+    assert_ok(ot_trainer_new(m, o, &cb, &t, &err), err);
+    finish(t, &s, at ? "cancelled" : "finished");
+    ot_model_free(m);
+    ot_options_free(o);
+}
+
+static void resume(const char *name, const char *const *pairs, int64_t at, const char *reason)
+{
+    ot_error err = { 0 };
+    ot_model *m;
+    ot_trainer *t;
+    ot_checkpoint *c;
+    stop s = { .at = at };
+    ot_callbacks cb = { .user = &s, .progress = on_progress };
+    ot_options *o = ot_options_new();
+    if (pairs) set_pairs(o, pairs);
+    assert_ok(ot_checkpoint_open(path_of(name, ""), &cb, &c, &err), err);
+    assert_ok(ot_checkpoint_options(c, o, &err), err);
+    assert_ok(ot_model_load(ot_checkpoint_model(c), &m, &err), err);
+    assert_ok(ot_trainer_new(m, o, &cb, &t, &err), err);
+    assert_ok(ot_trainer_resume(t, c, &err), err);
+    ot_checkpoint_free(c);
+    finish(t, &s, reason);
+    ot_model_free(m);
+    ot_options_free(o);
+}
+
+/* ---- comparing ---------------------------------------------------------------------------------- */
+
+static char *content(const char *path, size_t *n)
+{
+    ot_error err = { 0 };
+    void *p;
+    assert_ok(ot_read_file(path, 1 << 26, &p, n, &err), err);
+    return p;
+}
+
+static void assert_same_file(const char *a, const char *b)
+{
+    size_t n, m;
+    char *p = content(a, &n), *q = content(b, &m);
+    if (n != m || memcmp(p, q, n)) fail_msg("%s and %s differ", a, b);
+    free(p);
+    free(q);
+}
+
+/* The lines of steps and evaluations, without their seconds. */
+static char *lines_of(const char *path)
+{
+    size_t n;
+    char *text = content(path, &n), *out = calloc(1, n + 1), *to = out;
+    for (char *p = text, *end = text + n; p < end;) {
+        char *line_end = memchr(p, '\n', (size_t)(end - p)), *stop_at = line_end ? line_end : end;
+        *stop_at = '\0';
+        if (strstr(p, "\"event\":\"step\"") || strstr(p, "\"event\":\"eval\"")) {
+            char *seconds = strstr(p, ",\"seconds\"");
+            if (seconds) *seconds = '\0';
+            to += sprintf(to, "%s\n", p);
+        }
+        p = stop_at + 1;
+    }
+    free(text);
+    return out;
+}
+
+static void assert_same_log(const char *a, const char *b)
+{
+    char *p = lines_of(a), *q = lines_of(b);
+    assert_string_equal(p, q);
+    assert_non_null(strstr(p, "\"step\":20"));
+    free(p);
+    free(q);
+}
+
+static void assert_same_run(bool evaluated)
+{
+    assert_same_file(path_of("whole", ".onnx"), path_of("parts", ".onnx"));
+    assert_same_log(path_of("whole", "/log.jsonl"), path_of("parts", "/log.jsonl"));
+    if (evaluated) assert_same_file(path_of("whole", "/best.onnx"), path_of("parts", "/best.onnx"));
+}
+
+static void clear(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s/whole* %s/parts*", folder, folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* Steps at which the run is stopped: within an epoch, at its end, at the first update, at the last. */
+static void compare(const char *model, const char *const *pairs, int64_t first, int64_t second)
+{
+    bool evaluated = false;
+    for (const char *const *p = pairs; *p; p += 2) evaluated |= !strcmp(*p, "test");
+    clear();
+    start(model, "whole", pairs, 0);
+    start(model, "parts", pairs, first);
+    resume("parts", NULL, second, "cancelled");
+    resume("parts", NULL, 0, "finished");
+    assert_same_run(evaluated);
+}
+
+/* ---- cases ----------------------------------------------------------------------------------------- */
+
+static void every_optimizer(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "sgd:momentum=0.9",
+                                         "adam",
+                                         "adamw",
+                                         "adamw:amsgrad=true",
+                                         "adagrad",
+                                         "adadelta",
+                                         "rmsprop:momentum=0.5,centered=true",
+                                         "adamax",
+                                         "nadam",
+                                         "radam",
+                                         "lamb",
+                                         "lars:momentum=0.9",
+                                         "lion",
+                                         "muon" };
+    for (int i = 0; i < OT_LEN(names); i++) {
+        print_message("%s\n", names[i]);
+        bool matrices = !strcmp(names[i], "muon");
+        compare(mlp, (const char *[]){ "optimizer", names[i], matrices ? "freeze" : NULL, "*.bias", NULL }, 1 + i % 9,
+                11 + i % 8);
+    }
+}
+
+static void every_schedule(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "step:step_size=3,gamma=0.5",
+                                         "multistep:milestones=[4,9]",
+                                         "exponential:gamma=0.9",
+                                         "cosine",
+                                         "cosine-restarts:T_0=6",
+                                         "linear:warmup=3",
+                                         "polynomial",
+                                         "onecycle:max_lr=0.1",
+                                         "plateau:patience=1,factor=0.5,threshold=0.5",
+                                         "constant:warmup=12" };
+    for (int i = 0; i < OT_LEN(names); i++) {
+        print_message("%s\n", names[i]);
+        compare(mlp, (const char *[]){ "schedule", names[i], "optimizer", "sgd:lr=0.1,momentum=0.9", NULL }, 2 + i % 7,
+                10 + i % 9);
+        compare(mlp,
+                (const char *[]){ "schedule", names[i], "optimizer", "sgd:lr=0.1,momentum=0.9", "test", flat, NULL }, 5,
+                15);
+    }
+}
+
+static void every_option(void **state)
+{
+    (void)state;
+    const char *const cases[][5] = {
+        { "accumulate", "2", "epochs", "7" },
+        { "clip-norm", "0.1" },
+        { "clip-value", "0.01" },
+        { "add-dropout", "0.4" },
+        { "no-shuffle", "true" },
+        { "drop-last", "true", "epochs", "5" },
+        { "batch-size", "7", "epochs", "5" },
+        { "steps", "22" },
+        { "weight-decay", "0.1", "no-decay", "biases" },
+        { "precision", "bf16" },
+        { "on-nonfinite", "skip" },
+        { "no-shuffle", "true", "steps", "21" },
+    };
+    for (int i = 0; i < OT_LEN(cases); i++) {
+        print_message("%s %s\n", cases[i][0], cases[i][1]);
+        compare(mlp, cases[i], 3, 13);
+    }
+}
+
+static void norms_and_dropout(void **state)
+{
+    (void)state;
+    compare(cnn, (const char *[]){ "add-dropout", "0.3", "optimizer", "adamw", "schedule", "cosine", NULL }, 3, 12);
+    compare(cnn, (const char *[]){ "test", images, "bn-variance", "unbiased", NULL }, 10, 15);
+}
+
+/* At the end of an epoch, where the evaluation is still to come; before the first and after the last update. */
+static void ends_of_epochs(void **state)
+{
+    (void)state;
+    compare(mlp, (const char *[]){ "test", flat, NULL }, 5, 10);
+    compare(mlp, (const char *[]){ "test", flat, NULL }, 1, 2);
+    compare(mlp, (const char *[]){ NULL }, 18, 19);
+}
+
+/* A finished run that is given more epochs is the longer run. */
+static void more_epochs(void **state)
+{
+    (void)state;
+    const char *const pairs[] = { "optimizer", "adamw", "schedule", "step:step_size=7", "test", flat, NULL };
+    clear();
+    start(mlp, "whole",
+          (const char *[]){ "optimizer", "adamw", "schedule", "step:step_size=7", "test", flat, "epochs", "6", NULL },
+          0);
+    start(mlp, "parts", pairs, 0);
+    resume("parts", NULL, 0, "finished"); /* nothing is left to do */
+    resume("parts", (const char *[]){ "epochs", "6", NULL }, 0, "finished");
+    assert_same_run(true);
+    char *log = lines_of(path_of("parts", "/log.jsonl"));
+    assert_non_null(strstr(log, "\"step\":30"));
+    free(log);
+}
+
+static void break_newest(long at)
+{
+    char command[256];
+    snprintf(command, sizeof command, "ls %s/parts/checkpoint-*.npz | tail -n 1", folder);
+    FILE *p = popen(command, "r");
+    char path[128];
+    assert_non_null(p);
+    assert_non_null(fgets(path, sizeof path, p));
+    pclose(p);
+    path[strcspn(path, "\n")] = '\0';
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    if (at < 0) assert_int_equal(ftruncate(fileno(f), 1000), 0);
+    else {
+        fseek(f, at, SEEK_SET);
+        int c = fgetc(f);
+        fseek(f, at, SEEK_SET);
+        fputc(c ^ 0x40, f);
+    }
+    fclose(f);
+}
+
+/* A damaged checkpoint: the one before it is used; without one the run cannot continue. */
+static void damaged(void **state)
+{
+    (void)state;
+    const char *const pairs[] = { "checkpoint-every", "3steps", NULL };
+    const long where[] = { -1, 200, 3000 };
+    for (int i = 0; i < OT_LEN(where); i++) {
+        clear();
+        start(mlp, "whole", pairs, 0);
+        start(mlp, "parts", pairs, 11);
+        break_newest(where[i]);
+        resume("parts", NULL, 0, "finished");
+        assert_same_run(false);
+    }
+    ot_checkpoint *c = NULL;
+    ot_error err = { 0 };
+    clear();
+    start(mlp, "parts", (const char *[]){ "checkpoint-every", "none", NULL }, 2);
+    break_newest(-1);
+    assert_int_equal(ot_checkpoint_open(path_of("parts", ""), NULL, &c, &err), OT_E_IO);
+    assert_non_null(strstr(err.text, "can be used"));
+}
+
+static int count(const char *name)
+{
+    char command[256], text[16] = "";
+    snprintf(command, sizeof command, "ls %s/%s | grep -c checkpoint", folder, name);
+    FILE *p = popen(command, "r");
+    assert_non_null(p);
+    assert_non_null(fgets(text, sizeof text, p));
+    pclose(p);
+    return atoi(text);
+}
+
+static void as_many_as_asked_for(void **state)
+{
+    (void)state;
+    clear();
+    start(mlp, "parts", (const char *[]){ "checkpoint-every", "2steps", NULL }, 0);
+    assert_int_equal(count("parts"), 2);
+    clear();
+    start(mlp, "parts", (const char *[]){ "checkpoint-every", "1epoch", "keep", "10", NULL }, 0);
+    assert_int_equal(count("parts"), 4);
+}
+
+/* Another model, other data, a run in use. */
+static void refused(void **state)
+{
+    (void)state;
+    ot_error err = { 0 };
+    ot_checkpoint *c = NULL, *second = NULL;
+    ot_trainer *t = NULL;
+    ot_model *m = NULL;
+    ot_options *o = ot_options_new();
+    clear();
+    start(mlp, "parts", (const char *[]){ NULL }, 3);
+    assert_ok(ot_checkpoint_open(path_of("parts", ""), NULL, &c, &err), err);
+    assert_int_equal(ot_checkpoint_open(path_of("parts", ""), NULL, &second, &err), OT_E_USAGE);
+    assert_non_null(strstr(err.text, "in progress"));
+    err = (ot_error){ 0 };
+    assert_ok(ot_checkpoint_options(c, o, &err), err);
+    assert_ok(ot_model_load(other, &m, &err), err);
+    assert_ok(ot_trainer_new(m, o, NULL, &t, &err), err);
+    assert_int_equal(ot_trainer_resume(t, c, &err), OT_E_MODEL);
+    ot_trainer_free(t);
+    ot_model_free(m);
+    ot_options_free(o);
+    ot_checkpoint_free(c);
+    err = (ot_error){ 0 };
+    assert_int_equal(ot_checkpoint_open(folder, NULL, &c, &err), OT_E_USAGE);
+    err = (ot_error){ 0 };
+    assert_int_equal(ot_checkpoint_open(flat, NULL, &c, &err), OT_E_USAGE);
+}
+
+/* On a device: states go through its memory, and a run stops some updates later, because many are in flight. */
+static void on_a_device(void **state)
+{
+    (void)state;
+    compare(mlp, (const char *[]){ "optimizer", "adamw", "epochs", "40", "test", flat, NULL }, 3, 90);
+    compare(mlp, (const char *[]){ "precision", "fp16", "optimizer", "adam", "epochs", "40", NULL }, 7, 90);
+    compare(mlp, (const char *[]){ "accumulate", "2", "epochs", "60", "add-dropout", "0.4", NULL }, 4, 90);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest device_tests[] = { cmocka_unit_test(on_a_device) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_optimizer),   cmocka_unit_test(every_schedule),       cmocka_unit_test(every_option),
+        cmocka_unit_test(norms_and_dropout), cmocka_unit_test(ends_of_epochs),       cmocka_unit_test(more_epochs),
+        cmocka_unit_test(damaged),           cmocka_unit_test(as_many_as_asked_for), cmocka_unit_test(refused),
+    };
+    if (argc > 1) {
+        device = argv[1];
+        return cmocka_run_group_tests_name("resume on a device", device_tests, setup, teardown);
+    }
+    return cmocka_run_group_tests_name("resume", tests, setup, teardown);
+}
