@@ -301,7 +301,7 @@ OT_API const char *ot_checkpoint_model(ot_checkpoint *c); /* path of the model; 
 /* Sets the options of the run in o, its "run-dir" and "o" too; those that o has already stay.  Errors: OT_E_USAGE. */
 OT_API OT_CHECK ot_status ot_checkpoint_options(const ot_checkpoint *c, ot_options *o, ot_error *err);
 
-/* t, made with the model and options of the run, continues it: ot_trainer_run goes on after the update of the checkpoint and
+/* t, made with the model and options of the run, continues it: ot_trainer_run starts after the update of the checkpoint and
  * leaves the bytes that a run without a stop leaves.  c can be freed then.  A failure leaves t to be freed.
  * Errors: OT_E_MODEL, OT_E_DATA (model or data have changed), OT_E_IO (the checkpoint is of another training). */
 OT_API OT_CHECK ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err);
