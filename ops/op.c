@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/kernel.h"
-
 /* NULL-terminated, so that the table compiles even if a section of list.h is empty. */
 static const ot_op *const table[] = {
 #define ROW(name, ...) &ot_op_##name,
@@ -39,69 +37,6 @@ char ot_slot_at(const ot_op *op, int input)
 bool ot_slot_is_strong(char slot) { return slot >= 'A' && slot <= 'Z'; }
 bool ot_slot_is_weak(char slot) { return slot >= 'a' && slot <= 'z' && slot != 't'; }
 
-/* ---- kernels --------------------------------------------------------------- */
-
-#define HAVE_0(sym) NULL
-#define HAVE_1(sym) &sym
-
-static const struct {
-    const ot_op *op;
-    const ot_kernel *candidates[3]; /* best first, NULL-terminated */
-} kernels[] = {
-#define ROW_00(name)
-#define ROW_10(name) { &ot_op_##name, { &ot_ref_##name, NULL, NULL } },
-#define ROW_11(name) { &ot_op_##name, { &ot_cpu_##name, &ot_ref_##name, NULL } },
-#define ROW(name, ref, cpu, cuda) ROW_##ref##cpu(name)
-    OT_OPS(ROW)
-#undef ROW
-        { NULL, { NULL, NULL, NULL } },
-};
-
-const ot_kernel *const *ot_kernels(const ot_op *op, const ot_device *d)
-{
-    static const ot_kernel *const none[] = { NULL };
-    if (d) return d->backend->kernels(op->name);
-    for (int i = 0; kernels[i].op; i++)
-        if (kernels[i].op == op) return kernels[i].candidates;
-    return none;
-}
-
-const ot_kernel *ot_ref_kernel(const ot_op *op)
-{
-    const ot_kernel *const *c = ot_kernels(op, NULL);
-    while (c[0] && c[1]) c++;
-    return c[0];
-}
-
-const ot_kernel *ot_kernel_for(const ot_node *n, const ot_device *d, bool ref_only, const char **why)
-{
-    const ot_kernel *yielding = NULL;
-    const char *reason;
-    for (const ot_kernel *const *k = ot_kernels(n->op, d); *k; k++) {
-        if (((*k)->can && !(*k)->can(n, why)) || (ref_only && k[1])) continue;
-        if (!(*k)->yields || !(*k)->yields(n, &reason)) return *k;
-        if (!yielding) yielding = *k;
-    }
-    return yielding;
-}
-
-void ot_value_strides(const ot_value *v, int64_t stride[OT_MAX_RANK])
-{
-    const ot_shape *s = &v->shape;
-    if (v->layout == OT_PLAIN || s->rank < 3) {
-        ot_strides(s, stride);
-        return;
-    }
-    /* (N, C, i1 .. id) stored as N, i1 .. id, C. */
-    int64_t at = s->dim[1];
-    stride[1] = 1;
-    for (int d = s->rank - 1; d >= 2; d--) {
-        stride[d] = at;
-        at *= s->dim[d];
-    }
-    stride[0] = at;
-}
-
 /* ---- attributes ------------------------------------------------------------ */
 
 void ot_attr_defaults(const ot_op *op, void *attrs)
@@ -128,6 +63,13 @@ int64_t ot_attr_get(const ot_node *n, const char *name, int64_t dflt)
     const ot_attr *a = ot_attr_of(n->op, name);
     if (a) memcpy(&dflt, (const char *)n->attrs + a->offset, sizeof dflt);
     return dflt;
+}
+
+ot_graph *ot_attr_graph(const ot_node *n, const ot_attr *a)
+{
+    ot_graph *sub = NULL;
+    if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
+    return sub;
 }
 
 ot_ints ot_attr_ints(const ot_node *n, const char *name)

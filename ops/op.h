@@ -76,6 +76,9 @@ typedef struct ot_build {
     (ot_value *[]){ __VA_ARGS__ },                     \
     (int)(sizeof((ot_value *[]){ __VA_ARGS__ }) / sizeof(ot_value *))
 
+/* Has the graph failed?  For rules that must look at values they made. */
+static inline bool ot_broken(const ot_build *b) { return b->graph->err && b->graph->err->status != OT_OK; }
+
 /* Emits a node, infers its outputs.  attrs: of the operator's type, copied; NULL: its defaults. */
 ot_value *ot_emit(ot_build *b, const ot_op *op, const void *attrs, ot_value *const *in, int n_in);
 ot_node *ot_emit_n(ot_build *b, const ot_op *op, const void *attrs, ot_value *const *in, int n_in, int n_out);
@@ -88,7 +91,7 @@ bool ot_wants(const ot_build *b, int input);
 ot_value *ot_dout(const ot_build *b, int output);      /* NULL if there is no gradient of that output */
 void ot_set_din(ot_build *b, int input, ot_value *dx); /* the driver reduces it to the input's shape */
 
-/* Short forms; each emits the named node.  Shapes of operands broadcast as in ONNX. */
+/* Short forms, each in the file of the kernel operator that it emits.  Shapes of operands broadcast as in ONNX. */
 ot_value *ot_scalar(ot_build *b, ot_dtype t, double v);                   /* constant of rank 0 */
 ot_value *ot_ints_const(ot_build *b, const int64_t *v, int n);            /* int64 constant of rank 1 */
 ot_value *ot_map1(ot_build *b, int row, double p, double q, ot_value *a); /* functions.h opcodes */
@@ -187,6 +190,16 @@ typedef enum ot_half {
     OT_HALF_END
 } ot_half;
 
+/* How many axes output 0 has, as far as it follows from those of the inputs alone. */
+typedef enum ot_rank {
+    OT_RANK_OPEN,     /* it does not, or nobody has asked: infer says it */
+    OT_RANK_KEPT,     /* as many as input 0 */
+    OT_RANK_GREATEST, /* as many as the input that has most: they broadcast */
+    OT_RANK_PRODUCT,  /* the same, where each has two at least */
+    OT_RANK_FILTERS,  /* as many as input 1 and as input 0 */
+    OT_RANK_TWO
+} ot_rank;
+
 struct ot_batching;
 struct ot_batched;
 
@@ -199,6 +212,7 @@ struct ot_op {
     const char *slots; /* ot_slot_at; NULL: gradients reach no float input */
     unsigned flags;
     uint32_t nondiff;     /* bit i: input i never has a gradient (indices, shapes) */
+    uint32_t quantised;   /* bit i: input i contains quantised integers, as the weights of a quantised file */
     uint32_t like;        /* bit i: only the type of input i is read; folding does not need its value */
     const ot_attr *attrs; /* NULL: none */
     size_t attr_size;
@@ -208,6 +222,7 @@ struct ot_op {
     const char *gives;
 
     ot_half half;
+    ot_rank rank;
 
     /* How it computes several micro-batches at once (ops/onnx/batching.h); NULL: repeated once for each. */
     bool (*batch)(struct ot_batching *b, const ot_node *n, const ot_shape *own, struct ot_batched *r);
@@ -256,6 +271,7 @@ void ot_attr_defaults(const ot_op *op, void *attrs);
 const ot_attr *ot_attr_of(const ot_op *op, const char *name);
 int64_t ot_attr_get(const ot_node *n, const char *name, int64_t dflt); /* OT_INT, OT_ENUM; dflt: if it does not exist */
 ot_ints ot_attr_ints(const ot_node *n, const char *name);
+ot_graph *ot_attr_graph(const ot_node *n, const ot_attr *a); /* the subgraph that attribute a of n holds; NULL: none */
 void ot_attr_set(const ot_op *op, void *attrs, const char *name, int64_t v);
 void ot_set_attr(ot_node *n, const char *name, int64_t v); /* of a node under construction */
 

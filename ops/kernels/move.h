@@ -11,9 +11,6 @@ ot_status ot_axes_input(const ot_node *n, int i, int rank, int64_t *set, ot_ints
 /* The constant list of input i as a shape.  Fails on negative sizes and more than OT_MAX_RANK. */
 ot_status ot_shape_input(const ot_node *n, int i, ot_shape *out, ot_error *err);
 
-/* Has the graph failed?  For rules that examine values they made. */
-static inline bool ot_broken(const ot_build *b) { return b->graph->err && b->graph->err->status != OT_OK; }
-
 /* If input i is constant: checks that its elements first, first + step, ... are in lo .. hi. */
 ot_status ot_index_check(const ot_node *n, int i, int64_t first, int64_t step, int64_t lo, int64_t hi, ot_error *err);
 

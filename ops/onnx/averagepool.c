@@ -56,6 +56,7 @@ const ot_op ot_op_AveragePool = {
     .since = 22,
     .in = { 1, 1 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .attrs = attrs,
     .attr_size = sizeof(ot_averagepool),
     .infer = averagepool_infer,

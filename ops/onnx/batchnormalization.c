@@ -84,6 +84,7 @@ const ot_op ot_op_BatchNormalization = {
     .since = 15,
     .in = { 5, 5 },
     .out = { 1, 3 },
+    .rank = OT_RANK_KEPT,
     .nondiff = 1u << 3 | 1u << 4,
     .attrs = attrs,
     .attr_size = sizeof(ot_batch_normalization),

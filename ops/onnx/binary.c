@@ -27,12 +27,12 @@ BINARY(LOWER, LOWER)
 #define NUMBER(op, version, row, set, letters, narrow)                                             \
     const ot_op ot_op_##op = {                                                                     \
         .name = #op, .types = { "T", .T = set }, .slots = letters, .since = version, .in = { 2, 2 }, .out = { 1, 1 }, \
-        .half = narrow, .batch = ot_batch_pointwise, .infer = ot_elementwise_infer, .lower = op##_lower, \
+        .half = narrow, .rank = OT_RANK_GREATEST, .batch = ot_batch_pointwise, .infer = ot_elementwise_infer, .lower = op##_lower, \
     };
 #define TRUTH(op, version, row, set)                                                               \
     const ot_op ot_op_##op = {                                                                     \
         .name = #op, .types = { "T", .T = set }, .since = version, .in = { 2, 2 }, .out = { 1, 1 }, \
-        .gives = "b", .batch = ot_batch_pointwise, .infer = ot_elementwise_infer_truth, .lower = op##_lower,                    \
+        .gives = "b", .rank = OT_RANK_GREATEST, .batch = ot_batch_pointwise, .infer = ot_elementwise_infer_truth, .lower = op##_lower,                    \
         .grad_zero = "a boolean is piecewise constant",                                        \
     };
 BINARY(NUMBER, TRUTH)
@@ -57,6 +57,7 @@ const ot_op ot_op_Equal = {
     .since = 19,
     .in = { 2, 2 },
     .out = { 1, 1 },
+    .rank = OT_RANK_GREATEST,
     .infer = equal_infer,
     .lower = equal_lower,
     .grad_zero = "a boolean is piecewise constant",
@@ -87,7 +88,7 @@ static void mean_lower(ot_build *b)
 #define MANY(op, version, rule, set, letters, narrow)                                              \
     const ot_op ot_op_##op = {                                                                     \
         .name = #op, .types = { "T", .T = set }, .slots = letters, .since = version, .in = { 1, OT_VARIADIC }, .out = { 1, 1 }, \
-        .half = narrow, .batch = ot_batch_pointwise, .infer = ot_elementwise_infer, .lower = rule, \
+        .half = narrow, .rank = OT_RANK_GREATEST, .batch = ot_batch_pointwise, .infer = ot_elementwise_infer, .lower = rule, \
     };
 MANY(Max, 13, max_lower, OT_SET_NUMBER, "c", OT_HALF_FOLLOWS)
 MANY(Mean, 13, mean_lower, OT_SET_FLOAT, "-", OT_HALF_NEVER)
@@ -152,6 +153,7 @@ const ot_op ot_op_Pow = {
     .since = 15,
     .in = { 2, 2 },
     .out = { 1, 1 },
+    .rank = OT_RANK_GREATEST,
     .infer = pow_infer,
     .lower = pow_lower,
     .batch = ot_batch_pointwise,
@@ -178,6 +180,7 @@ const ot_op ot_op_PRelu = {
     .since = 16,
     .in = { 2, 2 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .infer = prelu_infer,
     .lower = prelu_lower,
     .half = OT_HALF_FOLLOWS,
@@ -212,6 +215,7 @@ const ot_op ot_op_Mod = {
     .since = 13,
     .in = { 2, 2 },
     .out = { 1, 1 },
+    .rank = OT_RANK_GREATEST,
     .attrs = mod_rows,
     .attr_size = sizeof(choice),
     .infer = mod_infer,

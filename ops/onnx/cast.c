@@ -65,6 +65,7 @@ const ot_op ot_op_Cast = {
     .since = 24,
     .in = { 1, 1 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .attrs = cast_rows,
     .attr_size = sizeof(cast_attrs),
     .infer = cast_infer,

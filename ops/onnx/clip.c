@@ -43,6 +43,7 @@ const ot_op ot_op_Clip = {
     .since = 13,
     .in = { 1, 3 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .infer = clip_infer,
     .lower = clip_lower,
     .half = OT_HALF_FOLLOWS,

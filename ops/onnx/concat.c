@@ -81,6 +81,7 @@ const ot_op ot_op_Concat = {
     .since = 13,
     .in = { 1, OT_VARIADIC },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .attrs = concat_rows,
     .attr_size = sizeof(concat_attrs),
     .infer = concat_infer,

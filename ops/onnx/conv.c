@@ -66,6 +66,7 @@ const ot_op ot_op_Conv = {
     .since = 22,
     .in = { 2, 3 },
     .out = { 1, 1 },
+    .rank = OT_RANK_FILTERS,
     .attrs = ot_conv_rows,
     .attr_size = sizeof(ot_conv),
     .infer = conv_infer,

@@ -116,6 +116,7 @@ const ot_op ot_op_ConvTranspose = {
     .since = 22,
     .in = { 2, 3 },
     .out = { 1, 1 },
+    .rank = OT_RANK_FILTERS,
     .attrs = attrs,
     .attr_size = sizeof(ot_conv_transpose),
     .infer = infer,

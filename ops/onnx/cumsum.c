@@ -48,6 +48,7 @@ const ot_op ot_op_CumSum = {
     .since = 14,
     .in = { 2, 2 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .nondiff = 1u << 1,
     .attrs = cumsum_rows,
     .attr_size = sizeof(cumsum_attrs),

@@ -75,6 +75,7 @@ const ot_op ot_op_Dropout = {
     .since = 22,
     .in = { 1, 3 },
     .out = { 1, 2 },
+    .rank = OT_RANK_KEPT,
     .flags = OT_RANDOM | OT_IN_TRAINING,
     .nondiff = 6,
     .attrs = rows,

@@ -40,6 +40,7 @@ const ot_op ot_op_Flatten = {
     .since = 25,
     .in = { 1, 1 },
     .out = { 1, 1 },
+    .rank = OT_RANK_TWO,
     .attrs = flatten_rows,
     .attr_size = sizeof(flatten_attrs),
     .infer = flatten_infer,

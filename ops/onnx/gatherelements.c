@@ -115,6 +115,7 @@ const ot_op ot_op_ScatterElements = {
     .since = 18,
     .in = { 3, 3 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .nondiff = 1u << 1,
     .attrs = scatter_rows,
     .attr_size = sizeof(along_attrs),

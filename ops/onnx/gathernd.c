@@ -154,6 +154,7 @@ const ot_op ot_op_ScatterND = {
     .since = 18,
     .in = { 3, 3 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .nondiff = 1u << 1,
     .attrs = scatter_nd_rows,
     .attr_size = sizeof(tuple_attrs),

@@ -78,6 +78,7 @@ const ot_op ot_op_Gemm = {
     .since = 13,
     .in = { 2, 3 },
     .out = { 1, 1 },
+    .rank = OT_RANK_TWO,
     .attrs = attrs,
     .attr_size = sizeof(ot_gemm),
     .infer = gemm_infer,

@@ -48,6 +48,7 @@ const ot_op ot_op_Hardmax = {
     .since = 13,
     .in = { 1, 1 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .attrs = hardmax_rows,
     .attr_size = sizeof(hardmax_attrs),
     .infer = hardmax_infer,

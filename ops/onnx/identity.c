@@ -19,6 +19,7 @@ const ot_op ot_op_Identity = {
     .since = 25,
     .in = { 1, 1 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .infer = identity_infer,
     .lower = identity_lower,
     .flags = OT_MOVES | OT_SAME,

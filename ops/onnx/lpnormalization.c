@@ -49,6 +49,7 @@ const ot_op ot_op_LpNormalization = {
     .since = 22,
     .in = { 1, 1 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .attrs = lp_rows,
     .attr_size = sizeof(lp_attrs),
     .infer = lp_infer,

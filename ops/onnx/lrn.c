@@ -59,6 +59,7 @@ const ot_op ot_op_LRN = {
     .since = 13,
     .in = { 1, 1 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .attrs = attrs,
     .attr_size = sizeof(ot_lrn),
     .infer = infer,

@@ -91,6 +91,7 @@ const ot_op ot_op_MatMul = {
     .since = 13,
     .in = { 2, 2 },
     .out = { 1, 1 },
+    .rank = OT_RANK_PRODUCT,
     .infer = matmul_infer,
     .lower = matmul_lower,
     .flags = OT_PRODUCT,

@@ -90,6 +90,7 @@ const ot_op ot_op_MaxPool = {
     .since = 22,
     .in = { 1, 1 },
     .out = { 1, 2 },
+    .rank = OT_RANK_KEPT,
     .attrs = attrs,
     .attr_size = sizeof(ot_maxpool),
     .infer = maxpool_infer,

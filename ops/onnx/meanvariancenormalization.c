@@ -63,6 +63,7 @@ const ot_op ot_op_MeanVarianceNormalization = {
     .since = 13,
     .in = { 1, 1 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .attrs = mvn_attrs,
     .attr_size = sizeof(ot_mvn),
     .infer = mvn_infer,

@@ -256,6 +256,7 @@ const ot_op ot_op_Pad = {
     .since = 25,
     .in = { 2, 4 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .nondiff = 1u << 1 | 1u << 3,
     .attrs = pad_rows,
     .attr_size = sizeof(pad_attrs),

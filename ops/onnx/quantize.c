@@ -239,6 +239,7 @@ const ot_op ot_op_DequantizeLinear = {
     .since = 25,
     .in = { 2, 3 },
     .out = { 1, 1 },
+    .quantised = 1,
     .nondiff = 6,
     .attrs = dequantize_rows,
     .attr_size = sizeof(ot_dequantize),

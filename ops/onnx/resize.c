@@ -319,6 +319,7 @@ const ot_op ot_op_Resize = {
     .since = 19,
     .in = { 1, 4 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .nondiff = 0xe,
     .attrs = resize_rows,
     .attr_size = sizeof(resize_attrs),

@@ -118,6 +118,7 @@ const ot_op ot_op_Slice = {
     .since = 13,
     .in = { 3, 5 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .nondiff = 0x1e,
     .infer = slice_infer,
     .lower = slice_lower,

@@ -76,6 +76,7 @@ const ot_op ot_op_Transpose = {
     .since = 25,
     .in = { 1, 1 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .attrs = transpose_rows,
     .attr_size = sizeof(transpose_attrs),
     .infer = transpose_infer,

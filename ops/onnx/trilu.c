@@ -56,6 +56,7 @@ const ot_op ot_op_Trilu = {
     .since = 14,
     .in = { 1, 2 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .nondiff = 1u << 1,
     .attrs = trilu_rows,
     .attr_size = sizeof(trilu_attrs),

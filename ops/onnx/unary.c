@@ -55,12 +55,12 @@ UNARY(LOWER, LOWER)
 #define PLAIN(op, version, row, set, narrow)                                                       \
     const ot_op ot_op_##op = {                                                                     \
         .name = #op, .types = { "T", .T = set }, .slots = "-", .since = version, .in = { 1, 1 }, .out = { 1, 1 }, \
-        .half = narrow, .batch = ot_batch_pointwise, .infer = ot_elementwise_infer, .lower = op##_lower, \
+        .half = narrow, .rank = OT_RANK_KEPT, .batch = ot_batch_pointwise, .infer = ot_elementwise_infer, .lower = op##_lower, \
     };
 #define WITH(op, version, row, set, narrow, attributes)                                            \
     const ot_op ot_op_##op = {                                                                     \
         .name = #op, .types = { "T", .T = set }, .slots = "-", .since = version, .in = { 1, 1 }, .out = { 1, 1 }, \
-        .attrs = attributes, .attr_size = sizeof(ot_fn_attrs), .half = narrow, .batch = ot_batch_pointwise, .infer = ot_elementwise_infer, .lower = op##_lower, \
+        .attrs = attributes, .attr_size = sizeof(ot_fn_attrs), .half = narrow, .rank = OT_RANK_KEPT, .batch = ot_batch_pointwise, .infer = ot_elementwise_infer, .lower = op##_lower, \
     };
 UNARY(PLAIN, WITH)
 
@@ -90,6 +90,7 @@ const ot_op ot_op_Gelu = {
     .since = 20,
     .in = { 1, 1 },
     .out = { 1, 1 },
+    .rank = OT_RANK_KEPT,
     .attrs = gelu,
     .attr_size = sizeof(gelu_attrs),
     .infer = ot_elementwise_infer,

@@ -32,6 +32,7 @@ const ot_op ot_op_Where = {
     .since = 16,
     .in = { 3, 3 },
     .out = { 1, 1 },
+    .rank = OT_RANK_GREATEST,
     .nondiff = 1,
     .infer = where_infer,
     .lower = where_lower,

@@ -57,8 +57,7 @@ static void visit_uses(const ot_graph *g, const ot_graph *in, uses *u, int *tota
             else u->first[n->in[i]->id + 2]++, *total += 1;
         }
         for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *sub = NULL;
-            if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
+            ot_graph *sub = ot_attr_graph(n, a);
             if (sub) visit_uses(g, sub, u, total);
         }
     }
@@ -141,8 +140,7 @@ static void mark_values(ot_graph *g)
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i] && (i >= 32 || !(n->op->nondiff >> i & 1))) n->in[i]->mark |= REACHES;
         for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *sub = NULL;
-            if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
+            ot_graph *sub = ot_attr_graph(n, a);
             if (sub) mark_captured(g, sub);
         }
     }
@@ -208,7 +206,7 @@ static bool scales_integers(const ot_node *n, int input)
 {
     for (int i = 0; i < n->n_in; i++) {
         const ot_node *p = i != input && n->in[i] ? n->in[i]->producer : NULL;
-        if (p && !strcmp(p->op->name, "DynamicQuantizeLinear")) return true;
+        if (p && p->op == &ot_op_DynamicQuantizeLinear) return true;
     }
     return false;
 }

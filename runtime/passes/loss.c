@@ -198,7 +198,7 @@ static void other_output(choice *x)
 static void no_float(choice *x)
 {
     const ot_node *n = x->l.out->producer;
-    while (n && !strcmp(n->op->name, "Identity") && n->in[0]->producer) n = n->in[0]->producer;
+    while (n && n->op == &ot_op_Identity && n->in[0]->producer) n = n->in[0]->producer;
     const ot_value *before = n && n->n_in ? n->in[0] : NULL;
     if (before && ot_is_float(before->dtype))
         ot_fail(x->p->graph->err, OT_E_MODEL,

@@ -12,6 +12,7 @@
  * before they are combined with x, is a frozen one of torchvision or a detector, whose scale and bias are buffers.  Not
  * recognised: an m or v that the file lists as a parameter; statistics with other readers; a factor and a shift that
  * the exporter folded, which are ordinary parameters. */
+#include <limits.h>
 #include <string.h>
 
 #include "ops/kernels/batchnorm.h"
@@ -422,8 +423,7 @@ static void count_reads(const ot_graph *g, const ot_graph *in, int *reads)
             if (n->in[i] && n->in[i]->id < g->n_values && g->values[n->in[i]->id] == n->in[i])
                 reads[n->in[i]->id] += g == in ? 1 : 1000;
         for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *sub = NULL;
-            if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
+            ot_graph *sub = ot_attr_graph(n, a);
             if (sub) count_reads(g, sub, reads);
         }
     }
@@ -469,57 +469,21 @@ static ot_status settle(ot_graph *g, norm *list, int n, const int *reads)
 /* Ranks by value id, as far as the operators determine them without sizes; -1: unknown. */
 static int rank_of(const ot_node *n, const int *rank)
 {
-    static const ot_op *const like_first[] = {
-        &ot_op_Relu,
-        &ot_op_LeakyRelu,
-        &ot_op_PRelu,
-        &ot_op_Clip,
-        &ot_op_Sigmoid,
-        &ot_op_HardSigmoid,
-        &ot_op_HardSwish,
-        &ot_op_Swish,
-        &ot_op_Mish,
-        &ot_op_Tanh,
-        &ot_op_Elu,
-        &ot_op_Selu,
-        &ot_op_Softplus,
-        &ot_op_Gelu,
-        &ot_op_Neg,
-        &ot_op_Sqrt,
-        &ot_op_Reciprocal,
-        &ot_op_Exp,
-        &ot_op_Erf,
-        &ot_op_Abs,
-        &ot_op_Identity,
-        &ot_op_Cast,
-        &ot_op_Dropout,
-        &ot_op_Pad,
-        &ot_op_BatchNormalization,
-        &ot_op_InstanceNormalization,
-        &ot_op_MaxPool,
-        &ot_op_AveragePool,
-        &ot_op_GlobalAveragePool,
-        &ot_op_Concat,
-        &ot_op_Slice,
-        &ot_op_Resize,
-        &ot_op_Transpose,
-        &ot_op_Conv,
-        &ot_op_ConvTranspose,
-    };
-    static const ot_op *const broadcast[] = { &ot_op_Add, &ot_op_Sub, &ot_op_Mul, &ot_op_Div,
-                                              &ot_op_Max, &ot_op_Min, &ot_op_Pow, &ot_op_MatMul };
-    int first = n->n_in && n->in[0] ? rank[n->in[0]->id] : -1;
-    if (n->op == &ot_op_Conv || n->op == &ot_op_ConvTranspose)
-        return n->in[1]->shape.rank >= 0 ? n->in[1]->shape.rank : first;
-    if (n->op == &ot_op_Gemm || n->op == &ot_op_Flatten) return 2;
-    int second = n->n_in > 1 && n->in[1] ? rank[n->in[1]->id] : -1;
-    if (n->op == &ot_op_MatMul && (first < 2 || second < 2)) return -1;
-    if (n->op == &ot_op_Reshape) return ot_is_const(n->in[1]) ? (int)ot_numel(&n->in[1]->shape) : -1;
-    for (int i = 0; i < OT_LEN(like_first); i++)
-        if (n->op == like_first[i]) return first;
-    for (int i = 0; i < OT_LEN(broadcast); i++)
-        if (n->op == broadcast[i]) return first < 0 || second < 0 || n->n_in > 2 ? -1 : first > second ? first : second;
-    return -1;
+    int first = n->n_in && n->in[0] ? rank[n->in[0]->id] : -1, least = INT_MAX, most = -1;
+    for (int i = 0; i < n->n_in; i++) {
+        int r = n->in[i] ? rank[n->in[i]->id] : -1;
+        if (r < least) least = r;
+        if (r > most) most = r;
+    }
+    switch (n->op->rank) {
+    case OT_RANK_KEPT: return first;
+    case OT_RANK_GREATEST: return least < 0 ? -1 : most;
+    case OT_RANK_PRODUCT: return least < 2 ? -1 : most;
+    case OT_RANK_FILTERS: return n->in[1]->shape.rank >= 0 ? n->in[1]->shape.rank : first;
+    case OT_RANK_TWO: return 2;
+    case OT_RANK_OPEN: break;
+    }
+    return n->op == &ot_op_Reshape && ot_is_const(n->in[1]) ? (int)ot_numel(&n->in[1]->shape) : -1;
 }
 
 static int *ranks(ot_graph *g)

@@ -74,8 +74,7 @@ static void look_at_nodes(const review *r, const ot_graph *g)
     for (const ot_node *n = g->first; n; n = n->next) {
         look_at_node(r, n);
         for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *sub = NULL;
-            if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
+            ot_graph *sub = ot_attr_graph(n, a);
             if (sub) look_at_nodes(r, sub);
         }
     }
@@ -83,37 +82,22 @@ static void look_at_nodes(const review *r, const ot_graph *g)
 
 /* ---- quantised weights ---------------------------------------------------------- */
 
-/* Inputs with integer weights, as bits. */
 const char ot_remedy_quantised[] = "train the model before quantization, then quantise the result";
-
-static const struct {
-    const char *op;
-    uint32_t inputs;
-} quantised[] = {
-    { "DequantizeLinear", 1 },
-    { "MatMulInteger", 3 },
-    { "ConvInteger", 3 },
-};
 
 /* The quantised tensors that n is the first to read; value->mark: already seen. */
 static void look_at_integers(const review *r, const ot_node *n)
 {
     enum { SEEN = 1 << 20 };
-    for (int k = 0; k < OT_LEN(quantised); k++) {
-        if (strcmp(quantised[k].op, n->op->name) != 0) continue;
-        for (int i = 0; i < n->n_in && i < 32; i++) {
-            ot_value *v = n->in[i];
-            if (!(quantised[k].inputs >> i & 1) || !v || v->source < 0 || !v->data || ot_is_float(v->dtype) ||
-                v->mark & SEEN)
-                continue;
-            v->mark |= SEEN;
-            r->out->quantised++;
-            r->out->quantised_elements += ot_numel(&v->shape);
-            if (!r->out->eval)
-                find(r, OT_FINDING_WARNING, v->name, ot_remedy_quantised,
-                     "quantised weights do not train: they are "
-                     "integers");
-        }
+    for (int i = 0; i < n->n_in && i < 32; i++) {
+        ot_value *v = n->in[i];
+        if (!(n->op->quantised >> i & 1) || !v || v->source < 0 || !v->data || ot_is_float(v->dtype) || v->mark & SEEN)
+            continue;
+        v->mark |= SEEN;
+        r->out->quantised++;
+        r->out->quantised_elements += ot_numel(&v->shape);
+        if (!r->out->eval)
+            find(r, OT_FINDING_WARNING, v->name, ot_remedy_quantised,
+                 "quantised weights do not train: they are integers");
     }
 }
 

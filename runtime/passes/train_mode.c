@@ -45,7 +45,7 @@ static bool outputs(ot_graph *g, ot_node *n, int want)
 /* The tensor of the file behind operators that forward it. */
 static const ot_value *behind(const ot_value *v)
 {
-    while (v->producer && v->producer->n_in && v->producer->in[0] && !strcmp(v->producer->op->name, "Identity"))
+    while (v->producer && v->producer->n_in && v->producer->in[0] && v->producer->op == &ot_op_Identity)
         v = v->producer->in[0];
     return v;
 }
@@ -187,8 +187,8 @@ ot_status ot_pass_train_mode(ot_plan *p, const ot_config *c)
     if (c->want == OT_WANT_RUN && !c->options.eval_mode) return OT_OK;
     ot_mark_fed(g);
     for (ot_node *n = g->first; n; n = n->next) {
-        if (!strcmp(n->op->name, "BatchNormalization")) norms++, batch_norm(p, c, n, &trained);
-        if (!strcmp(n->op->name, "Dropout")) drops++, dropout(p, c, n, &acting);
+        if (n->op == &ot_op_BatchNormalization) norms++, batch_norm(p, c, n, &trained);
+        if (n->op == &ot_op_Dropout) drops++, dropout(p, c, n, &acting);
         if (g->err->status != OT_OK) return g->err->status;
     }
     if (c->want != OT_WANT_TRAIN) return OT_OK;

@@ -52,21 +52,21 @@ bool ot_took_a_norm_in(const ot_node *n, const char *producer, bool named)
     return torch && (starts(y, "getitem") || strstr(y, "batch_norm"));
 }
 
-static bool is_in(const char *name, const char *const *list)
+/* Operators that usually follow a norm after a convolution. */
+static const ot_op *const followers[] = {
+    &ot_op_Relu,          &ot_op_LeakyRelu, &ot_op_PRelu,   &ot_op_Clip,        &ot_op_Sigmoid,
+    &ot_op_HardSigmoid,   &ot_op_HardSwish, &ot_op_Swish,   &ot_op_Mish,        &ot_op_Tanh,
+    &ot_op_Elu,           &ot_op_Selu,      &ot_op_Celu,    &ot_op_Softplus,    &ot_op_Gelu,
+    &ot_op_Add,           &ot_op_Sum,       &ot_op_MaxPool, &ot_op_AveragePool, &ot_op_GlobalAveragePool,
+    &ot_op_GlobalMaxPool,
+};
+
+static bool follows(const ot_op *op)
 {
-    for (; *list; list++)
-        if (!strcmp(name, *list)) return true;
+    for (int i = 0; i < OT_LEN(followers); i++)
+        if (op == followers[i]) return true;
     return false;
 }
-
-/* Operators that usually follow a norm after a convolution. */
-static const char *const followers[] = {
-    "Relu",          "LeakyRelu", "PRelu",   "Clip",        "Sigmoid",
-    "HardSigmoid",   "HardSwish", "Swish",   "Mish",        "Tanh",
-    "Elu",           "Selu",      "Celu",    "Softplus",    "Gelu",
-    "Add",           "Sum",       "MaxPool", "AveragePool", "GlobalAveragePool",
-    "GlobalMaxPool", NULL,
-};
 
 /* value->mark of every value that g and its subgraphs read: the number of readers; FOLLOWED if a follower is among
  * them. */
@@ -88,11 +88,10 @@ static void count_uses(ot_graph *g)
         for (int i = 0; i < n->n_in; i++) {
             if (!n->in[i]) continue;
             n->in[i]->mark++;
-            if (is_in(n->op->name, followers)) n->in[i]->mark |= FOLLOWED;
+            if (follows(n->op)) n->in[i]->mark |= FOLLOWED;
         }
         for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *sub = NULL;
-            if (a->kind == OT_GRAPH) memcpy(&sub, (const char *)n->attrs + a->offset, sizeof sub);
+            ot_graph *sub = ot_attr_graph(n, a);
             if (sub) count_uses(sub);
         }
     }
@@ -108,7 +107,7 @@ typedef enum fit { NO_FIT, SHARED, FITS } fit;
 /* Can a norm be inserted after n, and folded into it again? */
 static fit fits(const ot_node *n)
 {
-    if (strcmp(n->op->name, "Conv") != 0 || n->n_in < 3 || !n->in[1] || !n->in[2] || !n->out[0]) return NO_FIT;
+    if (n->op != &ot_op_Conv || n->n_in < 3 || !n->in[1] || !n->in[2] || !n->out[0]) return NO_FIT;
     const ot_value *w = n->in[1], *b = n->in[2];
     if (!known_weight(w) || b->dtype != w->dtype || b->shape.rank != 1 || b->source < 0 || !b->data ||
         b->shape.dim[0] != w->shape.dim[0])
@@ -125,7 +124,7 @@ int *ot_unfold_without_bias(ot_graph *g, const char *producer, int *n)
     for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
     count_uses(g);
     for (const ot_node *k = g->first; k && list; k = k->next) {
-        const ot_value *w = !strcmp(k->op->name, "Conv") && k->n_in == 2 ? k->in[1] : NULL;
+        const ot_value *w = k->op == &ot_op_Conv && k->n_in == 2 ? k->in[1] : NULL;
         if (w && known_weight(w) && w->role == OT_WEIGHT && (w->mark & ~FOLLOWED) == 1 &&
             ot_took_a_norm_in(k, producer, named))
             list[(*n)++] = w->source;
@@ -138,8 +137,8 @@ ot_unfolded *ot_unfold_find(ot_graph *g, const char *producer, int *n, int *shar
     bool named = ot_unfold_named(g), told = false, normed = false;
     *n = *shared = 0;
     for (const ot_node *k = g->first; k; k = k->next) {
-        told |= !strcmp(k->op->name, "Conv") && ot_took_a_norm_in(k, producer, named);
-        normed |= !strcmp(k->op->name, "BatchNormalization");
+        told |= k->op == &ot_op_Conv && ot_took_a_norm_in(k, producer, named);
+        normed |= k->op == &ot_op_BatchNormalization;
     }
     for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
     count_uses(g);

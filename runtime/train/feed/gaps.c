@@ -12,7 +12,7 @@ static bool asks(const ot_graph *g, const ot_value *input)
     for (const ot_node *n = g->first; n; n = n->next) {
         bool some = false;
         for (int i = 0; i < n->n_in; i++) some |= n->in[i] && n->in[i]->mark;
-        if (some && !strcmp(n->op->name, "IsNaN")) return true;
+        if (some && n->op == &ot_op_IsNaN) return true;
         for (int i = 0; i < n->n_out && some && n->op->flags & (OT_MOVES | OT_SAME); i++)
             if (n->out[i]) n->out[i]->mark = 1;
     }
