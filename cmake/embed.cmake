@@ -1,7 +1,7 @@
 # embed.cmake - writes OUT, a C file with the texts FILES (a list) in ot_gpu_files.
 #     cmake -DOUT=... -DFILES=a.cu,b.cuh -P embed.cmake
 string(REPLACE "," ";" FILES "${FILES}")
-set(all "#include \"runtime/backends/cuda/device.h\"\n\n")
+set(all "#include \"runtime/backends/cuda/internal.h\"\n\n")
 set(table "")
 set(n 0)
 foreach(file IN LISTS FILES)

@@ -6,7 +6,8 @@
  * Width  16 bytes of the narrowest operand at a time, but at most 8 elements, within the limit of registers. */
 #include <string.h>
 
-#include "ops/cuda/map.h"
+#include "ops/cuda/divide.cuh"
+#include "ops/cuda/map_plan.h"
 
 enum { PACKED_BYTES = 256 }; /* of all dense operands, in the registers of a thread */
 
@@ -162,4 +163,41 @@ void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m)
     m->wide = farthest(m) > INT32_MAX - 64;
     choose_width(m);
     choose_kinds(m);
+}
+
+/* ---- calls -------------------------------------------------------------------- */
+
+int gpu_map_divider(int64_t n, uint64_t *w)
+{
+    ot_divider d = ot_divider_of(n);
+    w[0] = (uint64_t)d.n;
+    w[1] = d.mul | (uint64_t)d.shift << 32;
+    return 2;
+}
+
+int gpu_map_words(const gpu_map *m, const ot_call *c, uint64_t *w)
+{
+    int k = 0;
+    int64_t logical[OT_MAX_RANK];
+    for (int i = 0; i < m->n_in; i++) w[k++] = (uintptr_t)c->in[i];
+    for (int i = 0; i < m->n_out; i++) w[k++] = m->reduced ? 0 : (uintptr_t)c->out[i];
+    w[k++] = (uint64_t)m->n;
+    for (int d = 0; d < m->rank && m->n_strided; d++) k += gpu_map_divider(m->dim[d], w + k);
+    for (int i = 0; i <= gpu_map_position(m); i++)
+        for (int d = 0; d < m->rank && m->strided[i] >= 0; d++) w[k++] = (uint64_t)m->stride[i][d];
+    ot_strides(&m->shape, logical);
+    for (int d = 0; d < m->shape.rank && m->indexed; d++) {
+        w[k++] = (uint64_t)logical[d];
+        w[k++] = (uint64_t)m->shape.dim[d];
+    }
+    return k;
+}
+
+bool gpu_map_alike(const gpu_map *a, const gpu_map *b)
+{
+    bool same = !a->n_strided && !b->n_strided && a->n > 1 && b->n > 1 && a->n_in == b->n_in && a->n_out == b->n_out &&
+                a->vector == b->vector && a->wide == b->wide && !a->indexed && !b->indexed &&
+                !memcmp(a->p, b->p, sizeof *a->p);
+    for (int i = 0; i < a->n_in + a->n_out && same; i++) same = a->kind[i] == b->kind[i] && a->dtype[i] == b->dtype[i];
+    return same;
 }

@@ -5,7 +5,7 @@
  * their class as T.  Register i is r<i>, the loaded or stored element of operand i is x<i>. */
 #include <math.h>
 
-#include "ops/cuda/map.h"
+#include "ops/cuda/map_print.h"
 #include "ops/cuda/types.h"
 
 /* ---- formulas ----------------------------------------------------------------- */

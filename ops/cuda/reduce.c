@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "ops/cuda/kernels.h"
-#include "ops/cuda/map.h"
+#include "ops/cuda/map_print.h"
 #include "ops/cuda/types.h"
 
 enum {

@@ -230,6 +230,45 @@ static void copy_add_grad(ot_build *b)
     ot_set_din(b, 0, ot_copy_emit(b, &b->node->in[0]->shape, 0, a->piece, a->n, &g, 1));
 }
 
+/* ---- short forms ---------------------------------------------------------------- */
+
+/* A Copy with one piece that covers the whole output. */
+static ot_value *copy_one(ot_build *b, ot_value *x, const ot_shape *out, const int64_t *stride)
+{
+    ot_piece *p = ot_graph_alloc(b->graph, sizeof *p);
+    if (!p) return NULL;
+    for (int d = 0; d < out->rank; d++) {
+        p->stride[d] = stride[d];
+        p->extent[d] = out->dim[d];
+    }
+    return ot_emit(b, &ot_op_Copy, &(ot_copy){ .shape = *out, .n = 1, .piece = p }, OT_IN(x));
+}
+
+ot_value *ot_expand(ot_build *b, ot_value *x, const ot_shape *s)
+{
+    if (ot_broken(b) || ot_shape_eq(&x->shape, s)) return ot_broken(b) ? NULL : x;
+    int64_t xs[OT_MAX_RANK], stride[OT_MAX_RANK] = { 0 };
+    int lead = s->rank - x->shape.rank;
+    ot_strides(&x->shape, xs);
+    for (int d = lead; d < s->rank; d++) stride[d] = x->shape.dim[d - lead] == 1 ? 0 : xs[d - lead];
+    return copy_one(b, x, s, stride);
+}
+
+ot_value *ot_transpose(ot_build *b, ot_value *x, const int *perm)
+{
+    if (ot_broken(b)) return NULL;
+    int64_t xs[OT_MAX_RANK], stride[OT_MAX_RANK];
+    ot_shape s = { .rank = x->shape.rank };
+    bool moved = false;
+    ot_strides(&x->shape, xs);
+    for (int d = 0; d < s.rank; d++) {
+        s.dim[d] = x->shape.dim[perm[d]];
+        stride[d] = xs[perm[d]];
+        moved |= perm[d] != d;
+    }
+    return moved ? copy_one(b, x, &s, stride) : x;
+}
+
 const ot_op ot_op_Copy = {
     .name = "Copy",
     .types = { "T", .T = OT_SET_ALL },

@@ -45,8 +45,4 @@ ot_piece *ot_pieces(ot_build *b, int64_t n);
 /* The piece that copies box (start, start + extent * step) of x; the box begins at dst = 0. */
 void ot_piece_box(ot_piece *p, const ot_shape *x, const int64_t *start, const int64_t *step, const int64_t *extent);
 
-typedef struct ot_view_attrs {
-    ot_shape shape;
-} ot_view_attrs; /* View: same elements in order, another shape; free */
-
 #endif

@@ -50,6 +50,13 @@ static void words(FILE *f, const void *attrs)
     fprintf(f, "%s%s", a->ta ? " ta" : "", a->tb ? " tb" : "");
 }
 
+/* ---- short forms ---------------------------------------------------------------- */
+
+ot_value *ot_matmul(ot_build *b, ot_value *a, bool ta, ot_value *c, bool tc)
+{
+    return ot_emit(b, &ot_op_Dot, &(ot_dot){ ta, tc }, OT_IN(a, c));
+}
+
 const ot_op ot_op_Dot = {
     .name = "Dot",
     .types = { "T", .T = OT_SET_NUMBER },

@@ -336,6 +336,37 @@ static void map_grad(ot_build *b)
         }
 }
 
+/* ---- short forms ---------------------------------------------------------------- */
+
+/* The type of a row's result: bool for comparisons, else that of the first operand that is not
+ * bool (Where's data, a mask's factor). */
+static ot_value *of_type(ot_build *b, int row, double p, double q, ot_value *const *in, int n)
+{
+    if (ot_broken(b)) return NULL;
+    ot_dtype t = OT_BOOL;
+    for (int i = n - 1; i >= 0; i--)
+        if (in[i] && in[i]->dtype != OT_BOOL) t = in[i]->dtype;
+    return ot_map_emit(b, row, p, q, in, n, ot_fn_is_compare(row) ? OT_BOOL : t);
+}
+
+ot_value *ot_map1(ot_build *b, int row, double p, double q, ot_value *a) { return of_type(b, row, p, q, OT_IN(a)); }
+
+ot_value *ot_map2(ot_build *b, int row, double p, double q, ot_value *a, ot_value *c)
+{
+    return of_type(b, row, p, q, OT_IN(a, c));
+}
+
+ot_value *ot_map3(ot_build *b, int row, double p, double q, ot_value *a, ot_value *c, ot_value *d)
+{
+    return of_type(b, row, p, q, OT_IN(a, c, d));
+}
+
+ot_value *ot_cast(ot_build *b, ot_value *x, ot_dtype t)
+{
+    if (ot_broken(b)) return NULL;
+    return x->dtype == t ? x : ot_map_emit(b, OT_FN_Copy, 0, 0, &x, 1, t);
+}
+
 const ot_op ot_op_Map = {
     .name = "Map",
     .types = { "n" },

@@ -73,6 +73,27 @@ static void words(FILE *f, const void *attrs)
     fprintf(f, " kind %lld axes %llx", (long long)a->kind, (unsigned long long)a->axes);
 }
 
+/* ---- short forms ---------------------------------------------------------------- */
+
+ot_value *ot_sum(ot_build *b, ot_value *x, const int64_t *axes, int n, bool keepdims)
+{
+    if (ot_broken(b)) return NULL;
+    ot_reduce a = { .kind = OT_REDUCE_SUM, .keepdims = keepdims };
+    for (int i = 0; i < n; i++) a.axes |= (int64_t)1 << axes[i];
+    return n ? ot_emit(b, &ot_op_Reduce, &a, OT_IN(x)) : x;
+}
+
+ot_value *ot_sum_to(ot_build *b, ot_value *x, const ot_shape *s, bool wide)
+{
+    if (ot_broken(b) || ot_shape_eq(&x->shape, s)) return ot_broken(b) ? NULL : x;
+    ot_reduce a = { .kind = OT_REDUCE_SUM, .keepdims = 1, .wide = wide };
+    int lead = x->shape.rank - s->rank;
+    for (int d = 0; d < x->shape.rank; d++)
+        if (d < lead || s->dim[d - lead] != x->shape.dim[d]) a.axes |= (int64_t)1 << d;
+    ot_value *y = a.axes ? ot_emit(b, &ot_op_Reduce, &a, OT_IN(x)) : x;
+    return y ? ot_view(b, y, s) : NULL;
+}
+
 const ot_op ot_op_Reduce = {
     .name = "Reduce",
     .types = { "n" },

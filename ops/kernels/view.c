@@ -2,7 +2,7 @@
  *
  * Grad    dx = View(dy) with the shape of x
  * Memory  the memory pass gives y the memory of x; if it cannot, the kernel copies. */
-#include "ops/kernels/copy.h"
+#include "ops/kernels/view.h"
 
 static ot_status view_infer(ot_node *n, ot_error *err)
 {
@@ -18,6 +18,14 @@ static ot_status view_infer(ot_node *n, ot_error *err)
 }
 
 static void view_grad(ot_build *b) { ot_set_din(b, 0, ot_view(b, ot_dout(b, 0), &b->node->in[0]->shape)); }
+
+/* ---- short forms ---------------------------------------------------------------- */
+
+ot_value *ot_view(ot_build *b, ot_value *x, const ot_shape *s)
+{
+    if (ot_broken(b)) return NULL;
+    return ot_shape_eq(&x->shape, s) ? x : ot_emit(b, &ot_op_View, &(ot_view_attrs){ *s }, OT_IN(x));
+}
 
 const ot_op ot_op_View = {
     .name = "View",

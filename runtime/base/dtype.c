@@ -56,17 +56,6 @@ bool ot_is_signed(ot_dtype t)
     return is_type(t) && (type[t].kind == SIGNED || (type[t].kind == FLOAT && t != OT_F8E8M0));
 }
 
-size_t ot_bytes(const ot_shape *s, ot_dtype t)
-{
-    int bits = ot_dtype_bits(t);
-    uint64_t n = (uint64_t)ot_numel(s);
-    if (t == OT_STRING) return (size_t)n * sizeof(char *);
-    if (bits >= 8) return (size_t)n * (size_t)(bits / 8);
-    if (bits == 4) return (size_t)(n / 2 + n % 2);
-    if (bits == 2) return (size_t)(n / 4 + (n % 4 != 0));
-    return 0;
-}
-
 /* ---- small floats ---------------------------------------------------------- */
 
 typedef struct small {

@@ -32,6 +32,17 @@ bool ot_shape_fits(const ot_shape *s, ot_dtype t)
     return n <= INT64_MAX - 64; /* space for rounding up */
 }
 
+size_t ot_bytes(const ot_shape *s, ot_dtype t)
+{
+    int bits = ot_dtype_bits(t);
+    uint64_t n = (uint64_t)ot_numel(s);
+    if (t == OT_STRING) return (size_t)n * sizeof(char *);
+    if (bits >= 8) return (size_t)n * (size_t)(bits / 8);
+    if (bits == 4) return (size_t)(n / 2 + n % 2);
+    if (bits == 2) return (size_t)(n / 4 + (n % 4 != 0));
+    return 0;
+}
+
 bool ot_shape_eq(const ot_shape *a, const ot_shape *b)
 {
     if (a->rank != b->rank) return false;

@@ -157,7 +157,8 @@ typedef struct ot_room {
     int branches;                 /* If nodes with a data-dependent condition of which both branches are computed */
     struct ot_decider *decider;   /* makes data-dependent decisions (passes/decide.h); NULL: none are possible */
     struct ot_findings *findings; /* findings of the plan, for the rules of operators; NULL: not collected */
-    const ot_node *at; /* the node being unrolled, folded, lowered or differentiated, for messages; NULL: none */
+    const char *at;    /* the node being unrolled, folded, lowered or differentiated, for messages; NULL: none */
+    const char *at_op; /* its operator */
 } ot_room;
 
 struct ot_graph {
@@ -187,6 +188,15 @@ struct ot_graph {
 ot_graph *ot_graph_new(ot_error *err);
 ot_graph *ot_graph_sub(ot_graph *parent, const char *name); /* shares arena and err with its parent */
 void ot_graph_free(ot_graph *g);
+
+/* Puts a node that is in no list before `at`; NULL: at the end. */
+void ot_graph_link(ot_graph *g, ot_node *n, ot_node *at);
+
+/* Sets room->at, for messages; NULL: none. */
+void ot_graph_at(ot_graph *g, const ot_node *n);
+
+/* A copy of a name.  NULL is recorded: builders check only the graph's error. */
+const char *ot_graph_name(ot_graph *g, const char *name);
 
 /* Zeroed; NULL and a recorded error that names room->at: no memory, or beyond the graph's limit. */
 void *ot_graph_alloc(ot_graph *g, size_t n);

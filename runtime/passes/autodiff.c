@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ops/kernels/copy.h"
+#include "ops/kernels/view.h"
 #include "ops/kernels/map.h"
 #include "ops/op.h"
 #include "ops/kernels/take.h"
@@ -92,9 +93,9 @@ static ot_status backward(ot_graph *g, ot_node *n, const int *uses, bool again)
     if (!reached || !wanted || n->op->grad_zero) return OT_OK;
     ot_build b = { .graph = g, .node = n, .dout = dout, .din = din, .wants = wants, .again = again };
     int zero = wants_zero(n, wants, uses);
-    g->room->at = n;
+    ot_graph_at(g, n);
     n->op->grad(&b);
-    g->room->at = NULL;
+    ot_graph_at(g, NULL);
     if (zero >= 0)
         accumulate(&b, n->in[zero], ot_expand(&b, ot_scalar(&b, n->in[zero]->dtype, 0), &n->in[zero]->shape));
     for (int i = 0; i < n->n_in && g->err->status == OT_OK; i++)

@@ -191,7 +191,7 @@ static ot_status one_iteration(ot_graph *g, ot_node *n, ot_loop_attrs *a)
 static bool stays_true(const ot_graph *body)
 {
     const ot_value *v = body->outputs[0];
-    while (v->producer && !strcmp(v->producer->op->name, "Identity")) v = v->producer->in[0];
+    while (v->producer && v->producer->op == &ot_op_Identity) v = v->producer->in[0];
     return v == body->inputs[1] ||
            (ot_is_const(v) && v->dtype == OT_BOOL && ot_numel(&v->shape) == 1 && ot_get_i64(v->data, v->dtype, 0));
 }
@@ -321,9 +321,9 @@ ot_status ot_spell_out(ot_graph *g, ot_node **at_node)
         if (control[i].op) OT_TRY(ot_node_infer(n, g->err));
         bool over = false;
         g->cursor = n;
-        g->room->at = n;
+        ot_graph_at(g, n);
         ot_status s = control[i].run(g, n, &over);
-        g->room->at = NULL;
+        ot_graph_at(g, NULL);
         g->cursor = NULL;
         if (s != OT_OK) return s;
         if (over) ot_graph_remove(g, n);

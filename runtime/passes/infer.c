@@ -193,9 +193,9 @@ static ot_status infer_node(ot_graph *g, ot_node *n)
 
 ot_status ot_infer_node(ot_graph *g, ot_node *n)
 {
-    g->room->at = n;
+    ot_graph_at(g, n);
     ot_status s = infer_node(g, n);
-    g->room->at = NULL;
+    ot_graph_at(g, NULL);
     return s;
 }
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ops/kernels/copy.h"
+#include "ops/kernels/view.h"
 #include "ops/op.h"
 #include "runtime/passes/passes.h"
 
@@ -64,10 +65,10 @@ static ot_status lower_node(ot_graph *g, ot_node *n)
     b.yield = yield;
     g->cursor = n;
     g->phase = n->phase;
-    g->room->at = n;
+    ot_graph_at(g, n);
     n->op->lower(&b);
     ot_status s = ot_lower_yield(&b, n, prev);
-    g->room->at = NULL;
+    ot_graph_at(g, NULL);
     g->cursor = NULL;
     g->phase = OT_PHASE_BATCH;
     return s;

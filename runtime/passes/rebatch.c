@@ -332,11 +332,11 @@ static ot_status join_all(ot_batching *b, bool *fits)
         if (!own) return g->err->status;
         for (int i = 0; i < n->n_out; i++)
             if (n->out[i]) own[i] = n->out[i]->shape;
-        g->room->at = n;
+        ot_graph_at(g, n);
         OT_TRY(by_rule(b, n, own, fits));
         if (!*fits && !b->count) return OT_OK;
         if (!*fits) OT_TRY(one_by_one(b, n, own));
-        g->room->at = NULL;
+        ot_graph_at(g, NULL);
     }
     *fits = true;
     return g->err->status;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/backends/cuda/device.h"
+#include "runtime/backends/cuda/internal.h"
 #include "runtime/base/io.h"
 
 /* ---- text ---------------------------------------------------------------------- */

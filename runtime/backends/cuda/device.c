@@ -2,7 +2,7 @@
  *
  * One stream executes all work, so its order is the order of the calls.  A described device is a text in the form in
  * which cuDNN writes a device's properties (JSON); plans and kernels can be made for it, and nothing can be run. */
-#include "runtime/backends/cuda/device.h"
+#include "runtime/backends/cuda/internal.h"
 
 #include <cublasLt.h>
 #include <cudnn.h>
@@ -15,13 +15,6 @@
 #include <nvtx3/nvToolsExt.h>
 #define OT_NVTX 1
 #endif
-
-ot_status ot_gpu_check(cudaError_t e, const char *what, ot_error *err)
-{
-    if (e == cudaSuccess) return OT_OK;
-    return ot_fail(err, e == cudaErrorMemoryAllocation ? OT_E_NOMEM : OT_E_DEVICE, "%s: %s (%s)", what,
-                   cudaGetErrorString(e), cudaGetErrorName(e));
-}
 
 static ot_gpu *gpu_of(const ot_device *d) { return (ot_gpu *)(uintptr_t)d; }
 

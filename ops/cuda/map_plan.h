@@ -1,6 +1,6 @@
-/* map.h - the GPU's plan of a Map: merged axes, how each operand is read, the text. */
-#ifndef OT_CUDA_MAP_H
-#define OT_CUDA_MAP_H
+/* map_plan.h - the GPU's plan of a Map: merged axes, how each operand is read, the text. */
+#ifndef OT_CUDA_MAP_PLAN_H
+#define OT_CUDA_MAP_PLAN_H
 
 #include "ops/kernel.h"
 #include "ops/kernels/map.h"
@@ -51,11 +51,8 @@ typedef struct gpu_reduced {
     int64_t gone, y[OT_MAX_RANK];
 } gpu_reduced;
 
-/* map_plan.c.  r: NULL; else the output only determines the order of axes, and its steps become those of the result. */
+/* r: NULL; else the output only determines the order of axes, and its steps become those of the result. */
 void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m);
-
-/* map_print.c: the text before map.cu, with map_vector(); for a Reduce the text before reduce.cu, with map_values(). */
-void gpu_map_text(const gpu_map *m, ot_text *t);
 
 /* Do both have the same text, and differ only in addresses and length? */
 bool gpu_map_alike(const gpu_map *a, const gpu_map *b);

@@ -1,4 +1,4 @@
-/* base.c - errors: ot_fail keeps the first cause, ot_fail_more lists several. */
+/* status.c - errors: ot_fail keeps the first cause, ot_fail_more lists several. */
 #include "runtime/base/base.h"
 
 #include <errno.h>

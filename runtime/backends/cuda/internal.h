@@ -1,6 +1,6 @@
-/* device.h - the CUDA backend's device, for its own files. */
-#ifndef OT_GPU_DEVICE_H
-#define OT_GPU_DEVICE_H
+/* internal.h - the CUDA backend's device, for its own files. */
+#ifndef OT_GPU_INTERNAL_H
+#define OT_GPU_INTERNAL_H
 
 #include <pthread.h>
 
