@@ -192,7 +192,7 @@ typedef enum ot_half {
 
 /* How many axes output 0 has, as far as it follows from those of the inputs alone. */
 typedef enum ot_rank {
-    OT_RANK_OPEN,     /* it does not, or no operator has asked: infer says it */
+    OT_RANK_OPEN,     /* not known without infer */
     OT_RANK_KEPT,     /* as many as input 0 */
     OT_RANK_GREATEST, /* as many as the input that has most: they broadcast */
     OT_RANK_PRODUCT,  /* the same, where each has two at least */
