@@ -1,4 +1,4 @@
-# Language, warnings, sanitizers: the interface target ot_flags, and ot_strict for what is not a test.
+# Language, warnings, sanitizers: the interface targets ot_flags, and ot_strict for everything other than tests.
 
 if(NOT CMAKE_BUILD_TYPE)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "Release or Debug" FORCE)
@@ -28,7 +28,7 @@ if(CMAKE_C_COMPILER_ID MATCHES Clang) # an extension of GNU C that C23 took over
     target_compile_options(ot_flags INTERFACE -Wno-gnu-zero-variadic-macro-arguments)
     target_compile_options(ot_flags INTERFACE -Wno-missing-field-initializers) # told of { "T" } inside a designated one, too
 endif()
-# The library and the program. clang counts a float given to a double, and an enum given to an int, as such conversions.
+# For the library and the program. clang also warns of conversions from float to double and from enum to int.
 add_library(ot_strict INTERFACE)
 target_compile_options(ot_strict INTERFACE -Wconversion -Wcast-qual)
 if(CMAKE_C_COMPILER_ID MATCHES Clang)

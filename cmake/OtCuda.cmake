@@ -1,7 +1,7 @@
-# The CUDA module, where its headers and libraries are; OT_CUDA says whether, ot_cuda_why why not.
+# Finds the headers and libraries of the CUDA module; sets OT_CUDA if all exist, else ot_cuda_why to the reason.
 #
 # NVIDIA's packages put them below /usr/local/cuda; the wheels nvidia-cuda-runtime, -cuda-nvrtc, -cublas and
-# nvidia-cudnn-cu13 below site-packages/nvidia.  Both are looked for; OT_CUDA_ROOT names another place.
+# nvidia-cudnn-cu13 below site-packages/nvidia.  Both are searched; OT_CUDA_ROOT is another folder.
 
 set(OT_CUDA_ROOT "" CACHE PATH "Folder with include/ and lib/ of CUDA and cuDNN, or with the nvidia wheels")
 set(ot_cuda_places "")
@@ -11,7 +11,7 @@ foreach(root ${OT_CUDA_ROOT} $ENV{VIRTUAL_ENV} $ENV{CUDA_PATH} $ENV{CUDA_HOME} /
 endforeach()
 
 # ot_cuda_need(NAME HEADER LIBRARY FILES...): FILES are versioned names, which is all that wheels carry (and what
-# find_library does not look for). The first place that has one is taken, so that OT_CUDA_ROOT wins.
+# find_library does not look for). The first folder with one is used; OT_CUDA_ROOT comes first.
 set(ot_cuda_why "")
 function(ot_cuda_need name header library)
     find_path(OT_CUDA_${name}_INCLUDE ${header} HINTS ${ot_cuda_places} PATH_SUFFIXES include)

@@ -20,10 +20,10 @@ ot_need(zlib zlib.h z zlib1g-dev)
 ot_need(libjpeg-turbo jpeglib.h jpeg libjpeg-dev)
 ot_need(libspng spng.h spng libspng-dev)
 ot_need(libwebp webp/decode.h webp libwebp-dev)
-# Not by its CMake package: Debian's asks for OpenCL's headers, which a CPU build has no use for.
+# Not by its CMake package: Debian's needs OpenCL's headers, which a CPU build does not use.
 ot_need(oneDNN oneapi/dnnl/dnnl.h dnnl libdnnl-dev)
 
-# Formats of pictures that a build can do without: the program then names the package when it meets one.
+# Optional image formats: without the library the program names the missing package when it reads such a file.
 find_path(OT_TIFF_INCLUDE tiffio.h)
 find_library(OT_TIFF_LIBRARY tiff)
 set(ot_tiff_new)
@@ -61,7 +61,7 @@ if(NOT OpenMP_C_FOUND)
 endif()
 target_link_libraries(ot_dependencies INTERFACE OpenMP::OpenMP_C)
 
-# glibc's vector mathematics: there on x86-64, not everywhere.
+# glibc's vector mathematics: on x86-64, not everywhere.
 find_library(OT_MVEC_LIBRARY mvec)
 if(OT_MVEC_LIBRARY)
     target_link_libraries(ot_dependencies INTERFACE ${OT_MVEC_LIBRARY})

@@ -1,4 +1,4 @@
-# OtTexts.cmake - the manual page and the completion scripts of shells: what the program prints, made anew with it.
+# OtTexts.cmake - the manual page and the completion scripts of shells: output of the program, regenerated with it.
 
 if(CMAKE_CROSSCOMPILING)
     message(STATUS "cross-compiling: no manual page and no completion of shells, which the program itself prints")

@@ -1,4 +1,4 @@
-/* main.c - a step of training allocates nothing. */
+/* main.c - checks that a step of training allocates nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* cpu.c - the CPU's kernels of FusedAttention against the reference: shapes, masks, strides, and the same bits however many threads. */
+/* cpu.c - compares the CPU's kernels of FusedAttention with the reference: shapes, masks, strides, and equal bits for
+ * any number of threads. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,7 @@ typedef struct net {
     char name[200];
 } net;
 
-/* Where (B, H, T, D) lies in a value of its own, by kind; its shape. */
+/* The position of (B, H, T, D) in a value of its own, by kind; its shape. */
 static ot_attention_lie lie(enum places p, int64_t B, int64_t H, int64_t T, int64_t D, int64_t group, ot_shape *s)
 {
     int64_t h = H / group;
@@ -136,14 +137,14 @@ static bool build(net *t, const setting *c)
                           7 + n, 3);
     if (!t->dx) return false;
     t->m = memory_new(t->g);
-    /* What no head reads or writes is the same on both sides. */
+    /* Elements that no head reads or writes are the same on both sides. */
     for (int i = 0; i < 3; i++) memset(memory_of(&t->m, t->dx->out[i]), 0xA5, ot_bytes(&t->dx->out[i]->shape, OT_F32));
     memset(memory_of(&t->m, t->y->out[0]), 0xA5, ot_bytes(&t->y->out[0]->shape, OT_F32));
     fill(t, c);
     return graph_run(t->g, NULL, &t->m, &t->err) == OT_OK;
 }
 
-/* The outputs of n with so many threads, one behind the other. */
+/* The outputs of n with so many threads, concatenated. */
 static unsigned char *outputs(net *t, const ot_node *n, int threads, size_t *size)
 {
     const ot_kernel *k = ot_kernels(n->op, NULL)[0];
@@ -195,7 +196,7 @@ int attention_cpu(void)
                 int n = -1, k = -1;
                 if (c.mask == CAUSAL && c.s.T != c.s.S) continue;
                 if (p && (m + i) % PLACES != p)
-                    continue; /* every kind of places with every kind of mask, not with every shape */
+                    continue; /* every kind of operand position with every kind of mask, not with every shape */
                 if (!build(&t, &c)) printf("%s: %s\n", t.name, t.err.text);
                 else if ((n = kernels_compare(t.name, t.y, &t.m, 2e-5, NULL)) > 0)
                     k = kernels_compare(t.name, t.dx, &t.m, 2e-5, NULL);

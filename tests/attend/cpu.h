@@ -1,4 +1,4 @@
-/* cpu.h - the CPU's kernels of FusedAttention against the reference (cpu.c). */
+/* cpu.h - compares the CPU's kernels of FusedAttention with the reference (cpu.c). */
 #ifndef OT_TEST_ATTEND_CPU_H
 #define OT_TEST_ATTEND_CPU_H
 

@@ -1,4 +1,5 @@
-/* main.c - FusedAttention and its gradient: the reference against central differences, kernels of a device against it.
+/* main.c - FusedAttention and its gradient: compares the reference with central differences, and a device's kernels
+ * with the reference.
  *
  *     test_attend                    the reference
  *     test_attend --cpu              the CPU's kernels (cpu.c)
@@ -16,7 +17,7 @@
 typedef struct row {
     const char *name;
     int64_t B, H, T, S, D, E;
-    const char *mask; /* "": none; "b" truth values, "f" added, "h" f32 added, 0 or -1e9: then the extents */
+    const char *mask; /* "": none; "b" bool, "f" added, "h" f32 added, 0 or -1e9: then the extents */
     bool causal;
     ot_dtype type; /* on a device; the reference is checked in f64 */
     double tol;
@@ -96,7 +97,7 @@ static bool build(test *t, const row *r, ot_dtype type)
     for (int i = 0; i < 4 + n; i++)
         for (int64_t k = 0; k < ot_numel(&t->in[i]->shape); k++) {
             double v = dice_roll(&d) * 2 - 1;
-            /* The first row of "that hide a row" is hidden whole. */
+            /* Hides the first row of "that hide a row" entirely. */
             if (t->in[i]->dtype == OT_BOOL)
                 ot_set_i64(memory_of(&t->m, t->in[i]), OT_BOOL, k,
                            v > -0.3 && !(t->in[i]->shape.rank == 2 && k < r->S));
@@ -147,7 +148,7 @@ static int differences(test *t)
     return checked;
 }
 
-/* Comparisons (or kernels prepared) of one node; -1: one failed. */
+/* The number of comparisons (or of kernels prepared) for one node; -1: one failed. */
 static int look(const char *arch, test *t, const ot_node *n, ot_device *d)
 {
     return arch ? kernels_prepare(t->r->name, n, d) : kernels_compare(t->r->name, n, &t->m, t->r->tol, d);

@@ -26,7 +26,7 @@ static void findings_are_listed(void **state)
     assert_string_equal(e.text, "a\nb 1");
 }
 
-/* A text of any length ends whole or in an ellipsis, and never in half a character. */
+/* A text of any length is complete or ends in an ellipsis, never within a character. */
 static void full_text_ends_in_ellipsis(void **state)
 {
     (void)state;

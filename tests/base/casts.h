@@ -1,4 +1,4 @@
-/* casts.h - doubles and the codes they become.  Written by make_casts.py. */
+/* casts.h - doubles and their codes.  Written by make_casts.py. */
 
 /* clang-format off */
 static const struct { uint64_t bits; ot_dtype t; uint32_t code; } cast[] = {

@@ -46,7 +46,7 @@ static void casts_agree_with_ml_dtypes(void **state)
     }
 }
 
-/* Every code survives a round trip; the middle of two neighbours goes to the even one. */
+/* Every code survives a round trip; the midpoint of two neighbours rounds to the even one. */
 static void codes_round_trip(void **state)
 {
     (void)state;
@@ -68,7 +68,7 @@ static void codes_round_trip(void **state)
     }
 }
 
-/* The ways of f32 through bits agree with the general one. */
+/* The fast conversions of f32 agree with the general one. */
 static void fast_halves_agree(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static void elements_pack_and_wrap(void **state)
     assert_true(ot_get_i64(b, OT_I64, 0) == INT64_MAX);
     ot_set_i64(b + 1, OT_I16, 0, -300); /* no alignment is asked for */
     assert_int_equal(ot_get_i64(b + 1, OT_I16, 0), -300);
-    /* 2^60 + 1 lies above the middle of two bfloat16 only by its last bit */
+    /* 2^60 + 1 is above the midpoint of two bfloat16 only by its last bit */
     int64_t middle = (INT64_C(1) << 60) + (INT64_C(1) << 52);
     ot_set_i64(b, OT_BF16, 0, middle);
     assert_true(ot_get_f64(b, OT_BF16, 0) == 0x1p60);

@@ -208,7 +208,7 @@ static void refused_before_anything_is_written(void **state)
     assert_holds(target, "old");
 }
 
-/* As root permissions do not hold, so this goes on as nobody. */
+/* Root ignores permissions, so the test continues as user nobody. */
 static void read_only_folder(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void read_only_folder(void **state)
     assert_int_equal(files_there(), 1);
 }
 
-/* The folder goes away while the file is written. */
+/* The folder is removed while the file is written. */
 static void lost_folder(void **state)
 {
     (void)state;
@@ -278,7 +278,7 @@ static void odd_names(void **state)
     }
 }
 
-/* Two that appear together: the second finds its name taken, and the first goes again. */
+/* Two files that appear together: the second name exists already, and the first file is removed again. */
 static void together(void **state)
 {
     (void)state;
@@ -301,7 +301,7 @@ static void together(void **state)
     ot_replace_undo(b);
     assert_int_equal(files_there(), 1);
     assert_holds(path, "other");
-    /* The folder is moved: what was begun in it ends in it. */
+    /* The folder is moved: a file that was begun in it is completed in it. */
     char moved[160];
     e = (ot_error){ 0 };
     snprintf(moved, sizeof moved, "%s-moved", folder);

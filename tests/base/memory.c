@@ -1,4 +1,4 @@
-/* memory.c - what control groups leave, from files as the kernel writes them; whether so much more could be had. */
+/* memory.c - memory left by control groups, from files in the kernel's format; can a number of bytes be allocated? */
 #include "test.h"
 
 #include <ftw.h>

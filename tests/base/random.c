@@ -1,4 +1,4 @@
-/* random.c - Philox against its published answers; normal numbers against their moments. */
+/* random.c - compares Philox with its published answers, normal numbers with their moments. */
 #include "test.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* test.h - what the files of tests/base share. */
+/* test.h - functions that the files of tests/base share. */
 #ifndef OT_TESTS_BASE_H
 #define OT_TESTS_BASE_H
 

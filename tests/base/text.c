@@ -1,4 +1,4 @@
-/* text.c - text for people: as printf has it, but names cannot forge a line or drive a terminal. */
+/* text.c - text for users: like printf, but names cannot forge a line or control a terminal. */
 #include "test.h"
 
 #include <stdio.h>
@@ -94,7 +94,7 @@ static void prints(void **state)
     free(name);
 }
 
-/* A short buffer ends behind a whole character, at any size. */
+/* A short buffer ends after a whole character, at any size. */
 static void cut(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* files.c - a folder's files, held in memory. */
+/* files.c - reads the files of a folder into memory. */
 #include "tests/calls/files.h"
 
 #include <dirent.h>

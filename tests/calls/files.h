@@ -1,4 +1,4 @@
-/* files.h - a folder's files, held in memory. */
+/* files.h - reads the files of a folder into memory. */
 #ifndef OT_TESTS_CALLS_FILES_H
 #define OT_TESTS_CALLS_FILES_H
 
@@ -16,7 +16,7 @@ typedef struct files {
     int n;
 } files;
 
-files files_read(const char *folder); /* folders below it are read as well; links are left out */
+files files_read(const char *folder); /* including subfolders; links are skipped */
 void files_free(files *f);
 void files_put(const files *f, const char *folder);       /* and nothing else */
 const file *files_find(const files *f, const char *name); /* NULL: there is none */

@@ -1,4 +1,4 @@
-/* inject.c - system calls of another process, stopped by a filter (seccomp) and changed by its tracer (ptrace).
+/* inject.c - stops system calls of another process with a filter (seccomp) and changes them as its tracer (ptrace).
  *
  * Only calls that touch files stop; all others run at full speed, so that a run costs about what it costs alone. */
 #include "tests/calls/inject.h"
@@ -30,7 +30,7 @@ typedef enum kind {
     PATH_FIRST = 1,
     PATH_SECOND = 2,
     TRANSFER = 4
-} kind; /* where a path stands; its third argument is a length */
+} kind; /* the argument with a path; the third argument is a length */
 
 typedef struct call {
     long number;
@@ -251,7 +251,7 @@ static bool is_inside(pid_t pid, const registers *r, const call *c)
     return strstr(path, inject_root) != NULL;
 }
 
-/* A short or interrupted transfer.  Returns whether the length must be put back afterwards. */
+/* A short or interrupted transfer.  Does the length have to be restored afterwards? */
 static bool jolt(tracer *t, pid_t pid, registers *r, const call *c)
 {
     long k = t->transfers++;
@@ -265,7 +265,7 @@ static bool jolt(tracer *t, pid_t pid, registers *r, const call *c)
     return set(pid, r);
 }
 
-/* One call that stopped.  Returns how to go on; *length: what to put back when it ends. */
+/* Handles one stopped call.  Returns how to continue; *length: the length to restore when it ends. */
 static enum __ptrace_request stopped(tracer *t, pid_t pid, uint64_t *length)
 {
     registers r;

@@ -1,7 +1,7 @@
-/* judge.c - what must hold of a folder after a command was disturbed.
+/* judge.c - checks a folder after a command was disturbed.
  *
- * Training gives the same bytes each time, so every file is what it was before, or what an undisturbed run writes; a log,
- * which has times in it, is whole lines. */
+ * Training writes the same bytes each time, so every file must be unchanged, or equal to that of an undisturbed run; a
+ * log, which contains times, must consist of whole lines. */
 #include "tests/calls/judge.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ static bool is_new(const record *r, const files *now, const char *name)
            !file_same(files_find(&r->before, name), files_find(&r->after, name));
 }
 
-/* A file without a name gets a temporary one, for an instant, only when all of it is there. */
+/* A file without a name gets a temporary one, briefly, only when it is complete. */
 static bool is_complete(const record *r, const file *x)
 {
     for (int i = 0; i < r->after.n; i++)
@@ -81,7 +81,7 @@ static bool is_complete(const record *r, const file *x)
     return false;
 }
 
-/* Each file that is there is one that belongs there. */
+/* Every existing file is an expected one. */
 static const char *nothing_else(const record *r, const files *now, bool killed, bool unlinking, bool log_fails)
 {
     char model[64];
@@ -101,7 +101,7 @@ static const char *nothing_else(const record *r, const files *now, bool killed, 
     return NULL;
 }
 
-/* What was there is still there, under its name or the one it moves to, unless its successor is. */
+/* Every earlier file still exists, under its name or the one it moves to, unless its successor exists. */
 static const char *nothing_lost(const record *r, const files *now)
 {
     char model[64];
@@ -183,7 +183,7 @@ static const char *judge_code(const record *r, const fault *f, const outcome *o,
     return NULL;
 }
 
-/* What is refused stays so, and touches nothing. */
+/* A refused command is refused again, and changes nothing. */
 static const char *judge_refused(const record *r, const fault *f, const outcome *o, const files *now)
 {
     if (f->kind != FAULT_KILL && !o->code) return wrong("exit 0 of what is refused");
@@ -195,7 +195,7 @@ static const char *judge_refused(const record *r, const fault *f, const outcome 
     return NULL;
 }
 
-/* Log and best model are said to be lost, and the trained one is there. */
+/* Log and best model are reported as lost, and the trained model exists. */
 static const char *model_delivered(const record *r, const fault *f, const outcome *o, const char *said,
                                    const files *now)
 {

@@ -1,4 +1,4 @@
-/* judge.h - what must hold of a folder after a command was disturbed. */
+/* judge.h - checks a folder after a command was disturbed. */
 #ifndef OT_TESTS_CALLS_JUDGE_H
 #define OT_TESTS_CALLS_JUDGE_H
 
@@ -11,8 +11,8 @@ typedef struct record {
     files before, after; /* an undisturbed run */
 } record;
 
-/* Whether an undisturbed run wrote what the scene says, and nothing else beside its run folder and log: what the others are held
- * against.  NULL: all is well.  Else what is wrong; static. */
+/* Did an undisturbed run write what the scene expects, and nothing else besides its run folder and log?  Others are
+ * compared with it.  NULL: yes.  Else the error; static. */
 const char *judge_record(const record *r);
 /* After a command that was disturbed; as above. */
 const char *judge(const record *r, const fault *f, const outcome *o, const char *said, const files *now);

@@ -26,7 +26,7 @@ static counts *shared; /* of all workers */
 
 /* ---- running ------------------------------------------------------------------------------- */
 
-/* What a worker has: a folder, and where the program's words go. */
+/* The state of a worker: a folder, and the file with the program's output. */
 typedef struct place {
     char folder[96], said[96];
 } place;
@@ -68,7 +68,7 @@ static _Noreturn void stop(const char *what, const char *command, const place *p
     exit(1);
 }
 
-/* "cp FROM TO", or a command of the program that must end well. */
+/* "cp FROM TO", or a command of the program that must succeed. */
 static bool prepare(const place *p, const char *command, bool no_tmpfile, outcome *o)
 {
     char from[300], words[2][64];
@@ -190,7 +190,7 @@ static void play(const record *r, const outcome *o)
 
 /* ---- other tests ------------------------------------------------------------------------------- */
 
-/* They pass as they do otherwise: whoever reads goes on after a short or interrupted read. */
+/* They pass as usual: readers continue after a short or interrupted read. */
 static int short_reads(int n, char **tests)
 {
     static outcome o;

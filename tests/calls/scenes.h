@@ -1,4 +1,4 @@
-/* scenes.h - what is done while calls fail: every command that writes files. */
+/* scenes.h - the commands that run while calls fail: every command that writes files. */
 #ifndef OT_TESTS_CALLS_SCENES_H
 #define OT_TESTS_CALLS_SCENES_H
 
@@ -9,7 +9,7 @@ typedef struct scene {
     const char *fixtures;  /* files of tests/calls that are there */
     const char *before[4]; /* what was done earlier */
     const char *command;
-    const char *outs; /* what the command writes: the same from each run */
+    const char *outs; /* the files that the command writes, the same in each run */
     bool no_tmpfile;
     int code; /* what is refused writes nothing */
 } scene;

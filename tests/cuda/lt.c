@@ -1,5 +1,5 @@
-/* lt.c - Dot by cuBLASLt in plans that run on the emulator: precision as asked for, equal bits step by step and recorded,
- * what is kept on disk.  The rows of tests/ops try each algorithm against the reference. */
+/* lt.c - Dot by cuBLASLt in plans that run on the emulator: requested precision, equal bits step by step and captured,
+ * files on disk.  The rows of tests/ops compare each algorithm with the reference. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -45,7 +45,7 @@ static void must(ot_status s, const ot_error *e)
     if (s != OT_OK) fail_msg("%s", e->text);
 }
 
-/* x . w on the device, three times: step by step, while it is recorded, replayed. */
+/* x . w on the device, three times: step by step, during capture, launched from the graph. */
 static outcome multiply(ot_precision precision)
 {
     model m;
@@ -102,7 +102,7 @@ static void precision_is_as_asked_for(void **state)
 
 enum { REMOVED = -1, WHOLE, CUT, OVERWRITTEN, HALF, ALGORITHM, WAYS };
 
-/* Spoils what is kept; how many files there were. */
+/* Damages the files on disk; returns their number. */
 static int kept(int spoil)
 {
     DIR *d = opendir(cache);

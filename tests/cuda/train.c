@@ -1,6 +1,6 @@
-/* train.c - the commands on the emulated GPU and on the CPU: the same losses, weights, outputs and gradients.
+/* train.c - compares commands on the emulated GPU and on the CPU: losses, weights, outputs and gradients.
  *
- * Numerics  Both compute in f32 in another order: a loss differs by rounding, which training carries on. */
+ * Numerics  Both compute in f32 in different orders: losses differ by rounding, which training amplifies. */
 #include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
@@ -228,7 +228,7 @@ static void pictures_converted(void **state)
     }
 }
 
-/* What does not fit on the device, and is sent with every batch. */
+/* Data that does not fit on the device, and is uploaded with every batch. */
 static void sent(void **state)
 {
     bed *b = *state;

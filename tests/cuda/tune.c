@@ -1,6 +1,6 @@
-/* tune.c - the tuner on the emulator: what is timed once is known, files that are damaged or cut do no harm.
+/* tune.c - the tuner on the emulator: measurements are stored and reused, damaged or truncated files are harmless.
  *
- * The times are the emulator's and mean nothing; that they are kept, and nothing else is, is what counts. */
+ * The times are the emulator's and mean nothing; the test checks that they are stored, and nothing else is. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* archives.c - zip archives that lie: about where members are, how large, packed how; and those that only look odd. */
+/* archives.c - forged zip archives: wrong positions, sizes and methods of members; and valid ones that are unusual. */
 #include "test.h"
 
 #include <stdio.h>
@@ -143,7 +143,7 @@ static void wide(void **state)
     free(p);
 }
 
-/* The second member lies inside the first, which is a true member with a whole member for elements. */
+/* The second member is inside the first, which is a valid member with a whole member as its elements. */
 static void overlapping(void **state)
 {
     (void)state;

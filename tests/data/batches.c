@@ -1,4 +1,4 @@
-/* batches.c - the order of samples, and batches against the plain formula. */
+/* batches.c - the order of samples; compares batches with the plain formula. */
 #include "test.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void order_is_a_permutation(void **state)
     }
 }
 
-/* A permutation once promised stays: runs are resumed by other versions. */
+/* A permutation must not change between versions, which resume each other's runs. */
 static void order_depends_on_seed_and_epoch(void **state)
 {
     (void)state;
@@ -44,7 +44,7 @@ static void order_depends_on_seed_and_epoch(void **state)
     assert_memory_equal(order[0], first, sizeof first);
 }
 
-/* Each of the 24 orders of four comes up as often as the others. */
+/* Each of the 24 orders of four is equally frequent. */
 static void order_is_even(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* csv.c - tables: forms of writing, targets, and what is wrong with them. */
+/* csv.c - tables: variants of the format, targets, and errors. */
 #include "test.h"
 
 #include <locale.h>
@@ -131,7 +131,7 @@ static void refused(void **state)
     assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e), OT_E_DATA);
 }
 
-/* nan is a number that the check finds, as in every format. */
+/* nan is a number that the check reports, as in every format. */
 static void not_a_number(void **state)
 {
     (void)state;
@@ -142,7 +142,7 @@ static void not_a_number(void **state)
     ot_dataset_free(d);
 }
 
-/* Any cut and any turned bit gives a table or an error, and nothing worse. */
+/* Any truncation and any flipped bit results in a table or an error. */
 static void damaged(void **state)
 {
     (void)state;

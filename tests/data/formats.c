@@ -1,4 +1,4 @@
-/* formats.c - what numpy and gzip wrote is read as it was meant; what we write is read back.
+/* formats.c - reads files written by numpy and gzip; reads back our own files.
  *
  * The values of the fixtures follow the rule in make_fixtures.py. */
 #include "test.h"

@@ -1,4 +1,4 @@
-/* hostile.c - files cut at every byte, with every bit turned, and headers that lie. */
+/* hostile.c - files truncated at every byte, with every bit flipped, and with forged headers. */
 #include "test.h"
 
 #include <stdio.h>
@@ -114,7 +114,7 @@ static bool same_arrays(const ot_dataset *a, const ot_dataset *b)
     return true;
 }
 
-/* No turned bit crashes; where there is a checksum over the elements none goes unnoticed. */
+/* No flipped bit crashes; with a checksum over the elements none is unnoticed. */
 static void every_bit_turned(void **state)
 {
     (void)state;
@@ -230,7 +230,7 @@ static void lying_idx_headers(void **state)
     ot_memory_end(&m);
 }
 
-/* Megabytes of nothing behind a header that names none of it: only what the header needs is taken. */
+/* Megabytes of nothing after a header that does not declare them: only the memory for the header is used. */
 static void packed_bomb(void **state)
 {
     (void)state;
@@ -270,7 +270,7 @@ static size_t gzip(const void *raw, size_t n, unsigned char *packed, size_t room
     return room - z.avail_out;
 }
 
-/* Text has no header: what it unpacks to is counted before memory is taken. */
+/* Text has no header: its unpacked size is counted before memory is allocated. */
 static void packed_table(void **state)
 {
     (void)state;
@@ -353,7 +353,7 @@ static void headers_first(void **state)
     if (!strstr(e.text, "has 12 labels")) fail_msg("%s", e.text);
 }
 
-/* A central directory in which many entries name the same bytes. */
+/* A central directory in which many entries refer to the same bytes. */
 static void overlapping_members(void **state)
 {
     (void)state;

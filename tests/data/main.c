@@ -1,4 +1,4 @@
-/* main.c - runs the tests of runtime/data; files in memory and folders of their own. */
+/* main.c - runs the tests of runtime/data; files in memory and in temporary folders. */
 #include "test.h"
 
 #include <ftw.h>

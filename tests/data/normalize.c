@@ -1,4 +1,4 @@
-/* normalize.c - --normalize: what is accepted, what is measured, what becomes of pixels. */
+/* normalize.c - --normalize: accepted values, statistics, scaled pixels. */
 #include "test.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* sets.c - named sets and where they are found; samples, targets, checks. */
+/* sets.c - named sets and the folders searched for them; samples, targets, checks. */
 #include "test.h"
 
 #include <math.h>
@@ -212,7 +212,7 @@ static void sample_count(void **state)
     ot_dataset_free(d);
 }
 
-/* One rule for NaN and infinity, in every type of float, wherever it stands. */
+/* One rule for NaN and infinity, in every float type, at every position. */
 static void only_finite_values(void **state)
 {
     (void)state;

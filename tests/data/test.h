@@ -1,4 +1,4 @@
-/* test.h - what the files of tests/data share. */
+/* test.h - functions that the files of tests/data share. */
 #ifndef OT_TESTS_DATA_H
 #define OT_TESTS_DATA_H
 

@@ -1,4 +1,4 @@
-/* external.c - tensors in data files: fresh files for what changed, the old ones never touched. */
+/* external.c - tensors in data files: new files for changed tensors, the old ones never touched. */
 #include "test.h"
 
 #include <dirent.h>
@@ -52,7 +52,7 @@ static fixture begin(const char *a, const char *b)
 
 static void end(fixture *f)
 {
-    /* Whatever happened, the input's data is as it was. */
+    /* In every case the input's data is unchanged. */
     assert_file_is(in_folder("w.bin"), f->data, DATA);
     assert_file_is(in_folder("other.bin"), f->data, DATA);
     ot_import_free(f->m);
@@ -121,7 +121,7 @@ static void same_folder(void **state)
     assert_int_equal(strncmp(name, "out-", 4), 0);
     assert_int_equal(lstat(in_folder(name), &st), 0);
     assert_true(S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_size == DATA);
-    /* The same once more uses the file that is there. */
+    /* A second export reuses the existing file. */
     assert_int_equal(export(&f, in_folder("out.onnx"), one, NULL), OT_OK);
     assert_int_equal(folder_count(), 5);
     size_t n;

@@ -1,4 +1,4 @@
-/* failures.c - whatever fails, the file that was there stays and nothing is left beside it. */
+/* failures.c - after any failure the existing file is unchanged and nothing is left beside it. */
 #include "test.h"
 
 #include <signal.h>
@@ -79,7 +79,7 @@ static void no_folder(void **state)
     end(&f);
 }
 
-/* The comparison sees a name, an order, an element that is not what was meant. */
+/* The comparison detects a wrong name, order or element. */
 static void reads_back_other(void **state)
 {
     (void)state;

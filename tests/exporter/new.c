@@ -1,4 +1,4 @@
-/* new.c - fresh models: every kind imports at every opset, options act or are refused. */
+/* new.c - new models: every kind imports at every opset, options have an effect or are refused. */
 #include "test.h"
 
 #include <stdio.h>

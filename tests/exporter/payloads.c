@@ -1,4 +1,5 @@
-/* payloads.c - every encoding of a tensor: unchanged it keeps its bytes, changed it changes alone. */
+/* payloads.c - every encoding of a tensor: an unchanged tensor keeps its bytes, and changing one changes nothing else.
+ * */
 #include "test.h"
 
 #include <math.h>
@@ -216,7 +217,7 @@ static void assert_only(const ot_imported *was, const char *path, int i, const v
     ot_import_free(is);
 }
 
-/* How many bytes in the middle are not common to both files, in the new one. */
+/* The number of bytes of the new file between the common prefix and suffix. */
 static size_t middle(const bytes *a, const char *path)
 {
     size_t n, head = 0, tail = 0;
@@ -335,7 +336,7 @@ static void not_finite(void **state)
     end(&f);
 }
 
-/* What was not finite in the user's file may stay so: masks of -inf are real. */
+/* Values that are not finite in the user's file may stay: masks of -inf are valid. */
 static void was_not_finite(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* test.h - what the files of tests/exporter share: a folder, and ONNX files written byte by byte. */
+/* test.h - functions that the files of tests/exporter share: a folder, and ONNX files written byte by byte. */
 #ifndef OT_TESTS_EXPORTER_H
 #define OT_TESTS_EXPORTER_H
 

@@ -1,4 +1,4 @@
-/* csv.c - a table, plain or in gzip; the name of its first column is made the target as well. */
+/* csv.c - a table, plain or in gzip; the column with the first name is also tried as target. */
 #include <string.h>
 
 #include "tests/fuzz/arrays.h"

@@ -1,5 +1,5 @@
-/* execute.c - an ONNX file is run on made-up inputs, twice, and trained for a step at learning rate 0: the file
- * written afterwards is the one that was read.  Models with large inputs are left out. */
+/* execute.c - runs an ONNX file on generated inputs, twice, and trains a step at learning rate 0: the file written
+ * afterwards must equal the one read.  Models with large inputs are skipped. */
 #include <stdlib.h>
 #include <string.h>
 

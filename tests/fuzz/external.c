@@ -1,5 +1,5 @@
-/* external.c - a model whose tensors lie in other files: a few that it may have, and some outside its folder that
- * must never be read.  What was read is searched for the words of those; a written model has its own files. */
+/* external.c - a model with tensors in other files: a few that it may read, and some outside its folder that it must
+ * not.  The tensors read are searched for the contents of those; a written model has its own files. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* fuzz.c - the entry point of libFuzzer, and what fuzz.h promises.
+/* fuzz.c - the entry point of libFuzzer, and the functions of fuzz.h.
  *
  * Files are made in a folder of this process below $TMPDIR, else /dev/shm, else /tmp. */
 #include "tests/fuzz/fuzz.h"
@@ -56,7 +56,7 @@ fuzz_pair fuzz_split(const uint8_t *p, size_t n)
 
 /* ---- the scratch folder -------------------------------------------------------- */
 
-/* Removes what lies in the folder.  A name that is not known breaks the rule. */
+/* Removes the files in the folder.  An unknown name breaks the rule. */
 static void sweep(const char *path, bool hold)
 {
     DIR *d = opendir(path);
@@ -142,6 +142,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 
 /* ---- what the machine has ------------------------------------------------------- */
 
-/* Linked in place of the library's (-Wl,--wrap): a plan of any size would be made on a large machine. */
+/* Replaces the library's function (-Wl,--wrap): on a large machine a plan of any size would be made. */
 int64_t __wrap_ot_memory_available(void);
 int64_t __wrap_ot_memory_available(void) { return (int64_t)32 << 20; }

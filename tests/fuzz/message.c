@@ -30,7 +30,7 @@ static size_t size_of(const field *f)
     }
 }
 
-/* The message in a field that is not repeated; NULL: none there. */
+/* The message in a field that is not repeated; NULL: none. */
 static ProtobufCMessage *single(ProtobufCMessage *m, const field *f)
 {
     if (has_flag(f, PROTOBUF_C_FIELD_FLAG_ONEOF) && *(uint32_t *)((char *)m + f->quantifier_offset) != f->id)

@@ -1,4 +1,4 @@
-/* message.h - protobuf-c messages changed by their descriptors: what any message can become.
+/* message.h - changes protobuf-c messages by their descriptors.
  *
  * A message is owned by its root, which protobuf_c_message_free_unpacked releases: everything put into one
  * comes from malloc. */

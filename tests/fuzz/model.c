@@ -1,4 +1,4 @@
-/* model.c - an ONNX file: read, described, checked, planned.  What does not take long is asked twice. */
+/* model.c - reads, describes, checks and plans an ONNX file; fast commands run twice. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

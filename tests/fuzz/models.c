@@ -1,4 +1,4 @@
-/* models.c - what targets that read ONNX files share. */
+/* models.c - functions that targets for ONNX files share. */
 #include "tests/fuzz/models.h"
 
 #include <stdlib.h>

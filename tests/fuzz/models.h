@@ -1,4 +1,4 @@
-/* models.h - what targets that read ONNX files share. */
+/* models.h - functions that targets for ONNX files share. */
 #ifndef OT_TESTS_FUZZ_MODELS_H
 #define OT_TESTS_FUZZ_MODELS_H
 
@@ -13,7 +13,7 @@ ot_options *fuzz_options(const char *const *pairs);
 /* The bytes of a tensor, 0 where a dimension is unknown. */
 size_t fuzz_bytes(const ot_tensor *t);
 
-/* Both files hold the same bytes; else `what` is told. */
+/* Both files have the same bytes; else reports `what`. */
 void fuzz_same_files(const char *a, const char *b, const char *what);
 
 /* Small values of every sign, of integers those that are axes, shapes and indices; on the heap.  NULL: too large, or of a
@@ -26,7 +26,8 @@ typedef struct fuzz_fed {
     ot_tensor t[FUZZ_MOST_FED + 1]; /* room for a target */
 } fuzz_fed;
 
-/* Made-up values for every input, unknown extents as 2; false: some input cannot be had.  fuzz_unfeed in any case. */
+/* Generated values for every input, unknown extents as 2; false: an input cannot be generated.  Call fuzz_unfeed in
+ * any case. */
 bool fuzz_feed(const ot_model *m, fuzz_fed *f);
 void fuzz_unfeed(fuzz_fed *f);
 

@@ -1,4 +1,4 @@
-/* mutate.c - what mutators share. */
+/* mutate.c - functions that mutators share. */
 #include "tests/fuzz/mutate.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* mutate.h - what mutators share.
+/* mutate.h - functions that mutators share.
  *
- * A mutator is a file mutate_<name>.c with LLVMFuzzerCustomMutator; the table `targets` says which one a
- * target has.  It knows a format well enough that what it makes is read deeply, and hands every fourth input
- * or so to LLVMFuzzerMutate, which knows nothing. */
+ * A mutator is a file mutate_<name>.c with LLVMFuzzerCustomMutator; the table `targets` assigns one to each target.  It
+ * makes inputs of its format that pass the first checks, and passes about every fourth input to LLVMFuzzerMutate, which
+ * changes bytes only. */
 #ifndef OT_TESTS_MUTATE_H
 #define OT_TESTS_MUTATE_H
 
@@ -23,6 +23,6 @@ size_t mutate_below(size_t n); /* 0 … n-1; n at least 1 */
 bool mutate_chance(unsigned percent);
 
 int64_t mutate_integer(int64_t v);                      /* near, far, or one that is known to hurt */
-size_t mutate_bytes(uint8_t *p, size_t n, size_t most); /* LLVMFuzzerMutate, or a word of fuzz_words put in */
+size_t mutate_bytes(uint8_t *p, size_t n, size_t most); /* LLVMFuzzerMutate, or inserts a word of fuzz_words */
 
 #endif

@@ -1,5 +1,5 @@
-/* mutate_zip.c - members of an archive: one is changed, doubled, renamed or left out, and the archive is written
- * anew, stored, with the right sizes and checksums.
+/* mutate_zip.c - members of an archive: one is changed, duplicated, renamed or removed, and the archive is written
+ * again, stored, with correct sizes and checksums.
  *
  * Spec  APPNOTE of PKWARE, 4.3: local headers, central directory, its end; no zip64. */
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* npz.c - an archive of arrays; what was read is written and read again. */
+/* npz.c - an archive of arrays; arrays that were read are written and read again. */
 #include <stdlib.h>
 
 #include "tests/fuzz/arrays.h"

@@ -1,4 +1,4 @@
-/* picture.c - bytes as a picture of any format: size, pixels, turned, as bytes of one and three channels. */
+/* picture.c - bytes as an image of any format: size, pixels, rotation, conversion to one and three channels. */
 #include "runtime/picture/picture.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -2,10 +2,10 @@
  *
  *     fuzz_TARGET [--mutate N] FILE|FOLDER...
  *
- * A file passes when the target comes back within 20 s of processor time and 1 GiB (sanitizers: 120 s, 4 GiB)
- * and the process wrote nothing to stdout and stderr.  "<digit>-<anything>" is a name that says the status
- * which the input is to be answered with.  With --mutate each is also run N times as the target's mutator
- * changes it, always the same way: a short walk that needs no libFuzzer. */
+ * A file passes if the target returns within 20 s of processor time and 1 GiB (sanitizers: 120 s, 4 GiB) and the
+ * process wrote nothing to stdout and stderr.  A name "<digit>-<anything>" gives the expected status of the input.
+ * With --mutate each is also run N times as the target's mutator changes it, always the same way: a short walk that
+ * needs no libFuzzer. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -96,7 +96,7 @@ static long resident(pid_t pid)
     return got > 0 && sscanf(text, "%ld %ld", &whole, &pages) == 2 ? pages * (sysconf(_SC_PAGESIZE) >> 10) >> 10 : 0;
 }
 
-/* Waits; true: the child went beyond its memory and was ended. */
+/* Waits; true: the child exceeded its memory limit and was killed. */
 static bool watch(pid_t pid, int *status)
 {
     for (long wait = 1000000;; wait = wait < 50000000 ? wait * 2 : wait) {
@@ -159,7 +159,7 @@ static void one_file(const char *path, int mutants)
     close(out);
 }
 
-/* Of a process that was ended: what it left in the scratch folder. */
+/* After a killed process: removes its files from the scratch folder. */
 static int scrap(const char *path, const struct stat *st, int kind, struct FTW *w)
 {
     (void)st, (void)kind;

@@ -1,5 +1,5 @@
-/* train.c - any .npz as data of three small models (features, pictures, indices): three updates, written.
- * The same again gives the same file. */
+/* train.c - trains three small models (features, images, indices) on any .npz: three updates, written. A second run
+ * must write the same file. */
 #include "tests/fuzz/models.h"
 
 const char *const fuzz_words[] = { "x.npy",        "target.npy", "target_y.npy", "i.npy", "t.npy", "'descr': '",

@@ -1,6 +1,6 @@
-/* main.c - kernels for tensors beyond 2^31 elements, prepared and not run.
+/* main.c - prepares kernels for tensors beyond 2^31 elements, without running them.
  *
- *     test_huge --compile sm_90a */
+ *    test_huge --compile sm_90a */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static int make_inputs(ot_graph *g, const char *s, operand *o, ot_value **in)
     return n;
 }
 
-/* The sum of all floats that come out; NULL: none do. */
+/* The sum of all float outputs; NULL: there are none. */
 static ot_value *make_loss(ot_graph *g, const ot_node *n)
 {
     ot_build b = { .graph = g };

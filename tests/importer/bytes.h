@@ -68,10 +68,12 @@ void write_file(const char *name, const void *p, size_t n);
 /* Writes the bytes to "m.onnx" and imports it. */
 ot_status import_model(const bytes *b, ot_imported **out, ot_error *err);
 
-/* It imports, and the graph holds its invariants.  Frees model; the result goes to ot_import_free. */
+/* Checks that it imports and that the graph keeps its invariants.  Frees model; the result is freed with
+ * ot_import_free. */
 ot_imported *accepted(bytes *model);
 
-/* It is refused with that status, and the text has every piece (NULL-ended) and the file's name. */
+/* Checks that it is refused with that status, and that the text contains every string (NULL-terminated) and the
+ * file's name. */
 void refused(bytes *model, ot_status s, ...) __attribute__((sentinel));
 void refused_file(const char *path, ot_status s, ...) __attribute__((sentinel));
 

@@ -1,4 +1,4 @@
-/* external.c - data beside the model: where it may lie, and how much of it. */
+/* external.c - data beside the model: allowed locations and sizes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +135,7 @@ static ot_status import_at(const char *name, ot_error *err)
     return s;
 }
 
-/* A model store: what one asks for are links, what they lead to lies together elsewhere. */
+/* A model store: requested files are links to files that are all in one other folder. */
 static void stores(void **unused)
 {
     (void)unused;
@@ -166,7 +166,7 @@ static void stores(void **unused)
     bytes_free(&m);
 }
 
-/* Missing files are told once each, with how many tensors wait for them. */
+/* A missing file is reported once, with the number of tensors in it. */
 static void missing_once(void **unused)
 {
     (void)unused;

@@ -1,4 +1,4 @@
-/* guard.c - bytes that are no model, or one that is meant to exhaust stack, memory or patience. */
+/* guard.c - bytes that are not a model, or a model made to exhaust stack, memory or time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

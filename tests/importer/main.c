@@ -1,4 +1,4 @@
-/* main.c - runs the tests of importer/; the folder they write in goes at the end. */
+/* main.c - runs the tests of importer/; removes their folder at the end. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>

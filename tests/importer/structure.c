@@ -1,4 +1,4 @@
-/* structure.c - names, order, types of inputs: what check.c, sort.c and import.c find, and what they allow. */
+/* structure.c - names, order, types of inputs: what check.c, sort.c and import.c report and allow. */
 #include <stdio.h>
 #include <string.h>
 
@@ -162,7 +162,7 @@ static void any_order(void **unused)
     ot_import_free(i);
 }
 
-/* What old writers do: initializers among the inputs, no names, IR version 1 attributes without a type. */
+/* Forms of old exporters: initializers among the inputs, no names, IR version 1 attributes without a type. */
 static void old_writers(void **unused)
 {
     (void)unused;

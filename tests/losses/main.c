@@ -1,4 +1,5 @@
-/* main.c - CrossEntropy and its gradient: the reference against central differences, kernels against the reference.
+/* main.c - CrossEntropy and its gradient: compares the reference with central differences, and kernels with the
+ * reference.
  *
  *     test_losses                    the reference, and the CPU's kernels
  *     test_losses --cuda             every kernel of the device

@@ -1,4 +1,4 @@
-/* loops.c - the loops of every instruction set this machine has, against those that it takes. */
+/* loops.c - compares the loops of every instruction set of this machine with the base loops. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

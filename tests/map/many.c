@@ -1,5 +1,5 @@
-/* many.c - several Maps of one program, and several Reduces of whole tensors, as one piece of work on the device: the
- * same bits as one by one. */
+/* many.c - several Maps of one program, and several Reduces of whole tensors, as one launch on the device: the same
+ * bits as with one launch each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

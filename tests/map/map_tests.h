@@ -1,4 +1,4 @@
-/* map_tests.h - tests of Map beyond the rows of its operators; each prints what fails. */
+/* map_tests.h - tests of Map beyond the rows of its operators; each prints its failures. */
 #ifndef OT_MAP_TESTS_H
 #define OT_MAP_TESTS_H
 

@@ -1,5 +1,5 @@
 /* types.c - every element type into every other on the device, as Map loads, converts and stores them; and sums of
- * elements smaller than a byte.  The reference says what is right, to the last bit. */
+ * elements smaller than a byte.  Compared with the reference, bit by bit. */
 #include <math.h>
 #include <stdio.h>
 

@@ -56,7 +56,7 @@ void try_node(trials *t, const char *name, ot_graph *g, const ot_op *op, const v
     ot_graph_free(g);
 }
 
-/* Does kernel k find the fault, and touch nothing beside its output? */
+/* Does kernel k report the fault, and write nothing outside its output? */
 static bool reports(trials *t, const char *name, const ot_kernel *k, const ot_node *n)
 {
     const void *in[4] = { NULL };

@@ -1,4 +1,4 @@
-/* moves.h - what the tests of moving kernels share (main.c). */
+/* moves.h - functions that the tests of moving kernels share (main.c). */
 #ifndef OT_TEST_MOVES_H
 #define OT_TEST_MOVES_H
 
@@ -24,7 +24,7 @@ ot_value *numbers(ot_graph *g, dice *d, ot_dtype t, ot_shape s, double lo, doubl
 void try_node(trials *t, const char *name, ot_graph *g, const ot_op *op, const void *attrs, ot_value *const *in,
               int n_in);
 
-/* The same where an index is out of range: every kernel must say so and write nothing elsewhere. */
+/* The same with an index out of range: every kernel must report it and write nothing elsewhere. */
 void must_report(trials *t, const char *name, ot_graph *g, const ot_op *op, const void *attrs, ot_value *const *in,
                  int n_in);
 

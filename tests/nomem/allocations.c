@@ -1,8 +1,8 @@
-/* allocations.c - the linker hands every allocation that our own objects ask for to these; libraries keep theirs.
+/* allocations.c - the linker redirects every allocation of our own objects to these functions; libraries keep theirs.
  *
- * Pieces of an arena count, too: where its chunks end is chance, so each piece may be the one that finds no chunk.  What
- * the C library allocates on our behalf (streams, copies of text, locales) fails as it does, with ENOMEM; a stream into
- * memory is made here, so that its growth counts. */
+ * Pieces of an arena count, too: where its chunks end is chance, so each piece may be the one that finds no chunk.
+ * What the C library allocates on our behalf (streams, copies of text, locales) fails as it does, with ENOMEM; a stream
+ * into memory is made here, so that its growth counts. */
 #include "nomem.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* main.c - every allocation on every path fails, once alone and once with all that follow.
+/* main.c - makes every allocation on every path fail, once alone and once with all later ones.
  *
  *     test_nomem [PATH...]         those that are asked for at different places, or over different ways
  *     test_nomem --all [PATH...]   each
@@ -110,7 +110,7 @@ static void empty(const char *dir, const folder *but)
 
 typedef struct trial {
     const way *p;
-    folder before, right; /* the folder before and after a run that went well */
+    folder before, right; /* the files before and after a successful run */
     file old;             /* what is written over */
     char *text;           /* of the run that went well */
     long tried, bad;

@@ -1,4 +1,4 @@
-/* nomem.h - allocations that fail when they are told to, and what goes that way. */
+/* nomem.h - injects failures of allocations, and the paths that are run with them. */
 #ifndef OT_TESTS_NOMEM_H
 #define OT_TESTS_NOMEM_H
 
@@ -15,9 +15,9 @@
 
 void allocations_open(void); /* once, before anything is allocated */
 
-/* From now until allocations_end(): allocation number `at` (from 0) fails, and all behind it where `after`; -1: none. */
+/* Until allocations_end(): allocation number `at` (from 0) fails, and all later ones if `after`; -1: none. */
 void allocations_begin(long at, bool after);
-long allocations_end(void);    /* how many were asked for; from here on nothing fails */
+long allocations_end(void);    /* the number of allocations; from here on nothing fails */
 bool allocations_failed(void); /* one has, since allocations_begin() */
 void allocations_show(void);   /* the stack of the first that failed, on stderr */
 
@@ -33,7 +33,7 @@ typedef struct way {
     const char *name;
     ot_status (*prepare)(ot_error *err);         /* makes what it reads; NULL: nothing */
     ot_status (*go)(char **text, ot_error *err); /* *text: from malloc, or NULL */
-    const char *out;                             /* a file that it writes over another one; NULL: none */
+    const char *out;                             /* a file that it overwrites; NULL: none */
     bool varies;                                 /* its text may differ from one run to the next, or say less */
 } way;
 

@@ -1,6 +1,6 @@
 /* ways.c - the ways through the library on which every allocation fails once.  A new one is a function and a row.
  *
- * They run in a folder of their own; what `prepare` made there is read only. */
+ * They run in a folder of their own; files that `prepare` made there are only read. */
 #include "nomem.h"
 
 #include <fcntl.h>
@@ -71,7 +71,7 @@ static ot_status put_file(const char *path, const void *p, size_t n, ot_error *e
 
 /* ---- import ------------------------------------------------------------------------------ */
 
-/* A little of everything, and a weight in a file beside it. */
+/* A model with most features, and a weight in a file beside it. */
 static ot_status rich(ot_error *err)
 {
     bytes g = small_graph(), outside = tensor_begin("out", OT_F32, 1, (int64_t[]){ 3 }), rich = rich_model(), m;

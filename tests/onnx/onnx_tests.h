@@ -4,21 +4,21 @@
 
 #include "runtime/base/base.h"
 
-/* unpack.c: every regular file of an archive, below `folder`.  false: *why says it. */
+/* unpack.c: every regular file of an archive, below `folder`.  false: *why is the reason. */
 bool ot_unpack(const char *archive, const char *folder, char why[256]);
 void ot_remove_tree(const char *folder);
 
-/* survey.c: what a model asks for, from the file alone. */
+/* survey.c: the requirements of a model, from the file alone. */
 typedef struct ot_survey {
     bool readable;
     bool supported;    /* every operator is in ops/list.h */
     bool tensors;      /* inputs and outputs are tensors, no sequence, optional or map */
     bool random;       /* outputs differ from run to run */
-    char missing[256]; /* the operators that are not, separated by spaces */
+    char missing[256]; /* operators that are not, separated by spaces */
 } ot_survey;
 void ot_survey_model(const char *path, ot_survey *out);
 
-/* one.c: imports, plans, runs and compares one case folder.  NULL: it passed; else why not, in buf. */
+/* one.c: imports, plans, runs and compares one case folder.  NULL: it passed; else the reason, in buf. */
 typedef struct ot_setting {
     const char *name; /* "reference", "fast" */
     bool ref_only;

@@ -1,4 +1,4 @@
-/* unpack.c - an archive into a folder of its own, and the folder away again. */
+/* unpack.c - unpacks an archive into a temporary folder, and removes the folder. */
 #include "tests/onnx/onnx_tests.h"
 
 #include <archive.h>

@@ -1,6 +1,7 @@
-/* main.c - models as ONNX Runtime's quantiser and optimizer write them: outputs against ONNX Runtime's, updates against PyTorch's.
+/* main.c - models as ONNX Runtime's quantiser and optimizer write them: compares outputs with ONNX Runtime's, updates
+ * with PyTorch's.
  *
- * cases/NAME.onnx and cases/NAME.npz are made by make_*.py, which say what the arrays are. */
+ * cases/NAME.onnx and cases/NAME.npz are made by make_*.py, which document the arrays. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* attention.c - rows of Attention (every kind of mask, grouped heads, caches, what is shown of the scores) and of what
- * stands beside it in such models. */
+/* attention.c - rows of Attention (every kind of mask, grouped heads, caches, the output of scores) and of related
+ * operators. */
 #include "tests/ops/case.h"
 
 #define Q "f32[2,2,3,4] "

@@ -33,7 +33,7 @@ typedef struct ot_case {
     const char *name;     /* "grouped"; the test is called <Op>.grouped */
     const char *attrs;    /* NULL: defaults */
     const char *in;
-    const char *out;      /* "f32[2,3] i64[2,3]"; "-": not asked for.  NULL with fail set */
+    const char *out;      /* "f32[2,3] i64[2,3]"; "-": not needed.  NULL with fail set */
     const char *y;        /* expected values of output 0: "1,2,3"; NULL: only shapes and kernels are compared */
     const char *dx;       /* expected gradients when dL/dy is 1 everywhere, inputs separated by spaces, "-":
                            * not compared: "1,0.5 0,0.5".  Replaces central differences (ties, kinks) */
@@ -41,7 +41,7 @@ typedef struct ot_case {
     double      tol;      /* relative tolerance of kernels against the reference in f32; 0: 1e-5 */
     ot_status   fail;     /* infer or lower must fail so */
     ot_status   fail_run; /* the run must fail so */
-    const char *no_grad;  /* why no gradient is checked (zero by nature, random …); NULL: it is */
+    const char *no_grad;  /* why no gradient is checked (zero everywhere, random ...); NULL: it is checked */
     bool        grad16;   /* on a device, gradients in the row's own 16-bit type as well */
     bool        cpu;      /* not on a device, where each new program of a Map is compiled: the operator's other rows stand
                            * for it there.  Of operators that are lowered to many Maps */

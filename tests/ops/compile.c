@@ -1,4 +1,4 @@
-/* compile.c - kernels compiled for devices that are not there. */
+/* compile.c - compiles kernels for described devices. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* control.c - rows of control flow and of FlexAttention, whose bodies a row cannot say: what they do stands in tests/passes
- * and tests/decided. */
+/* control.c - rows of control flow and of FlexAttention, whose bodies cannot be written in a row: tests/passes and
+ * tests/decided test them. */
 #include "tests/ops/case.h"
 
 extern const ot_case ot_cases_If[];

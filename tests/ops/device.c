@@ -6,7 +6,7 @@
 #include "ops/kernels/host.h"
 #include "tests/ops/harness.h"
 
-enum { PAD = 256 }; /* room for the guard bytes that keeps the alignment */
+enum { PAD = 256 }; /* space for the guard bytes that keeps the alignment */
 
 static char *device_new(ot_device *d, const void *host, size_t bytes, ot_error *err)
 {

@@ -21,7 +21,7 @@ typedef struct operand {
     double   v[MAX_VALUES];
 } operand;
 
-/* Each returns false and prints what is wrong with the row's text. */
+/* Each returns false and prints the error in the row's text. */
 bool parse_operand(const char **text, operand *o);      /* one word of `in` */
 bool parse_output(const char **text, operand *o);       /* one word of `out`; LEFT_OUT: not asked for */
 bool parse_numbers(const char **text, double *v, int *n); /* "1,2,3", up to a space; n: room, then count */
@@ -36,7 +36,7 @@ double dice_roll(dice *d); /* uniform in [0,1) */
 
 /* ---- execution (execute.c) --------------------------------------------------- */
 
-/* From now on the address sanitizer, if there is one, watches guard bytes: not with a device, which copies them. */
+/* Enables guard bytes with the address sanitizer, if there is one: not with a device, which copies them. */
 void guards_watch(void);
 
 /* Bytes of every value of one graph, with guard bytes around them. */
@@ -90,7 +90,7 @@ void  guarded_free(void *p);
 
 /* ---- the table of element types (types.c) -------------------------------------- */
 
-/* Infers, lowers and runs a row by every kernel; the status, the reason in err. */
+/* Infers, lowers and runs a row with every kernel; the status, with the reason in err. */
 ot_status row_try(const ot_op *op, const ot_case *row, ot_error *err);
 
 /* Every input of the rows in every element type: answered, or refused as a fault of the model.  Counts go to the

@@ -1,4 +1,4 @@
-/* random.c - rows of the operators that draw: shapes and types, and what certain probabilities decide. */
+/* random.c - rows of the random operators: shapes and types, and results with probabilities 0 and 1. */
 #include "case.h"
 
 #define NO_GRAD .no_grad = "random"

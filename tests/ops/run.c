@@ -1,4 +1,4 @@
-/* run.c - the one runner of operator tests; case.h says what it does with a row.
+/* run.c - the one runner of operator tests; case.h describes the checks of a row.
  *
  *     test_ops [PREFIX]          test_ops Conv.gr  runs every row whose name begins so
  *     test_ops --compile sm_90a [PREFIX]   only prepares those kernels, for a device that is described (compile.c)
@@ -94,13 +94,13 @@ static bool make_inputs(test *t, mode how)
         ot_role role = o->source == CONSTANT || type == OT_STRING ? OT_CONST : t->differentiable[i] ? OT_WEIGHT : OT_INPUT;
         t->in[i] = ot_graph_value(t->g, "x", role, type, &o->shape);
         t->in[i]->data = bytes;
-        t->in[i]->source = i; /* weights are told apart by the tensor of the file they are */
+        t->in[i]->source = i; /* weights are identified by their tensor of the file */
         if (role == OT_INPUT) ot_graph_input(t->g, t->in[i]);
     }
     return true;
 }
 
-/* An OT_INPUT has no data by the rules of a graph: its bytes move to the memory before a run. */
+/* By the rules of a graph an OT_INPUT has no data: its bytes move to the memory before a run. */
 static void hide_inputs(test *t, const void *bytes[MAX_IN])
 {
     for (int i = 0; i < t->n_in; i++) {

@@ -1,5 +1,5 @@
-/* sequence.c - rows of sequences and optionals: what stands alone is not known before the run.  What the passes make of
- * them stands in tests/sequences. */
+/* sequence.c - rows of sequences and optionals: they are not known before the run.  tests/sequences tests how passes
+ * replace them. */
 #include "tests/ops/case.h"
 
 #define UNKNOWN(op, inputs)                                                              \

@@ -1,4 +1,4 @@
-/* text.c - rows of what reads sequences of words. */
+/* text.c - rows of operators on sequences of words. */
 #include "tests/ops/case.h"
 
 #define POOL "ngram_counts=[0,4] ngram_indexes=[0,1,2,3,4,5,6] pool_int64s=[2,3,5,4,5,6,7,8,6,7] min_gram_length=1 max_gram_length=2 "
@@ -24,7 +24,7 @@ const ot_case ot_cases_TfIdfVectorizer[] = {
     { 0 }
 };
 
-/* The harness has strings that are empty; what becomes of others stands in tests/interop/test_strings.py. */
+/* The harness has empty strings only; tests/interop/test_strings.py tests others. */
 #define NONE "strings have no gradient"
 
 extern const ot_case ot_cases_StringConcat[];

@@ -1,8 +1,8 @@
 /* types.c - every operator, every input, every element type.
  *
  * The rows of an operator are run with one input in another type, and with all inputs of one type in another: they must
- * be answered (by every kernel alike, within their memory) or refused as a fault of the model.  Data may be at fault
- * as well, since values change with the type. */
+ * be computed (by every kernel alike, within their memory) or refused as an error of the model.  Errors of data are
+ * allowed too, since values change with the type. */
 #include <stdio.h>
 #include <string.h>
 

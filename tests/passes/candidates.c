@@ -1,4 +1,4 @@
-/* candidates.c - which kernel of a device runs a node: refusals, those that yield, and what is said about them. */
+/* candidates.c - which kernel of a device runs a node: refusals, low-priority ones, and the reported reasons. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

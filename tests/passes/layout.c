@@ -1,4 +1,4 @@
-/* layout.c - weights in the layout that a device's convolutions want: same results, same bytes in and out.
+/* layout.c - weights in the layout that a device's convolutions prefer: same results, same bytes in and out.
  *
  * The device is the CPU with a flag: its memory is the program's, its kernels are the CPU's. */
 #include <math.h>

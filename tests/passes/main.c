@@ -1,5 +1,5 @@
-/* main.c - what the passes promise: memory without overlap near the lower bound, equal results with
- * passes on and off and with equal threads, batches followed, errors in words. */
+/* main.c - properties of the passes: memory without overlap near the lower bound, equal results with passes on and off
+ * and with equal threads, batch sizes, error messages. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

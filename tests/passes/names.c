@@ -1,4 +1,4 @@
-/* names.c - what weights are called changes nothing: every name that the program uses itself, one name for all. */
+/* names.c - names of weights have no effect: every name that the program uses itself, one name for all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 
 enum { WEIGHTS = 3, UPDATES = 4, BATCH = 5, SHORT = 2, BYTES = 512 };
 
-/* What states are called, from the table that names them, and other names that the program gives. */
+/* Names of states, from their table, and other names that the program generates. */
 static const char *const words[] = {
 #define X(kind, text) text,
     OT_STATE_KINDS(X)
@@ -28,7 +28,8 @@ static const char *const words[] = {
     "index",
 };
 
-/* How the k-th weight is called.  CHAIN: each as a state of the one before would be; ALONE: as a state of the training. */
+/* The name of the k-th weight.  CHAIN: each as a state of the one before would be; ALONE: as a state of the
+ * training. */
 typedef enum scheme { PLAIN, CHAIN, ALONE, ONE, SCHEMES } scheme;
 
 static void names(scheme s, const char *word, char name[WEIGHTS][256])

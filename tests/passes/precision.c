@@ -1,4 +1,4 @@
-/* precision.c - what is computed in 16 bits, and that it trains; the loss scale; updates that change nothing. */
+/* precision.c - the choice of 16 bits, training with it; the loss scale; skipped updates. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* recognise.c - attention spelled out in pieces is found where it is one, left where it is not, and computes the same. */
+/* recognise.c - decomposed attention is recognised where it is attention, and nowhere else, and computes the same. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

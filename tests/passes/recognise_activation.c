@@ -1,4 +1,5 @@
-/* recognise_activation.c - activations in pieces are one row of a Map where they are, are left where they are not, and compute the same. */
+/* recognise_activation.c - decomposed activations become one function of a Map, similar graphs do not; the results
+ * are the same. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* recognise_batchnorm.c - BatchNormalization in pieces is one where it is, is left where it is not, and trains the same: gradients,
- * five steps, statistics. */
+/* recognise_batchnorm.c - a decomposed BatchNormalization becomes one operator, similar graphs do not; training is
+ * the same: gradients, five steps, statistics. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* recognise_loss.c - softmax cross-entropy in the graph is one CrossEntropy where it is one, is left where it is not, and computes
- * the same: the loss, gradients, five steps. */
+/* recognise_loss.c - decomposed softmax cross-entropy becomes one CrossEntropy, similar graphs do not; the results
+ * are the same: the loss, gradients, five steps. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* recognise_norm.c - rows normalised in pieces are one LayerNorm where they are, are left where they are not, and compute the same. */
+/* recognise_norm.c - decomposed norms of rows become one LayerNorm, similar graphs do not; the results are the same. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* recognise_softmax.c - Softmax, Sigmoid, Tanh, Softplus in pieces are one operator where they are, are left where they are not,
- * compute the same, and are tails that a loss is joined with. */
+/* recognise_softmax.c - decomposed Softmax, Sigmoid, Tanh, Softplus become one operator, similar graphs do not; the
+ * results are the same, and a loss is combined with them. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* verify.c - the verifier notices operands of types that kernels do not read. */
+/* verify.c - the verifier detects operands of types that kernels do not support. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* main.c - every kind of picture against Pillow's pixels; cut, damaged and boastful ones.
+/* main.c - compares images of every kind with Pillow's pixels; truncated, damaged and forged ones.
  *
  *     test_picture [FLIPS]      so many times each fixture has a few bits turned (100) */
 #include <setjmp.h>
@@ -170,7 +170,7 @@ static void luma_is_pillows(void **state)
     ot_pixels_free(&x);
 }
 
-/* Decodes bytes that may be anything: an error with a text and nothing left, or pixels that are all there. */
+/* Decodes arbitrary bytes: an error with a text and nothing left, or complete pixels. */
 static ot_status held(const char *name, const uint8_t *p, size_t n, ot_pixels *x)
 {
     uint8_t *exact = malloc(n ? n : 1); /* a byte beyond is seen by the sanitizer */

@@ -1,4 +1,4 @@
-/* epochs.c - how epochs are cut into updates, on LeNet and ten made-up pictures. */
+/* epochs.c - how epochs are divided into updates, on LeNet and ten generated images. */
 
 #include <jansson.h>
 #include <math.h>
@@ -232,7 +232,7 @@ static void stop_soon(void *user, const char *line, size_t n)
     s->steps += strstr(line, "\"event\":\"step\"") != NULL;
 }
 
-/* One batch of 5,000 pictures takes half a second or more; stopped within it, nothing of it is there. */
+/* One batch of 5,000 images takes half a second or more; stopped within it, it has no effect. */
 static void a_long_step_is_dropped(void **state)
 {
     enum { MANY = 5000 };

@@ -1,4 +1,4 @@
-/* findings.c - what is said about models whose training would not be what was meant: tests/exports. */
+/* findings.c - findings about models whose training would not be as intended: tests/exports. */
 
 #include <math.h>
 #include <stdio.h>
@@ -140,7 +140,7 @@ static void checked(const char *name, const char *const (*pairs)[2], const char 
 
 #define SAYS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
-/* Two updates, and what was said; the trainer's status, in *err. */
+/* Two updates, and their findings; the trainer's status, in *err. */
 static ot_status trained(const char *path, const char *const (*pairs)[2], ot_result *r, ot_error *err)
 {
     ot_model *m = NULL;

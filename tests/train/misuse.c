@@ -1,4 +1,4 @@
-/* misuse.c - the library called wrongly: a status, never a crash. */
+/* misuse.c - wrong calls of the library: a status, never a crash. */
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* options.c - the option table, config files, and what options come to. */
+/* options.c - the option table, config files, and the resulting settings. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* precision.c - what the log says of a run in 16 bits, on the mlp and eight made-up samples. */
+/* precision.c - the log of a run in 16 bits, on the mlp and eight generated samples. */
 
 #include <jansson.h>
 #include <math.h>

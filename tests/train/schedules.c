@@ -1,4 +1,4 @@
-/* schedules.c - schedules against their closed forms, written out anew. */
+/* schedules.c - compares schedules with their closed forms, written independently. */
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* calls.c - counting calls, failing one, writing them down. */
+/* calls.c - counts calls, makes one fail, logs them. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

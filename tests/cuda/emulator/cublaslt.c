@@ -1,8 +1,8 @@
-/* cublaslt.c - cuBLASLt: descriptors hold what they are told, a product is a loop over what they say.
+/* cublaslt.c - cuBLASLt: descriptors store their attributes, a product is a loop over them.
  *
- * The heuristic offers an algorithm without workspace, one that splits K and adds the parts from the workspace, and four
- * that must not be used: one that rounds f32 to tf32 unasked where its kind is not masked, one refused, one that asks
- * for too much, one that its check refuses. */
+ * The heuristic offers an algorithm without workspace, one that splits K and adds the parts from the workspace, and
+ * four that must not be used: one that rounds f32 to tf32 without permission if its kind is not masked, one refused,
+ * one that needs too much memory, one that its check refuses. */
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <math.h>
@@ -358,7 +358,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t h, cublasLtMatmulDesc_t 
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* All that a matrix covers must be memory of the device, and begin where the algorithm may rely on it. */
+/* All memory of a matrix must be device memory, with the alignment that the algorithm relies on. */
 static void must_hold(const char *name, const void *at, const layout *l, uint64_t alignment)
 {
     size_t n = (size_t)((l->batches - 1) * l->step + l->ld * ((int64_t)l->columns - 1) + (int64_t)l->rows) *

@@ -1,8 +1,8 @@
-/* cudnn.c - cuDNN's graph interface: descriptors hold what they are told; a graph is run by loops over what they say.
+/* cudnn.c - cuDNN's graph interface: descriptors store their attributes; a graph is run by loops over them.
  *
  * An attribute has one owner and one type, is set once before its descriptor is finalized, and links only to what is
- * finalized.  The library answers a mistake with a status, and the program would go on to its own kernel: here a bad
- * parameter is said and ends the program. */
+ * finalized.  The library answers a mistake with a status, and the program would continue with its own kernel: here a
+ * bad parameter is reported and ends the program. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -291,7 +291,7 @@ static cudnnStatus_t judged(cudnnStatus_t s, const dnn *d, const char *what, int
     abort();
 }
 
-/* The factors of a convolution have the type of its sums; which, dnn_check sees. */
+/* The factors of a convolution have the type of its sums; dnn_check compares them. */
 static bool type_fits(int wanted, int given)
 {
     return given == wanted || (wanted == CUDNN_TYPE_FLOAT && given == CUDNN_TYPE_DOUBLE);

@@ -1,4 +1,4 @@
-/* dnn.h - the emulated cuDNN's descriptors: what they were told, and nothing else. */
+/* dnn.h - the emulated cuDNN's descriptors: their attributes, and nothing else. */
 #ifndef OT_EMULATOR_DNN_H
 #define OT_EMULATOR_DNN_H
 
@@ -43,11 +43,11 @@ int64_t dnn_number(const dnn *d, int name, int i); /* an INT64 or an enumeration
 dnn_tensor dnn_tensor_of(const dnn *d);
 int dnn_cuda_type(int type); /* CUDA_R_ of CUDNN_DATA_; -1: not emulated */
 
-/* dnn_engines.c: what finalizing does, and what is asked of engines and plans. */
+/* dnn_engines.c: finalizing, and queries of engines and plans. */
 cudnnStatus_t dnn_check(dnn *d);
 cudnnStatus_t dnn_ask(dnn *d, int name, int type, int64_t room, int64_t *n, void *list);
 
-/* dnn_text.c: a descriptor and all it links to, as text, and back. */
+/* dnn_text.c: a descriptor and all it links to, to text and back. */
 char *dnn_write(const dnn *d);
 dnn *dnn_read(const char **text);
 
@@ -58,7 +58,7 @@ typedef struct dnn_field {
     int64_t n;
 } dnn_field;
 
-/* dnn_pieces.c: products, pointwise operations, reductions, other views: what attention is written in. */
+/* dnn_pieces.c: products, pointwise operations, reductions, views: the operations of attention. */
 bool dnn_is_piece(const dnn *op);
 cudnnStatus_t dnn_check_piece(const dnn *op);
 int dnn_piece_links(const dnn *op, int name[4]); /* attributes of its tensors; the last one is the result */
@@ -68,9 +68,9 @@ int64_t dnn_place(const dnn_tensor *t, int64_t i); /* where element i, row-major
 /* dnn_run.c */
 cudnnStatus_t dnn_execute(void *stream, const dnn *plan, const dnn *pack);
 
-/* The engines on offer (dnn_engines.c).  RANDOM gives other bits than it should, HALF rounds operands to 8 bits, TF32
- * those of f32 to 11: the first two may never be chosen, the third where that was allowed.  GREEDY wants more memory
- * than there is, FICKLE makes no plan.  Plans on disk know them by number: a new one gets a new number. */
+/* The engines on offer (dnn_engines.c).  RANDOM returns wrong bits, HALF rounds operands to 8 bits, TF32 those of
+ * f32 to 11: the first two must never be chosen, the third only where it is allowed.  GREEDY needs more memory than
+ * there is, FICKLE makes no plan.  Plans on disk identify them by number: a new engine gets a new number. */
 enum { DNN_RANDOM = 900, DNN_TF32, DNN_GREEDY, DNN_FICKLE, DNN_WORKING, DNN_PLAIN, DNN_WINOGRAD, DNN_SLOW, DNN_HALF };
 const dnn *dnn_graph_of(const dnn *plan, int *engine);
 int64_t dnn_work_of(int engine);

@@ -1,8 +1,8 @@
-/* dnn_engines.c - the emulated cuDNN's engines: which there are for a graph, what they say of themselves, plans.
+/* dnn_engines.c - the emulated cuDNN's engines: the list for a graph, their notes, plans.
  *
- * For every graph the heuristics offer, best first, engines that must be passed over before those that may be used:
- * ones that do not repeat their results or round operands, one that wants more memory than there is, one that makes no
- * plan.  So a filter that is missing shows as wrong numbers. */
+ * For every graph the heuristics offer, best first, engines that must be skipped before those that may be used:
+ * nondeterministic ones, ones that round operands, one that needs more memory than there is, one that makes no plan.  A
+ * missing filter thus shows as wrong numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

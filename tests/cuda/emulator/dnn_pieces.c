@@ -1,7 +1,6 @@
-/* dnn_pieces.c - operations of the emulated cuDNN that attention is written in: products, what is done element by
- * element, reductions, the same memory read otherwise.
+/* dnn_pieces.c - operations of the emulated cuDNN for attention: products, pointwise operations, reductions, views.
  *
- * A tensor between two operations is rounded to its type, as engines do that hand it to the matrix units. */
+ * A tensor between two operations is rounded to its type, as in engines that pass it to the matrix units. */
 #include <library_types.h>
 #include <math.h>
 #include <stdlib.h>
@@ -79,7 +78,7 @@ static bool multiplies(const dnn_tensor *a, const dnn_tensor *b, const dnn_tenso
     return ok;
 }
 
-/* How many inputs an operation of one element takes; 0: it is not emulated. */
+/* The number of inputs of a pointwise operation; 0: it is not emulated. */
 static int inputs(int64_t mode)
 {
     switch (mode) {
@@ -131,7 +130,7 @@ cudnnStatus_t dnn_check_piece(const dnn *op)
 
 /* ---- running ------------------------------------------------------------------------------ */
 
-/* The element of x that goes with element i of a tensor with y's extents. */
+/* The element of x that corresponds to element i of a tensor with y's extents. */
 static int64_t beside(const dnn_tensor *x, const dnn_tensor *y, int64_t i)
 {
     int64_t k = 0, step = 1;

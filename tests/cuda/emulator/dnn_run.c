@@ -1,5 +1,5 @@
 /* dnn_run.c - runs a plan of the emulated cuDNN: every tensor is read into doubles by its strides, the operations are
- * loops, and what is not virtual is written back, rounded to its type. */
+ * loops, and results that are not virtual are written back, rounded to their type. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 
 enum { MOST = 24, FIELDS = 64 };
 
-/* A plan with its addresses, as it is kept until the work is done. */
+/* A plan with its addresses, stored until the work is executed. */
 typedef struct job {
     const dnn *plan;
     int n;
     int64_t uid[MOST];
     void *at[MOST];
-    float number[MOST]; /* of tensors handed over by value: read when they are handed over */
+    float number[MOST]; /* of tensors passed by value: read when they are passed */
     void *work;
 } job;
 
@@ -46,7 +46,7 @@ static int64_t count(const dnn_tensor *t)
     return n;
 }
 
-/* The field of the tensor that op links to by `name`; made, and read where it is memory, at first. */
+/* The field of the tensor that op links to by `name`; created, and read if it is memory, at first use. */
 static field *field_of(machine *m, const dnn *op, int name)
 {
     const dnn *d = dnn_to(op, name);
@@ -272,7 +272,7 @@ static void must_hold(const void *at, size_t bytes, const char *what)
     abort();
 }
 
-/* Every tensor that is memory has an address in the pack, and all of it is the device's. */
+/* Every tensor in memory has an address in the pack, and all of it is device memory. */
 static bool bound(const job *j, const dnn *op)
 {
     for (int i = 0; i < op->n; i++) {

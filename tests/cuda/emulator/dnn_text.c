@@ -1,8 +1,8 @@
-/* dnn_text.c - a descriptor of the emulated cuDNN and all it links to, as text, and back: what plans are on disk.
+/* dnn_text.c - a descriptor of the emulated cuDNN and all it links to, to text and back: the form of plans on disk.
  *
  *     (type name:type:n=hex name:type:n(...)(...) )
  *
- * Things linked to twice are written twice: tensors are told apart by their own numbers. */
+ * Descriptors linked to twice are written twice: tensors are identified by their numbers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-/* emulator.h - stands in for the CUDA runtime, NVRTC, cuDNN and cuBLASLt where there is no GPU.
+/* emulator.h - replaces the CUDA runtime, NVRTC, cuDNN and cuBLASLt for tests without a GPU.
  *
- * The module's own sources are linked against it (libonnxtrain-cuda-emulated.so): "device" memory is the
- * program's, kernels are compiled by the C compiler from the text that NVRTC would get, and run one block
- * after the other.  It checks what a device would not say: memory that is not the device's, work on a
- * stream that is being recorded, what is freed twice or never.  Work is done as late as CUDA allows: when somebody
- * waits for it.  Whoever reads a result without waiting finds what was there before, every time.
+ * The module's own sources are linked against it (libonnxtrain-cuda-emulated.so): "device" memory is the program's,
+ * kernels are compiled by the C compiler from the text that NVRTC would get, and run one block after the other.  It
+ * checks what a device would not report: memory that is not the device's, work on a stream that is being captured,
+ * double frees and leaks.  Work is executed as late as CUDA allows: when the program waits for it.  Reading a result
+ * without waiting always returns the old value.
  *
  *     ONNXTRAIN_EMULATOR_FAIL=N      the N-th call that can fail, fails
  *     ONNXTRAIN_EMULATOR_LOG=FILE    one line per call
@@ -22,14 +22,14 @@ struct ot_emulated;
 void emulator_run(emulator_entry *entry, struct ot_emulated **at, long long blocks, int threads, size_t shared,
                   const void *args);
 
-/* Counts a call that can fail and logs it; true: it is to fail.  calls.c */
+/* Counts a call that can fail and logs it; true: it must fail.  calls.c */
 bool emulator_call(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Is [p, p + n) memory of the device?  runtime.c */
 bool emulator_is_device(const void *p, size_t n);
 
-/* Gives work to the stream: kept until somebody waits for it, or recorded while a capture runs.  The bytes of `what` are
- * copied.  A failure leaves nothing behind.  streams.c */
+/* Submits work to the stream: stored until the program waits for it, or captured while a capture runs.  The bytes of
+ * `what` are copied.  A failure leaves nothing behind.  streams.c */
 typedef void emulator_work(const void *what);
 int emulator_submit(void *stream, emulator_work *work, const void *what, size_t bytes, const char *name);
 
@@ -37,7 +37,7 @@ int emulator_submit(void *stream, emulator_work *work, const void *what, size_t 
 void emulator_finish(void);
 bool emulator_capturing(void *stream);
 
-/* Counts objects that are there and must be given back: streams, graphs, events, libraries, handles.  streams.c */
+/* Counts objects that exist and must be released: streams, graphs, events, libraries, handles.  streams.c */
 int emulator_live(int more);
 
 #endif

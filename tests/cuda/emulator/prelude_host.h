@@ -1,7 +1,7 @@
 /* prelude_host.h - the names of ops/cuda/prelude.cuh for the CPU: the same kernel text, compiled as C.
  *
- * A block's threads are coroutines of the emulator (threads.c): a barrier or an exchange in a warp lets the
- * next one run.  One block runs at a time, so shared memory is static. */
+ * A block's threads are coroutines of the emulator (threads.c): a barrier or an exchange in a warp switches to the next
+ * one.  One block runs at a time, so shared memory is static. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>

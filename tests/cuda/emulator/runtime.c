@@ -79,7 +79,7 @@ static cudaError_t give_back(void *p, bool host)
     abort();
 }
 
-/* At the end of the program nothing may be left. */
+/* At the end of the program everything must be released. */
 __attribute__((destructor)) static void leaks(void)
 {
     size_t n = 0;
@@ -96,7 +96,7 @@ cudaError_t cudaMalloc(void **p, size_t n)
     return allocate(p, n, false);
 }
 
-/* Freeing waits for the work that was given, as CUDA's does. */
+/* Freeing waits for submitted work, as in CUDA. */
 cudaError_t cudaFree(void *p)
 {
     emulator_finish();
@@ -143,7 +143,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int i)
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, "emulated GPU");
     p->major = 9;
-    p->multiProcessorCount = 2; /* few, so that loops over the grid are seen to go round */
+    p->multiProcessorCount = 2; /* few, so that grid-stride loops iterate */
     p->totalGlobalMem = memory();
     return cudaSuccess;
 }
@@ -219,7 +219,7 @@ static void must_be_device(const void *p, size_t n, const char *name)
     abort();
 }
 
-/* From memory that is not pinned the bytes are taken now; to it they are there when the call returns. */
+/* From memory that is not pinned the bytes are copied now; to it they have arrived when the call returns. */
 static cudaError_t copy_unpinned(const copy *c, bool to_device, cudaStream_t s)
 {
     if (emulator_capturing(s)) {
@@ -277,7 +277,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code, enum cudaJ
 {
     (void)jit, (void)values, (void)n, (void)options, (void)option_values, (void)n_options;
     FAILS("cudaLibraryLoadData", cudaErrorInvalidSource, " ");
-    /* The length of an ELF file: behind its table of sections. */
+    /* The length of an ELF file: up to the end of its table of sections. */
     const unsigned char *b = code;
     uint64_t sections;
     uint16_t size, count;

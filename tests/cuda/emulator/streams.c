@@ -1,7 +1,7 @@
 /* streams.c - the CUDA runtime: streams, capture into graphs, events.
  *
- * Work given to a stream is kept and done when somebody waits for it (or when much has gathered), in the order
- * given; or it is recorded while the stream is captured. */
+ * Work submitted to a stream is stored and executed when the program waits for it (or when there is much of it), in
+ * order of submission; or it is recorded while the stream is captured. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* threads.c - the threads of a block as coroutines.
  *
- * The order is fixed: each runs until it waits, then the next.  All of a warp must meet in an
- * exchange, all of a block in a barrier; a thread that left or waits elsewhere is reported and ends the
- * program.  Found this way: wrong indices, missing barriers, divergent exchanges.  Not found: races within
- * a warp, misaligned vector accesses, anything about speed. */
+ * The order is fixed: each runs until it waits, then the next.  All of a warp must meet in an exchange, all of a block
+ * in a barrier; a thread that has ended or waits elsewhere is reported and ends the program.  Found this way: wrong
+ * indices, missing barriers, divergent exchanges.  Not found: races within a warp, misaligned vector accesses, anything
+ * about speed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static __thread struct {
     const void *args;
 } it;
 
-/* Saves the registers a call must keep on this stack, stores the stack pointer and goes on where `to` stopped. */
+/* Saves the registers a call must preserve on this stack, stores the stack pointer and continues where `to` stopped. */
 #if defined(__x86_64__)
 void emulator_switch(void **from, void *to);
 __asm__(".text\n.globl emulator_switch\n.hidden emulator_switch\nemulator_switch:\n"
@@ -95,7 +95,7 @@ __attribute__((noreturn)) static void broken(const coroutine *c, const char *wha
     abort();
 }
 
-/* Who waits goes on when all that should have come are there. */
+/* Waiting threads continue when all expected ones have arrived. */
 static void release(int n)
 {
     int waiting = 0, left = 0, freed = 0;

@@ -1,11 +1,11 @@
-/* main.c - every operator that the CPU has a kernel for has one on the GPU: nothing falls back within a step. */
+/* main.c - checks that every operator with a CPU kernel has one on the GPU: nothing falls back within a step. */
 #include <stdio.h>
 #include <string.h>
 
 #include "ops/kernels/host.h"
 #include "ops/kernel.h"
 
-/* What can only be done by the host; with the reason. */
+/* Operators for the host only; with the reason. */
 static const struct {
     const char *op, *why;
 } host_only[] = {

@@ -1,4 +1,4 @@
-/* libcuda.c - a driver without a device: what cuDNN asks of it while it plans for a device that is only described.
+/* libcuda.c - a driver without a device: the calls that cuDNN makes while it plans for a device that is only described.
  *
  * Code is "loaded" and never run.  Every other function of the driver is in names.c and answers 100, "no device". */
 #include <stddef.h>

@@ -1,9 +1,10 @@
-/* plans.c - whole training plans for an H200 that is not there, by the real cuDNN: what it takes, and why not.
+/* plans.c - whole training plans for a described H200, by the real cuDNN: the operators that it supports, and reasons
+ * for refusals.
  *
  *     test_plans [FILE]     compares with FILE (expected.txt); with a dash prints what would be expected
  *
- * One line per network and precision counts, per operator, how many cuDNN takes; one line per reason that it or we
- * refused it.  Engines and workspace are printed, not compared: they are the library's affair. */
+ * One line per network and precision counts the nodes per operator that cuDNN computes; one line per reason of a
+ * refusal.  Engines and workspace are printed, not compared: they depend on the library's version. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
