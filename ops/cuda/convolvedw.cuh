@@ -1,6 +1,6 @@
 /* convolvedw.cuh - arguments that convolvedw.c passes to convolvedw.cu.
  *
- * The table: per column {x: offset in x, at[3]: where its tap lies from a window's origin}, then its offset in dw, of type IDX.  One column
+ * The table: per column {x: offset in x, at[3]: its tap relative to a window's origin}, then its offset in dw, of type IDX.  One column
  * more, behind these, sums dy alone: db. */
 typedef struct ot_convolvedw_args {
     const void *dy, *x, *tap, *weight;

@@ -29,7 +29,7 @@ typedef struct ot_copy_args {
     ot_copy_box        box[OT_COPY_FEW];
 } ot_copy_args;
 
-/* Tiles of rows (dense in x) by columns (dense in y), and what lies outside of them. */
+/* Tiles of rows (dense in x) by columns (dense in y), and the axes outside of them. */
 typedef struct ot_transpose_args {
     const void  *x;
     void        *y;
@@ -54,7 +54,7 @@ typedef struct ot_packed_args {
     long long            elements; /* of y */
     int                  first;    /* boxes of inputs first, first + 1, ... are this launch's */
     int                  bits;
-    int                  fill;     /* code of what no box writes; -1: what is there stays */
+    int                  fill;     /* code of what no box writes; -1: unchanged */
     long long            shape[OT_COPY_AXES];
     const void          *in[OT_COPY_INPUTS];
 } ot_packed_args;

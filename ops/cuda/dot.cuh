@@ -1,7 +1,7 @@
 /* dot.cuh - arguments that dot.c passes to dot.cu and dotvector.cu. */
 enum { OT_DOT_AXES = 8 };
 
-/* Element (m, k) of a lies at m * lda + k or, transposed, at k * lda + m; the same for (n, k) of b. */
+/* Element (m, k) of a is at m * lda + k or, transposed, at k * lda + m; the same for (n, k) of b. */
 typedef struct ot_dot_args {
     const void *a, *b, *bias; /* bias: NULL for none */
     void       *y, *work;     /* work: the sums of `splits` parts of the terms; NULL: y is written at once */

@@ -10,6 +10,6 @@ typedef struct ot_layer_norm_args {
 
 typedef struct ot_layer_norm_fold_args {
     const void *sums;
-    void       *dscale, *dbias; /* of type TS; NULL: not asked for */
+    void       *dscale, *dbias; /* of type TS; NULL: not needed */
     long long   chunks, n;
 } ot_layer_norm_fold_args;

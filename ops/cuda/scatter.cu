@@ -2,7 +2,7 @@
  *
  * The indices have been sorted by place (order.cu).  `parts`: a thread joins one column of a chunk of rows; what
  * began and ended in the chunk goes to y, what crosses a border becomes a part.  `joins`: where a place begins in a
- * chunk and goes on, its parts are joined.  Chunks have one size, so the result depends on nothing else.
+ * chunk and continues, its parts are joined.  Chunks have one size, so the result depends on nothing else.
  *
  * KEY is order.cu's.  JOIN(a, b) of SUM combines updates, FRESH: y is not read.  CLS is the class of T. */
 #include "scatter.cuh"

@@ -141,7 +141,7 @@ static void elements_pack_and_wrap(void **state)
     assert_int_equal(ot_get_i64(b, OT_I64, 0), 0);
     ot_set_f64(b, OT_I64, 0, 1e300);
     assert_true(ot_get_i64(b, OT_I64, 0) == INT64_MAX);
-    ot_set_i64(b + 1, OT_I16, 0, -300); /* no alignment is asked for */
+    ot_set_i64(b + 1, OT_I16, 0, -300); /* no alignment is needed */
     assert_int_equal(ot_get_i64(b + 1, OT_I16, 0), -300);
     /* 2^60 + 1 is above the midpoint of two bfloat16 only by its last bit */
     int64_t middle = (INT64_C(1) << 60) + (INT64_C(1) << 52);

@@ -208,7 +208,7 @@ static void refused_before_anything_is_written(void **state)
     assert_holds(target, "old");
 }
 
-/* Root ignores permissions, so the test continues as user nobody. */
+/* Root ignores permissions, so the test continues as another user. */
 static void read_only_folder(void **state)
 {
     (void)state;

@@ -205,7 +205,7 @@ static void write_pictures(const bed *b, char *images, size_t n)
     assert_int_equal(fclose(x) | fclose(y), 0);
 }
 
-/* Channels last to planes, each channel scaled by itself; drawn anew, in another size and in grey.  Training cuts them from
+/* Channels last to planes, each channel scaled separately; resized, and in grey.  Training cuts them from
  * the set on the device, the proof of the export gets them sent: both must agree. */
 static void pictures_converted(void **state)
 {

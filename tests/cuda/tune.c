@@ -140,7 +140,7 @@ static void nothing_is_timed_twice(void **state)
     second = plan(true);
     expect_note(&second, "tuning: 0 operators measured, 3 from the cache");
     same_choices(&first, &second);
-    without = plan(false); /* is consulted without being asked for */
+    without = plan(false); /* is used without --tune */
     same_choices(&first, &without);
     assert_int_equal(without.timed, PRODUCTS);
     assert_null(strstr(without.notes, "tune"));
@@ -298,7 +298,7 @@ static bool name_file(ot_device *d)
     return ot_cache_path(i.key, "tune-emulated-GPU", true, path, sizeof path);
 }
 
-/* Every call fails once: an error or a plan, never a torn file, and the next run goes on. */
+/* Every call fails once: an error or a plan, never a torn file, and the next run continues. */
 static int in_child(int fail)
 {
     pid_t child = fork();

@@ -102,7 +102,7 @@ static void put(unsigned char **to, uint64_t v, int size)
     for (int i = 0; i < size; i++) *(*to)++ = (unsigned char)(v >> 8 * i);
 }
 
-/* The directory and the end of ours, written anew with every size and place in 64 bits. */
+/* The directory and the end of ours, written again with every size and offset in 64 bits. */
 static void wide(void **state)
 {
     (void)state;

@@ -277,7 +277,7 @@ static void superseded(void **state)
     char first[256], second[256];
     assert_int_equal(export(&f, in_folder("out.onnx"), one, NULL), OT_OK);
     assert_int_equal(fresh_files(in_folder("."), first), 1);
-    file_put(in_folder("out-00000000.onnx.data"), "x", 1); /* the pattern, but nobody named it */
+    file_put(in_folder("out-00000000.onnx.data"), "x", 1); /* the pattern, but no model refers to it */
     file_put(in_folder("other-12345678.onnx.data"), "x", 1);
     assert_int_equal(export(&f, in_folder("out.onnx"), two, NULL), OT_OK);
     assert_reads(in_folder("out.onnx"), two, f.data + 16, f.data);

@@ -75,7 +75,7 @@ size_t mutate_bytes(uint8_t *p, size_t n, size_t most)
     if (!words || !mutate_chance(25)) return LLVMFuzzerMutate(p, n, most);
     const char *word = fuzz_words[mutate_below(words)];
     size_t k = strlen(word), at = mutate_below(n + 1);
-    if (mutate_chance(50)) { /* over what is there */
+    if (mutate_chance(50)) { /* overwrites */
         if (k > most - at) return n;
         memcpy(p + at, word, k);
         return at + k > n ? at + k : n;

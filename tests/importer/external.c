@@ -9,7 +9,7 @@
 
 static const float numbers[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 
-/* A model whose initializer 'w' of 4 floats lies elsewhere. */
+/* A model whose initializer 'w' of 4 floats is in another file. */
 static bytes model_at(const char *location, const char *offset, const char *length)
 {
     bytes g = small_graph(), t = tensor_begin("w", OT_F32, 1, (int64_t[]){ 4 });

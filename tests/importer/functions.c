@@ -81,7 +81,7 @@ static void attributes(void **unused)
     }
 }
 
-/* An input that the call leaves out is left out inside; an output that is an input gets its own name. */
+/* An input that the call omits is missing inside; an output that is an input gets its own name. */
 static void optional(void **unused)
 {
     (void)unused;
@@ -145,7 +145,7 @@ static void handed_through(void **unused)
     ot_import_free(i);
 }
 
-/* Tensors whose names meet are told apart; the later one is numbered, and a number that is taken is passed over. */
+/* Tensors with equal names are distinguished: the later one is numbered, and used numbers are skipped. */
 static void names_that_meet(void **unused)
 {
     (void)unused;
@@ -254,7 +254,7 @@ static void long_chain(void **unused)
 
 /* ---- subgraphs ------------------------------------------------------------------------- */
 
-/* What a subgraph of an operator nobody knows holds is looked at too. */
+/* Subgraphs of unknown operators are checked too. */
 static void inside_unknown(void **unused)
 {
     (void)unused;

@@ -84,7 +84,7 @@ static void amplification(void **unused)
     amplified(13, false); /* value_info */
     amplified(8, true);   /* opset_import */
     amplified(25, true);  /* functions */
-    amplified(15, true);  /* a field nobody knows */
+    amplified(15, true);  /* an unknown field */
 }
 
 static void wire_faults(void **unused)
@@ -135,7 +135,7 @@ static bool survives(const bytes *m)
     return true;
 }
 
-/* How many prefixes of m, all of it left out, are models too. */
+/* The number of prefixes of m, m itself excluded, that are models too. */
 static int models_before(bytes m)
 {
     int whole = 0;
@@ -150,7 +150,7 @@ static void every_prefix(void **unused)
     (void)unused;
     assert_int_equal(models_before(rich_model()),
                      3); /* cut between two of the things behind the graph, the last of which is a function: its
-                                                       * call is then an operator that nobody knows, and an output that does not need it is left */
+                                                       * call is then an unknown operator, and an output that does not need it is left */
     bytes g = small_graph();
     assert_int_equal(models_before(model_of(&g, 8, 17)), 1); /* the opset comes last, and is guessed */
 }

@@ -110,7 +110,7 @@ static void unsupported(void **unused)
             "Concat: unknown attribute 'axes'", NULL);
 }
 
-/* A thousand findings: the first are told, the text ends in an ellipsis, the list of operators is not lost. */
+/* A thousand findings: the first are reported, the text ends in an ellipsis, the list of operators is not lost. */
 static void endless(void **unused)
 {
     (void)unused;

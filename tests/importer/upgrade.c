@@ -103,7 +103,7 @@ static void pad(void **unused)
     ot_import_free(i);
 }
 
-/* Bounds that the file does not give are left out, not filled in. */
+/* Bounds that the file does not give stay missing. */
 static void clip(void **unused)
 {
     (void)unused;

@@ -14,11 +14,11 @@ typedef struct recipe {
     ot_dtype type;
     int rank, pieces, inputs;
     int64_t largest;  /* extent */
-    int holes;        /* one of so many boxes is left out; 0: none */
+    int holes;        /* one of so many boxes is omitted; 0: none */
     bool overlapping; /* strides that meet, for CopyDx */
 } recipe;
 
-/* Cuts the output into disjoint boxes, splitting one at random until there are enough. */
+/* Divides the output into disjoint boxes, splitting random ones until there are enough. */
 static int cut(dice *d, const ot_shape *y, int want, ot_piece *p)
 {
     int n = 1;
@@ -64,7 +64,7 @@ static int64_t lay(dice *d, ot_piece *p, int rank, bool overlapping)
         }
         reach += last;
     }
-    return p->src + reach + 1; /* where axes are reversed, src lies within */
+    return p->src + reach + 1; /* with reversed axes src is inside */
 }
 
 static ot_shape random_shape(dice *d, const recipe *r)

@@ -1,6 +1,6 @@
 /* main.c - makes every allocation on every path fail, once alone and once with all later ones.
  *
- *     test_nomem [PATH...]         those that are asked for at different places, or over different ways
+ *     test_nomem [PATH...]         those with different call stacks
  *     test_nomem --all [PATH...]   each
  *     test_nomem --fork [PATH...]  in processes of their own, so that one crash does not hide the next
  *

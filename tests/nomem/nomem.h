@@ -21,7 +21,7 @@ long allocations_end(void);    /* the number of allocations; from here on nothin
 bool allocations_failed(void); /* one has, since allocations_begin() */
 void allocations_show(void);   /* the stack of the first that failed, on stderr */
 
-/* Numbers of the allocations of the last span that began without a failure which were asked for by a stack of calls
+/* Numbers of the allocations of the last span that began without a failure which have a call stack
  * that no earlier one of it had: one for every place and way to it.  Returns how many. */
 long allocations_different(long **at);
 

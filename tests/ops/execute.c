@@ -149,7 +149,7 @@ typedef struct trial {
     double           tol;
     int              threads;
     unsigned         in_last, out_last; /* channels last: which inputs, which outputs */
-    int              inplace, into;     /* output `into` lies where input `inplace` does; -1: nowhere */
+    int              inplace, into;     /* output `into` shares the memory of input `inplace`; -1: none */
     ot_device       *device;            /* NULL: the CPU */
     int              variant;           /* which of the kernel's ways */
     int              variants;          /* out: how many there are; 0: the kernel refused */

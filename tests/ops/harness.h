@@ -23,7 +23,7 @@ typedef struct operand {
 
 /* Each returns false and prints the error in the row's text. */
 bool parse_operand(const char **text, operand *o);      /* one word of `in` */
-bool parse_output(const char **text, operand *o);       /* one word of `out`; LEFT_OUT: not asked for */
+bool parse_output(const char **text, operand *o);       /* one word of `out`; LEFT_OUT: not needed */
 bool parse_numbers(const char **text, double *v, int *n); /* "1,2,3", up to a space; n: room, then count */
 bool parse_attrs(const char *text, const ot_op *op, ot_graph *g, void *attrs);
 
@@ -52,7 +52,7 @@ ot_status kernel_run(const ot_kernel *k, const ot_node *n, const void *const *in
                      int threads, bool *intact, ot_error *err);
 
 /* The same on a device, whose memory is made, filled from `in` (guard bytes included) and read back to
- * `out`; an output whose buffer is that of an input lies there on the device too.  variant: which of the
+ * `out`; an output whose buffer is that of an input shares it on the device too.  variant: which of the
  * kernel's ways; *variants: how many there are, 0: the kernel refuses the node, and nothing was run. */
 ot_status kernel_run_on(ot_device *d, const ot_kernel *k, const ot_node *n, const void *const *in, void *const *out,
                         int variant, int *variants, bool *intact, ot_error *err);
@@ -67,7 +67,7 @@ ot_status graph_run(const ot_graph *g, const ot_node *last, memory *m, ot_error 
 int kernels_compare(const char *name, const ot_node *n, memory *m, double tol, ot_device *device);
 
 /* Opens the device to be tested (device.c), or the one of architecture `arch` that is described; NULL: the first there
- * is.  0; 77: there is none, which is said; 1: one was asked for by $ONNXTRAIN_CUDA_MODULE and cannot be had. */
+ * is.  0; 77: there is none, which is printed; 1: the one of $ONNXTRAIN_CUDA_MODULE is not available. */
 int device_open(const char *arch, ot_device **out);
 
 /* ---- devices that are described (compile.c) ----------------------------------- */

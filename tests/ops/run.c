@@ -64,7 +64,7 @@ static void fill(const test *t, const operand *o, ot_dtype type, void *bytes, di
     }
 }
 
-/* Empty ones; nobody feeds strings. */
+/* Empty ones; no row feeds strings. */
 static void *strings_of(const test *t, const operand *o)
 {
     int64_t      n = ot_numel(&o->shape);

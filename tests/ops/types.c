@@ -24,7 +24,7 @@ static void retype(const char *in, const char *name, unsigned change, char *out)
     }
 }
 
-/* The type of word i, "" where it is left out; how many words. */
+/* The type of word i, "" if it is missing; the number of words. */
 static int types_in(const char *in, char type[MAX_IN][16])
 {
     int n = 0;

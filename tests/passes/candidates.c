@@ -56,7 +56,7 @@ static const ot_kernel *const *kernels(const char *op)
 
 static const ot_backend backend = { .name = "nothing", .kernels = kernels };
 
-/* Plans a small network; s: a step of its second convolution, whose input lies channels last. */
+/* Plans a small network; s: a step of its second convolution, whose input is channels last. */
 static ot_status plan(model *m, ot_plan **p, const ot_step **s, ot_error *err)
 {
     static ot_device device;

@@ -12,7 +12,7 @@
 
 enum { INPUTS = 4, BYTES = 1024 };
 
-/* Inputs by number; rank 0: left out.  Input 0, and of DeformConv the offsets, are fed; the others are weights, `bias` the bias. */
+/* Inputs by number; rank 0: missing.  Input 0, and of DeformConv the offsets, are fed; the others are weights, `bias` the bias. */
 typedef struct biased {
     const char *op;
     ot_shape in[INPUTS], y;

@@ -160,7 +160,7 @@ static void types_follow_the_policy(void **state_)
                 assert_int_equal(n->out[0]->dtype, OT_F32);
             }
         }
-        assert_true(products == 5 + 9); /* dx of the input is nobody's; dw of all five */
+        assert_true(products == 5 + 9); /* no dx of the input; dw of all five */
         assert_true(norms == 2 && losses == 1);
         for (int k = 0; k < r.p->n_weights; k++) assert_int_equal(r.p->weights[k]->dtype, OT_F32);
         for (int k = 0; k < r.p->n_states; k++)

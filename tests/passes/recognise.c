@@ -14,7 +14,7 @@
 
 enum { B = 3, H = 2, D = 4, MOST_T = 67 };
 
-/* Tokens: few stay in pieces on the CPU, many do not. */
+/* Tokens: with few, attention stays decomposed on the CPU. */
 static int T;
 
 /* How one model masks and scales its scores. */

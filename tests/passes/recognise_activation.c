@@ -30,7 +30,7 @@ static ot_value *with_float(ot_value *y, const char *name, double to)
     return y;
 }
 
-/* ---- spelled out ------------------------------------------------------------------ */
+/* ---- decomposed ------------------------------------------------------------------- */
 
 static ot_value *phi2(model *m, ot_value *x)
 {

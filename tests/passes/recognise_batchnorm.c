@@ -122,7 +122,7 @@ static void build(model *m, const form *f, bool pieces)
     x = two(m, f->where == CHANNELS_FIRST ? "Conv" : "MatMul", x,
             model_weight(m, "first", f->where == CHANNELS_FIRST ? SHAPE(C, C, 1, 1) : SHAPE(C, C)));
     if (f->where == UNKNOWN_RANK)
-        x = model_node(m, "Sin", OT_IN(x)); /* whose rank nobody knows before shapes are inferred */
+        x = model_node(m, "Sin", OT_IN(x)); /* whose rank is unknown before shapes are inferred */
     tensors t = parameters(m, f, !pieces);
     if (f->wrong == SAID) t.var->said = OT_SAID_PARAMETER;
     for (int i = 0; i <= f->twin; i++) {

@@ -58,7 +58,7 @@ static ot_value *weight(model *m, const form *f, const char *name)
     return model_weight(m, name, s);
 }
 
-/* In pieces. */
+/* Decomposed. */
 static ot_value *spelled(model *m, const form *f, ot_value *x)
 {
     ot_value *mu = mean(m, f, "ReduceMean", x), *d = f->rms ? x : binary(m, "Sub", x, mu);

@@ -45,7 +45,7 @@ static ot_value *over_and_back(model *m, const char *op, ot_value *x, int64_t ax
 }
 static ot_value *off(model *m, ot_value *x, int64_t axis) { return sub(m, x, over(m, "ReduceMax", x, axis)); }
 
-/* ---- spelled out ------------------------------------------------------------------ */
+/* ---- decomposed ------------------------------------------------------------------- */
 
 static ot_value *soft(model *m, ot_value *x)
 {

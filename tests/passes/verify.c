@@ -10,7 +10,7 @@
 #include "ops/op.h"
 #include "tests/passes/build.h"
 
-/* What v is read as: a product in float16 of an operand in float32 reads beyond what there is, and the other way round. */
+/* The type as which v is read: a product in float16 of an operand in float32 reads beyond its end, and the reverse. */
 static void must_notice(ot_plan *p, const ot_node *n, ot_value *v)
 {
     ot_error e = { 0 };

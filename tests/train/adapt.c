@@ -136,7 +136,7 @@ static void resizing_keeps_the_mean(void **state)
     ot_redraw(x, &from, &to, y);
     assert_int_equal(y[0], 0); /* corners stay */
     assert_int_equal(y[63], 150);
-    /* Place (1, 1) lies a quarter between the first pixels on both axes. */
+    /* Position (1, 1) is a quarter between the first pixels on both axes. */
     assert_near(y[9], 0.25 * 10 + 0.25 * 40, 0.51);
 }
 
@@ -159,7 +159,7 @@ static void refused(void **state)
     assert_says(b.err, "input 'x' is [?,3], but array 'x' is [4,4]");
 
     b.err = (ot_error){ 0 }; /* the graph sees it too */
-    b.g->n_inputs = 0;       /* two faults are told at once */
+    b.g->n_inputs = 0;       /* two faults are reported at once */
     input(&b, "x", OT_F32, SHAPE(-1, 3));
     input(&b, "z", OT_I32, SHAPE(-1));
     array(&b, "z", OT_F64, SHAPE(2), wide);

@@ -189,7 +189,7 @@ static void findings_count(void **state)
     assert_string_equal(ot_findings_text(&f, OT_FINDING_ERROR), "");
     ot_findings again = { .a = f.a };
     ot_find_all(&again, &f);
-    ot_find_all(&again, &f); /* what is there already is not counted twice */
+    ot_find_all(&again, &f); /* existing findings are not counted twice */
     assert_string_equal(ot_findings_text(&again, OT_FINDING_WARNING), ot_findings_text(&f, OT_FINDING_WARNING));
     ot_arena_free(f.a);
 }

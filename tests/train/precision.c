@@ -89,7 +89,7 @@ static void train(bed *b, const char *precision)
     assert_string_equal(b->reason, "finished");
 }
 
-/* Gradients by inputs of 100 overflow f16 until the scale has been halved a few times; the run goes on. */
+/* Gradients by inputs of 100 overflow f16 until the scale has been halved a few times; the run continues. */
 static void skipped_updates_are_no_divergence(void **state)
 {
     bed *b = *state;

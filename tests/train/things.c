@@ -184,7 +184,7 @@ static void possible_values(void **state)
 }
 
 /* What the registries say is complete and holds: every key has a meaning, a kind with its range, and a default that it takes
- * itself, or words for what stands in its place. */
+ * itself, or a description of what replaces it. */
 static void registries(void **state)
 {
     (void)state;

@@ -63,7 +63,7 @@ bool dnn_is_piece(const dnn *op);
 cudnnStatus_t dnn_check_piece(const dnn *op);
 int dnn_piece_links(const dnn *op, int name[4]); /* attributes of its tensors; the last one is the result */
 void dnn_run_piece(const dnn *op, dnn_field *const *f);
-int64_t dnn_place(const dnn_tensor *t, int64_t i); /* where element i, row-major, lies */
+int64_t dnn_place(const dnn_tensor *t, int64_t i); /* offset of element i, row-major */
 
 /* dnn_run.c */
 cudnnStatus_t dnn_execute(void *stream, const dnn *plan, const dnn *pack);

@@ -86,7 +86,7 @@ static void exchange(void *value, int bytes, int lane, const char *file, int lin
     memcpy(c->value, value, (size_t)bytes);
     suspend(AT_WARP, file, line);
     if (from < it.now.threads) memcpy(value, it.thread[from].value, (size_t)bytes);
-    suspend(AT_WARP, file, line); /* nobody overwrites before all have read */
+    suspend(AT_WARP, file, line); /* no thread overwrites before all have read */
 }
 
 __attribute__((noreturn)) static void broken(const coroutine *c, const char *what)
