@@ -51,6 +51,7 @@ typedef enum ot_role {
     X(DELTA, "delta")                                                                  \
     X(U, "u")                                                                          \
     X(MU, "mu")                   /* a running product */                              \
+    X(AVERAGE, "average")         /* exponential moving average of a weight or a statistic (--ema) */ \
     X(UPDATES, "updates")         /* number of updates that took place */                                \
     X(LOSS_SCALE, "loss_scale")                                                        \
     X(LOSS_SCALE_COUNT, "loss_scale_count") /* successful updates in a row */
@@ -86,16 +87,16 @@ struct ot_value {
     ot_shape shape;   /* rank -1 before infer */
     ot_role role;
     ot_layout layout;
-    ot_node *producer;   /* NULL: none */
-    int port;            /* which output of the producer */
-    const void *data;    /* OT_CONST: its bytes.  OT_WEIGHT, OT_STATE: its initial bytes.
+    ot_node *producer;  /* NULL: none */
+    int port;           /* which output of the producer */
+    const void *data;   /* OT_CONST: its bytes.  OT_WEIGHT, OT_STATE: its initial bytes.
                            * Borrowed from the model or owned by the graph's arena. */
-    int source;          /* index of the tensor of the file that it comes from (model.h), -1: none */
-    ot_value *of;        /* states that training makes: their weight; NULL: the whole training */
-    ot_state_kind kind;  /* and their kind */
-    ot_dtype declared;   /* of an output of a graph of the file: its declared type; OT_UNDEFINED: none */
-    int list;            /* of an input of the file: OT_INPUT_*, until the data determine it (train/lists.c) */
-    ot_said said;        /* of a tensor of the file: its name in the exporter's signature */
+    int source;         /* index of the tensor of the file that it comes from (model.h), -1: none */
+    ot_value *of;       /* states that training makes: their weight (AVERAGE: or statistic); NULL: the whole training */
+    ot_state_kind kind; /* and their kind */
+    ot_dtype declared;  /* of an output of a graph of the file: its declared type; OT_UNDEFINED: none */
+    int list;           /* of an input of the file: OT_INPUT_*, until the data determine it (train/lists.c) */
+    ot_said said;       /* of a tensor of the file: its name in the exporter's signature */
     bool differentiated; /* a Gradient by it exists: what depends on it is not folded until that is built */
     bool from_constant;  /* the value of a Constant node of the file */
     const char *why;     /* set by classify: the reason for its role; NULL: not classified */

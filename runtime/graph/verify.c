@@ -94,7 +94,8 @@ static ot_status check_kind(const ot_value *v, ot_error *err)
         return ot_fail(err, OT_E_INTERNAL, "state '%s' is neither from the file nor of a weight (I5)", v->name);
     if (v->kind != OT_STATE_OF_FILE && (v->role != OT_STATE || v->source >= 0 || v->producer))
         return ot_fail(err, OT_E_INTERNAL, "'%s' has a state kind, but is not a state (I5)", v->name);
-    if (w && (w->role != OT_WEIGHT || w->source < 0))
+    bool owner = w && (w->role == OT_WEIGHT || (v->kind == OT_STATE_AVERAGE && w->role == OT_STATE)) && w->source >= 0;
+    if (w && !owner)
         return ot_fail(err, OT_E_INTERNAL, "'%s' is a state of '%s', which is not a weight of the file (I5)", v->name,
                        w->name);
     return OT_OK;

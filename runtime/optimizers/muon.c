@@ -1,5 +1,7 @@
 /* muon.c - Muon: orthogonalised steps for matrices: the averaged gradient with all its singular values near 1.
  *
+ * Weights of lower rank are updated by AdamW's rule, with the same learning rate and decay.
+ *
  * Source  Jordan 2024 */
 #include "runtime/optimizers/update.h"
 
@@ -14,17 +16,21 @@ static bool stored_out_in(const ot_graph *g, const ot_value *w)
     return true;
 }
 
+static ot_value *vector(ot_update *x)
+{
+    ot_value *momentum = x->momentum;
+    x->momentum = wide(x, par(x, "beta1"));
+    ot_value *now = ot_optimizer_adamw.build(x);
+    x->momentum = momentum;
+    x->vectors++;
+    return now;
+}
+
 /* Orthogonalises the averaged gradient by five Newton-Schulz steps on its wide form. */
 static ot_value *muon(ot_update *x)
 {
     const ot_shape *s = &x->w->shape;
-    if (s->rank < 2) {
-        ot_fail(x->b.graph->err, OT_E_USAGE,
-                "--optimizer muon trains matrices, but '%s' has rank %d: use --freeze "
-                "for it, or another optimizer",
-                x->file_w->name, s->rank);
-        return NULL;
-    }
+    if (s->rank < 2) return vector(x);
     ot_shape flat = { .rank = 2, .dim = { s->dim[0], ot_numel(s) / (s->dim[0] ? s->dim[0] : 1) } };
     bool tall = flat.dim[0] > flat.dim[1], out_in = s->rank > 2 || stored_out_in(x->b.graph, x->w);
     ot_value *mu = narrow(x, x->momentum), *rest = narrow(x, sub(x, wide(x, 1), x->momentum)),
@@ -51,9 +57,22 @@ static const ot_key keys[] = {
     { "momentum", "0.95", NULL, "decay of the running average of gradients", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
     { "nesterov", "true", NULL, "Nesterov momentum", .kind = OT_KEY_FLAG },
     { "ns_steps", "5", NULL, "Newton-Schulz steps of the orthogonalisation", .kind = OT_KEY_WHOLE, OT_KEY_FROM(1, 99) },
+    { "beta1", "0.9", NULL, "of AdamW, for biases and other vectors: decay of the running average of gradients",
+      .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
+    { "beta2", "0.999", NULL,
+      "of AdamW, for biases and other vectors: decay of the running average of squared gradients",
+      .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
+    { "eps", "1e-8", NULL, "of AdamW, for biases and other vectors: added to the denominator", .kind = OT_KEY_NUMBER,
+      OT_KEY_AT_LEAST(0) },
+    { "amsgrad", "false", NULL,
+      "of AdamW, for biases and other vectors: use the maximum of the averages of squares so far",
+      .kind = OT_KEY_FLAG },
     OT_KEYS_END,
 };
 
 const ot_optimizer ot_optimizer_muon = {
-    { "muon", "orthogonalised momentum, for matrices; vectors must be frozen", keys }, muon, "momentum", NULL
+    { "muon", "orthogonalised momentum, for matrices; the rule of AdamW for biases and other vectors", keys },
+    muon,
+    "momentum",
+    NULL
 };

@@ -21,6 +21,7 @@ typedef struct ot_update {
     ot_value *ok;       /* does this update take place?  NULL: always */
     double decay;
     bool moves_momentum; /* whether a schedule changes momentum */
+    int vectors;         /* weights so far that an optimizer for matrices left to AdamW's rule */
 } ot_update;
 
 /* The operand of v if v is a cast between floats; NULL: it is no cast. */

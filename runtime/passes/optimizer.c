@@ -1,7 +1,10 @@
 /* optimizer.c - gradient accumulation, norm, clipping, and one update per weight by a formula of runtime/optimizers.
  *
  * If updates may be skipped (fp16, --on-nonfinite skip), the graph decides: every value that the update assigns is
- * selected between new and old, and a state counts the updates that took place. */
+ * selected between new and old, and a state counts the updates that took place.
+ *
+ * --ema: a state per weight and running statistic has its exponential moving average, as AveragedModel of PyTorch with
+ * use_buffers: the first update sets it, every later one moves it by 1 - decay. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -19,6 +22,7 @@ typedef struct updates {
     ot_update x;
     ot_value *unscale; /* factor for gradients, f32; NULL: 1 */
     ot_value *factor;  /* factor that clips their norm; NULL: none */
+    ot_value *moves;   /* --ema: what an average takes of the new value, f64; NULL: there are none */
 } updates;
 
 /* Is it "norms" or "biases", or does a glob match? */
@@ -119,6 +123,36 @@ static ot_value *master(ot_update *x)
     return m;
 }
 
+/* The average of v, a weight or a statistic, that is `now` after this update; in f32 where v has fewer bits. */
+static void average(updates *all, ot_value *v, ot_value *now)
+{
+    ot_update *x = &all->x;
+    ot_graph *g = x->b.graph;
+    ot_dtype type = v->dtype == OT_F64 ? OT_F64 : OT_F32;
+    int64_t n = ot_numel(&v->shape);
+    if (!all->moves || !ot_is_float(v->dtype)) return;
+    void *start = v->data ? ot_graph_alloc(g, ot_bytes(&v->shape, type)) : NULL;
+    ot_value *state = ot_graph_state(g, OT_STATE_AVERAGE, v, type, &v->shape, 0);
+    if (!state || !now) return;
+    for (int64_t i = 0; start && i < n; i++) ot_set_f64(start, type, i, ot_get_f64(v->data, v->dtype, i));
+    state->data = start;
+    ot_value *part = ot_cast(&x->b, all->moves, type), *rest = ot_cast(&x->b, sub(x, wide(x, 1), all->moves), type);
+    (void)keep(x, state, add(x, mul(x, rest, state), mul(x, part, ot_cast(&x->b, now, type))));
+}
+
+/* Running statistics: what the batch assigns to them, where it does. */
+static void average_statistics(updates *all)
+{
+    ot_graph *g = all->p->graph;
+    for (int i = 0, n = g->n_values; i < n && all->moves; i++) {
+        ot_value *v = g->values[i], *now = NULL;
+        if (v->role != OT_STATE || v->kind != OT_STATE_OF_FILE) continue;
+        for (int k = 0; k < g->n_assigns && !now; k++)
+            if (g->assigns[k].state == v) now = g->assigns[k].value;
+        if (now) average(all, v, now);
+    }
+}
+
 static void update(updates *all, ot_value *w)
 {
     ot_update *x = &all->x;
@@ -135,6 +169,7 @@ static void update(updates *all, ot_value *w)
     ot_value *now = all->how->build(x);
     if (!now) return;
     if (x->w != w) keep(x, x->w, now);
+    average(all, w, now);
     keep(x, w, ot_cast(&x->b, now, w->dtype));
 }
 
@@ -226,7 +261,14 @@ ot_status ot_pass_optimizer(ot_plan *p, const ot_config *c)
         ot_value *ratio = quo(x, wide(x, c->options.clip_norm), add(x, p->grad_norm, wide(x, 1e-6)));
         all.factor = ot_map2(&x->b, OT_FN_Min, 0, 0, ratio, wide(x, 1));
     }
+    if (c->options.ema > 0)
+        all.moves = ot_map3(&x->b, OT_FN_Where, 0, 0, ot_map2(&x->b, OT_FN_LessOrEqual, 0, 0, x->t, wide(x, 1)),
+                            wide(x, 1), wide(x, 1 - c->options.ema));
     for (int i = 0; i < p->n_weights && g->err->status == OT_OK; i++) update(&all, p->weights[i]);
+    average_statistics(&all);
+    if (x->vectors)
+        ot_plan_note(p, "--optimizer %s: %d of %d weights are vectors or scalars and use the rule of AdamW",
+                     all.how->entry.name, x->vectors, p->n_weights);
     forget(p, x);
     ot_status s = g->err->status == OT_OK && !p->described ? ot_lower(g) : g->err->status;
     g->phase = OT_PHASE_BATCH;

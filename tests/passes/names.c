@@ -42,7 +42,7 @@ static void names(scheme s, const char *word, char name[WEIGHTS][256])
     }
 }
 
-/* x (N,6) -> three products -> classes (N,3); no vectors, which Muon would refuse. */
+/* x (N,6) -> three products -> classes (N,3). */
 static void model_products(model *m, char name[WEIGHTS][256], ot_dtype t)
 {
     static const int64_t size[WEIGHTS + 1] = { 6, 5, 4, 3 };

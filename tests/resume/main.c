@@ -250,9 +250,7 @@ static void every_optimizer(void **state)
                                          "muon" };
     for (int i = 0; i < OT_LEN(names); i++) {
         print_message("%s\n", names[i]);
-        bool matrices = !strcmp(names[i], "muon");
-        compare(mlp, (const char *[]){ "optimizer", names[i], matrices ? "freeze" : NULL, "*.bias", NULL }, 1 + i % 9,
-                11 + i % 8);
+        compare(mlp, (const char *[]){ "optimizer", names[i], NULL }, 1 + i % 9, 11 + i % 8);
     }
 }
 
@@ -282,7 +280,7 @@ static void every_schedule(void **state)
 static void every_option(void **state)
 {
     (void)state;
-    const char *const cases[][5] = {
+    const char *const cases[][7] = {
         { "accumulate", "2", "epochs", "7" },
         { "clip-norm", "0.1" },
         { "clip-value", "0.01" },
@@ -295,6 +293,8 @@ static void every_option(void **state)
         { "precision", "bf16" },
         { "on-nonfinite", "skip" },
         { "no-shuffle", "true", "steps", "21" },
+        { "ema", "0.9", "on-nonfinite", "skip" },
+        { "ema", "0.8", "accumulate", "2", "epochs", "7" },
     };
     for (int i = 0; i < OT_LEN(cases); i++) {
         print_message("%s %s\n", cases[i][0], cases[i][1]);
@@ -307,6 +307,7 @@ static void norms_and_dropout(void **state)
     (void)state;
     compare(cnn, (const char *[]){ "add-dropout", "0.3", "optimizer", "adamw", "schedule", "cosine", NULL }, 3, 12);
     compare(cnn, (const char *[]){ "test", images, "bn-variance", "unbiased", NULL }, 10, 15);
+    compare(cnn, (const char *[]){ "test", images, "ema", "0.9", NULL }, 1, 12);
 }
 
 /* At the end of an epoch, where the evaluation is still to come; before the first and after the last update. */

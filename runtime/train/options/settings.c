@@ -199,6 +199,7 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->seed = (uint64_t)ot_options_int(o, "seed");
     s->keep = (int)ot_options_int(o, "keep");
     s->options.clip_norm = ot_options_num(o, "clip-norm");
+    s->options.ema = ot_options_get(o, "ema") ? ot_options_num(o, "ema") : 0;
     s->options.clip_value = ot_options_num(o, "clip-value");
     s->options.bn = !strcmp(bn, "train") ? OT_BN_TRAIN : !strcmp(bn, "frozen") ? OT_BN_FROZEN : OT_BN_AUTO;
     s->options.fit_scales = !strcmp(ot_options_get(o, "quantized-scales"), "recompute");

@@ -93,14 +93,9 @@ static void report_evaluation(const ot_trainer *t, int64_t batches, int64_t of, 
     t->cb.progress(t->cb.user, &p);
 }
 
-ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err)
+static ot_status evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err)
 {
-    OT_GIVEN(t);
-    OT_GIVEN(loss);
-    OT_GIVEN(accuracy);
     tally y = { 0 };
-    *loss = *accuracy = NAN;
-    if (t->evaluation < 0) return ot_fail(err, OT_E_DATA, "no evaluation set; use --val or --test");
     int64_t n = t->eval.samples, batch = t->x.slot[t->evaluation].batch, done = 0, of = n / batch + (n % batch > 0);
     double began = ot_seconds();
     for (; done + batch <= n && !t->cancelled; done += batch) {
@@ -118,6 +113,18 @@ ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_
     }
     if (y.counted > 0) *accuracy = y.correct / y.counted;
     return OT_OK;
+}
+
+ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err)
+{
+    OT_GIVEN(t);
+    OT_GIVEN(loss);
+    OT_GIVEN(accuracy);
+    *loss = *accuracy = NAN;
+    if (t->evaluation < 0) return ot_fail(err, OT_E_DATA, "no evaluation set; use --val or --test");
+    OT_TRY(ot_trainer_use_averages(t, err));
+    ot_status s = evaluate(t, loss, accuracy, err);
+    return ot_trainer_put_back(t, s, err);
 }
 
 /* ---- log ------------------------------------------------------------------------------ */

@@ -270,6 +270,10 @@ static void say_options(const ot_trainer *t)
         ot_trainer_say(t, OT_INFO,
                        "--train adds to the initializers that train by default; use --freeze '*' too to "
                        "train only these");
+    if (s->options.ema > 0)
+        ot_trainer_say(t, OT_INFO,
+                       "--ema %g: evaluation, best.onnx and -o use averages of the weights and running statistics",
+                       s->options.ema);
     if (!strcmp(s->schedule.name, "plateau"))
         ot_trainer_say(t, OT_INFO, "schedule plateau uses %s",
                        !t->eval_data ? "the loss of each update, because there is no evaluation set (--val)"
@@ -340,7 +344,7 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
     t->same_set = t->eval_data && t->eval_data->hash == t->data->hash && t->eval.samples == t->train.samples;
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
     t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval_data) + t->m->bytes +
-                 (t->train.samples + t->batch) * (int64_t)sizeof *t->order;
+                 (t->train.samples + t->batch) * (int64_t)sizeof *t->order + ot_trainer_average_bytes(t);
     return OT_OK;
 }
 

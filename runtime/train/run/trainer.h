@@ -99,6 +99,7 @@ struct ot_trainer {
     struct ot_unfolded *unfolded; /* --unfold-bn: m is a copy of the model with these norms; unfold.c */
     int n_unfolded;
     void **copies; /* of file states, for those who ask by name; NULL: not yet */
+    void **plain;  /* --ema: bytes of the states of the file while their averages stand in them; NULL: none do */
     void *answers; /* an evaluation batch's output, where they are counted */
 };
 
@@ -175,6 +176,12 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
 
 /* Where the trained model goes if nobody says otherwise; NULL: no memory. */
 const char *ot_trainer_out(ot_trainer *t);
+
+/* --ema: the averages stand in weights and statistics, until they are put back; nothing without --ema.  What is
+ * evaluated and written in between is the averaged model.  averages.c */
+ot_status ot_trainer_use_averages(ot_trainer *t, ot_error *err);
+ot_status ot_trainer_put_back(ot_trainer *t, ot_status so_far, ot_error *err); /* so_far, or its own failure */
+int64_t ot_trainer_average_bytes(const ot_trainer *t);                         /* that are set aside in between */
 
 /* What t has open for reading. */
 ot_inputs ot_trainer_inputs(const ot_trainer *t);

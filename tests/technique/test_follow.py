@@ -1,0 +1,52 @@
+"""Techniques of training followed step by step: the losses, the evaluation and the written weights are PyTorch's (cases.json).
+
+usage: test_follow.py PROGRAM [TEXT]      TEXT: only cases whose name has it
+"""
+import json
+import os
+import sys
+import tempfile
+
+from scripts import call, check, finish, np, onnx
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from net import SHAPES, STATISTICS, onnx_model, read  # noqa: E402
+
+ALL = json.load(open(HERE + '/cases.json'))
+START = {n: np.array(ALL['start'][n], np.float32).reshape(s) for n, s in SHAPES.items()}
+
+
+def far(got, want, start):
+    """How much of the way from start to want is missing."""
+    got, want, start = (np.asarray(v, np.float64).ravel() for v in (got, want, start))
+    return np.linalg.norm(got - want) / max(np.linalg.norm(want - start), 1e-3)
+
+
+def follow(case, d):
+    for name, content in case.get('files', {}).items():
+        onnx.save(onnx_model(content), f'{d}/{name}')
+    options = [o.replace('DIR', d) for o in case['options']]
+    r = call('train', d + '/net.onnx', '--data', d + '/data.npz', '--val', d + '/data.npz', '--no-shuffle', '--batch-size', str(ALL['batch']), '--steps',
+             str(case['steps']), '--run-dir', d + '/run', '--log', d + '/log.jsonl', '-o', d + '/out.onnx', '--threads', '1', *options)
+    if r.returncode:
+        return
+    log = [json.loads(line) for line in open(d + '/log.jsonl')]
+    losses = [e['loss'] for e in log if e['event'] == 'step']
+    off = np.abs(np.array(losses) / np.array(case['losses']) - 1)
+    check(len(losses) == case['steps'] and off.max() < 2e-4, f"{case['name']}: losses are off by {off}")
+    last = [e['loss'] for e in log if e['event'] == 'eval'][-1]
+    check(abs(last / case['evaluated'] - 1) < 2e-4, f"{case['name']}: evaluated {last}, expected {case['evaluated']}")
+    end = read(d + '/out.onnx')
+    for n in SHAPES:
+        off = far(end[n], case['end'][n], START[n])
+        check(off < 2e-3, f"{case['name']}: '{n}' is off by {off:.2g} of its way")
+
+
+with tempfile.TemporaryDirectory() as d:
+    onnx.save(onnx_model(START), d + '/net.onnx')
+    np.savez(d + '/data.npz', x=np.array(ALL['x'], np.float32).reshape(-1, 2, 4, 4), target=np.array(ALL['y'], np.int64))
+    for case in ALL['cases']:
+        if len(sys.argv) < 3 or sys.argv[2] in case['name']:
+            follow(case, d)
+finish('figures')
