@@ -1,7 +1,7 @@
 /* judge.c - checks a folder after a command was disturbed.
  *
  * Training writes the same bytes each time, so every file must be unchanged, or equal to that of an undisturbed run; a
- * log, which contains times, must consist of whole lines. */
+ * log and a checkpoint, which contain times, must consist of whole lines and of a whole archive. */
 #include "tests/calls/judge.h"
 
 #include <errno.h>
@@ -34,6 +34,10 @@ static const char *base(const char *name)
 }
 
 static bool is_log(const file *x) { return ends_in(x->name, ".jsonl"); }
+static bool is_checkpoint(const file *x)
+{
+    return !strncmp(base(x->name), "checkpoint-", 11) && ends_in(x->name, ".npz");
+}
 static bool is_temporary(const file *x) { return *base(x->name) == '.' && ends_in(x->name, ".tmp"); }
 
 /* Whole lines, the last one perhaps cut. */
@@ -47,6 +51,13 @@ static bool log_holds(const file *x, bool cut)
         p = line + 1;
     }
     return true;
+}
+
+/* From its first member to its end record. */
+static bool archive_whole(const file *x)
+{
+    enum { END = 22 };
+    return x->n > END && !memcmp(x->bytes, "PK\3\4", 4) && !memcmp(x->bytes + x->n - END, "PK\5\6", 4);
 }
 
 static bool has_word(const char *words, const char *word, size_t n)
@@ -92,7 +103,12 @@ static const char *nothing_else(const record *r, const files *now, bool killed, 
             if (!old && !log_holds(x, killed || log_fails)) return wrong("%s has a line that is cut", x->name);
             continue;
         }
+        if (is_checkpoint(x)) { /* has seconds in it */
+            if (!archive_whole(x)) return wrong("%s is cut", x->name);
+            continue;
+        }
         if (unlinking && is_temporary(x)) continue;
+        if (killed && is_temporary(x) && !strncmp(base(x->name), ".checkpoint-", 12) && archive_whole(x)) continue;
         if (killed && is_temporary(x) && (r->s->no_tmpfile || is_complete(r, x))) continue;
         if (!old && !fresh) return wrong("%s is neither the old nor the new one (%zu bytes)", x->name, x->n);
         if (!killed && !old && model_of(r->s, x->name, model) && !is_new(r, now, model))
@@ -110,6 +126,7 @@ static const char *nothing_lost(const record *r, const files *now)
         bool kept = file_same(is, x);
         for (int k = 0; k < now->n && !kept; k++)
             kept = !strcmp(base(now->list[k].name), base(x->name)) && file_same(&now->list[k], x);
+        if (is_checkpoint(x)) continue; /* newer ones replace it */
         bool succeeded = is && (is_log(x) || file_same(is, files_find(&r->after, x->name)));
         bool superseded = !files_find(&r->after, x->name) && model_of(r->s, x->name, model) && is_new(r, now, model);
         if (!kept && !succeeded && !superseded) return wrong("%s is lost", x->name);
@@ -133,6 +150,7 @@ static const char *all_done(const record *r, const files *now)
 {
     for (int i = 0; i < r->after.n; i++) {
         const file *x = &r->after.list[i], *is = files_find(now, x->name);
+        if (is_checkpoint(x) && is) continue;
         if (!is || (!is_log(x) && !file_same(is, x))) return wrong("exit 0, and %s is not what it should be", x->name);
         if (is_log(x) && !file_same(x, files_find(&r->before, x->name)) && !strstr(is->bytes, "\"event\":\"end\""))
             return wrong("exit 0, and %s has no end", x->name);
@@ -202,8 +220,8 @@ static const char *model_delivered(const record *r, const fault *f, const outcom
     const char *name = name_of(f, o);
     bool writes =
         !strcmp(name, "write") || !strcmp(name, "fsync") || !strcmp(name, "linkat") || !strcmp(name, "renameat");
-    bool lost =
-        f->kind == FAULT_ERROR && o->code && writes && (strstr(said, ".jsonl: ") || strstr(said, "/best.onnx: "));
+    bool lost = f->kind == FAULT_ERROR && o->code && writes &&
+                (strstr(said, ".jsonl: ") || strstr(said, "/best.onnx: ") || strstr(said, "/checkpoint-"));
     return lost && !is_new(r, now, "out.onnx") ? wrong("the trained model is not written") : NULL;
 }
 
@@ -232,7 +250,7 @@ const char *judge_record(const record *r)
     }
     for (int i = 0; i < r->after.n; i++) {
         const file *x = &r->after.list[i];
-        if (file_same(files_find(&r->before, x->name), x)) continue;
+        if (file_same(files_find(&r->before, x->name), x) || is_checkpoint(x)) continue;
         if (r->s->code) return wrong("undisturbed: refused, and %s has come", x->name);
         if (!strchr(x->name, '/') && !is_log(x) && !is_out(r->s, x->name) && !model_of(r->s, x->name, model))
             return wrong("undisturbed: %s is written, and the scene does not say so", x->name);

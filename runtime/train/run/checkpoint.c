@@ -51,6 +51,7 @@ struct ot_checkpoint {
     const char *path; /* of the file */
     const char *run;  /* its texts */
     int64_t run_bytes;
+    const char *base; /* folder that the paths of its options are relative to; "": the current one */
 };
 
 /* ---- fingerprints ------------------------------------------------------------------- */
@@ -117,6 +118,7 @@ static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
     number(x, "data hash", t->data->hash);
     number(x, "samples", (unsigned long long)t->train.samples);
     pair(x, "folder", here);
+    pair(x, "run folder", t->folder.path);
     pair(x, "out", out);
     pair(x, "device", ot_device_name(&t->s, t->x.device, t->a));
     number(x, "threads", (unsigned long long)t->x.threads);
@@ -189,9 +191,11 @@ static ot_status write_members(ot_trainer *t, ot_npz *z, ot_error *err)
     return s;
 }
 
-/* Steps of the checkpoints in the folder, newest first; n of them at most. */
-static int list_files(int folder, int64_t *step, int most)
+/* Steps of the checkpoints in the folder, newest first; n of them at most.  clean: removes those that a killed process was
+ * writing; the folder is locked by this run. */
+static int list_files(int folder, int64_t *step, int most, bool clean)
 {
+    static const char temporary[] = ".checkpoint-";
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = 0;
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *e;
@@ -199,6 +203,7 @@ static int list_files(int folder, int64_t *step, int most)
     while (d && (e = readdir(d))) {
         long long v;
         char again[64];
+        if (clean && !strncmp(e->d_name, temporary, sizeof temporary - 1)) (void)unlinkat(folder, e->d_name, 0);
         if (n == most || sscanf(e->d_name, "checkpoint-%lld.npz", &v) != 1 || v < 0) continue;
         snprintf(again, sizeof again, name_format, v);
         if (strcmp(again, e->d_name)) continue;
@@ -213,7 +218,7 @@ static int list_files(int folder, int64_t *step, int most)
 static void remove_old(const ot_trainer *t)
 {
     int64_t step[MOST_FILES];
-    int n = list_files(t->folder.fd, step, MOST_FILES);
+    int n = list_files(t->folder.fd, step, MOST_FILES, true);
     for (int i = t->s.keep; i < n; i++) {
         char name[64];
         snprintf(name, sizeof name, name_format, (long long)step[i]);
@@ -294,7 +299,7 @@ static void drop_file(ot_checkpoint *c)
 static ot_status read_newest(ot_checkpoint *c, const ot_callbacks *cb, ot_error *err)
 {
     int64_t step[MOST_FILES];
-    int n = list_files(c->folder.fd, step, MOST_FILES);
+    int n = list_files(c->folder.fd, step, MOST_FILES, false);
     ot_error first = { 0 };
     for (int i = 0; i < n; i++) {
         ot_error e = { 0 };
@@ -315,6 +320,24 @@ static ot_status read_newest(ot_checkpoint *c, const ot_callbacks *cb, ot_error 
     return ot_fail(err, OT_E_IO, "%-s; none of the %d checkpoints can be used", first.text, n);
 }
 
+/* The run was started in a folder, and its paths are relative to that.  A copy of the whole, at another place, is by itself: if
+ * the run folder was `runs/net-1` and is now /b/runs/net-1, the paths are relative to /b. */
+static ot_status find_base(ot_checkpoint *c, ot_error *err)
+{
+    const char *folder = find(c, "folder"), *was = find(c, "run folder");
+    char here[PATH_MAX], is[PATH_MAX];
+    size_t n, m = was ? strlen(was) : 0;
+    if (!realpath(c->folder.path, is))
+        return ot_fail(err, ot_failed_call(errno), "%s: %s", c->folder.path, strerror(errno));
+    n = strlen(is);
+    bool moved_along = m && *was != '/' && n > m && is[n - m - 1] == '/' && !strcmp(is + n - m, was);
+    if (moved_along) is[n - m - 1] = '\0';
+    c->base = ot_arena_strdup(c->a, moved_along ? is : folder ? folder : "");
+    if (!c->base) return ot_fail(err, OT_E_NOMEM, "no memory for a checkpoint");
+    if (getcwd(here, sizeof here) && !strcmp(here, *c->base ? c->base : "/")) c->base = "";
+    return OT_OK;
+}
+
 ot_status ot_checkpoint_open(const char *run_dir, const ot_callbacks *cb, ot_checkpoint **out, ot_error *err)
 {
     OT_GIVEN(out);
@@ -328,6 +351,7 @@ ot_status ot_checkpoint_open(const char *run_dir, const ot_callbacks *cb, ot_che
     }
     ot_status s = ot_folder_reopen(run_dir, c->a, &c->folder, err);
     if (!s) s = read_newest(c, cb, err);
+    if (!s) s = find_base(c, err);
     if (s) ot_checkpoint_free(c);
     else *out = c;
     return s;
@@ -344,16 +368,13 @@ void ot_checkpoint_free(ot_checkpoint *c)
 
 /* ---- options of the run --------------------------------------------------------------- */
 
-/* A relative path as it was seen from the folder that the run was started in; where nothing is there and something is
- * here, the one here.  must_exist: else the text is no path (the name of a data set), and stays. */
+/* A relative path of the run, from here.  must_exist: else the text is no path but the name of a data set, and stays. */
 static const char *path_then(const ot_checkpoint *c, const char *path, bool must_exist, char *buf, size_t n)
 {
-    const char *folder = find(c, "folder");
-    if (*path == '/' || !folder || !*folder) return path;
-    int k = snprintf(buf, n, "%s/%s", folder, path);
+    if (*path == '/' || !*c->base) return path;
+    int k = snprintf(buf, n, "%s/%s", c->base, path);
     if (k < 0 || (size_t)k >= n) return path;
-    if (!access(buf, F_OK)) return buf;
-    return must_exist || !access(path, F_OK) ? path : buf;
+    return must_exist && access(buf, F_OK) ? path : buf;
 }
 
 const char *ot_checkpoint_model(ot_checkpoint *c)

@@ -291,7 +291,9 @@ static ot_status reopen_log(ot_trainer *t, int i, int at, const char *path, cons
         int64_t end = t->log_bytes[i];
         if (end < 0 || st.st_size < end)
             ot_trainer_say(t, OT_WARNING, "%s: does not contain all steps before the checkpoint", shown);
-        if (end >= 0 && st.st_size > end && ftruncate(fd, (off_t)end)) {
+        int bad = end >= 0 && st.st_size > end ? ftruncate(fd, (off_t)end) : 0;
+        while (bad && errno == EINTR) bad = ftruncate(fd, (off_t)end);
+        if (bad) {
             ot_status s = ot_fail(err, ot_failed_call(errno), "%s: cannot be truncated: %s", shown, strerror(errno));
             close(fd);
             return s;
