@@ -407,7 +407,8 @@ static bool make_table(table *t)
     *s++ = ':'; /* a missing argument is ':' */
     *s++ = 'h';
     for (int i = 0; (row = ot_option_at(i)); i++) {
-        t->longs[i] = (struct option){ row->name, row->argument ? required_argument : no_argument, NULL, FIRST + i };
+        t->longs[i] = (struct option){ row->name, !row->argument ? no_argument : row->optional ? optional_argument : required_argument,
+                                       NULL, FIRST + i };
         if (!row->letter) continue;
         *s++ = row->letter;
         if (row->argument) *s++ = ':';
@@ -478,7 +479,7 @@ static int read_options(job *j, const table *t, const ot_command_info *c, int ar
             if (ot_option_at(i)->letter == letter) letter = FIRST + i;
         const ot_option_info *row = ot_option_at(letter - FIRST);
         if (!row) return bad_option(argument);
-        if (ot_options_set(j->o, row->name, row->argument ? optarg : "true", &err)) {
+        if (ot_options_set(j->o, row->name, row->argument && optarg ? optarg : "true", &err)) {
             if (err.status == OT_E_USAGE) return usage(err.text);
             fprintf(stderr, "onnxtrain: %s\n", err.text);
             return err.status;

@@ -205,6 +205,7 @@ typedef struct ot_option_info {
     unsigned commands;    /* OT_CMD_* */
     bool repeats;         /* may be repeated */
     bool basic;           /* listed in the short help */
+    bool optional;        /* the argument, "[=DIR]", may be missing: the value is then "true" */
 } ot_option_info;
 
 OT_API const ot_option_info *ot_option_at(int i);              /* NULL: end */

@@ -112,6 +112,7 @@ def main():
     options = rows(output("help", "--markdown", "option"))
     for name, _, meaning in options:
         word = name.split()[0]
+        word = word.split("[")[0]
         one = output("help", "option", word.lstrip("-"))
         if not meaning or meaning not in one or word not in output("help", "option"):
             wrong(f"help option {word}: {one}")

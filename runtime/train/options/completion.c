@@ -91,7 +91,7 @@ static void print_values(ot_help_page *p, const dialect *d)
     const ot_option_info *o;
     const ot_registry *r;
     for (int i = 0; (o = ot_option_at(i)); i++) {
-        if (!o->argument) continue;
+        if (!o->argument || o->optional) continue;
         values v = values_of(p, o->name, o->argument);
         const char *name = ot_arena_printf(p->a, "%s%s", dashed(o), o->name);
         const char *words = ot_arena_printf(p->a, "%s%s", v.words, v.paths ? " PATHS" : "");
@@ -264,8 +264,8 @@ static void print_zsh(ot_help_page *p)
     fputs("    )\n    spec=(\n        --help '(- *)--help[print the help]'\n", p->f);
     for (int i = 0; (o = ot_option_at(i)); i++) {
         const char *row = ot_arena_printf(p->a, "%s%s%s%s[%s]", o->repeats ? "*" : "", dashed(o), o->name,
-                                          o->argument && strlen(o->name) > 1 ? "=" : "", zsh_text(p, o->help));
-        if (o->argument)
+                                          o->argument && !o->optional && strlen(o->name) > 1 ? "=" : "", zsh_text(p, o->help));
+        if (o->argument && !o->optional)
             row = ot_arena_printf(p->a, "%s:%s:_onnxtrain_value %s%s", ot_help_part(p, row), zsh_text(p, o->argument),
                                   dashed(o), o->name);
         fprintf(p->f, "        %s%s ", dashed(o), o->name);
@@ -354,7 +354,7 @@ static void print_fish(ot_help_page *p)
         fputc('\'', p->f);
         if (strlen(o->name) > 1) fprintf(p->f, " -l %s", o->name);
         if (o->letter) fprintf(p->f, " -s %c", o->letter);
-        if (o->argument)
+        if (o->argument && !o->optional)
             fprintf(p->f, " %s -a '(__onnxtrain_option %s%s)'",
                     values_of(p, o->name, o->argument).paths ? "-r -F" : "-x", dashed(o), o->name);
         fputs(" -d ", p->f);

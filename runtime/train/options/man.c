@@ -28,7 +28,8 @@ static void print_bold(ot_help_page *p, const char *text, const char *more)
     fputs("\\fB", p->f);
     print_text(p, text);
     fputs("\\fR", p->f);
-    if (more && *more) fputs(" ", p->f), print_text(p, more);
+    if (more && *more && strncmp(more, "[=", 2)) fputs(" ", p->f);
+    if (more) print_text(p, more);
 }
 
 static void print_commands(ot_help_page *p)

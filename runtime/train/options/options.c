@@ -15,7 +15,7 @@
 #include "runtime/train/options/options.h"
 #include "runtime/train/options/specs.h"
 
-typedef enum kind { FLAG, TEXT, INT, NUM, CHOICE } kind;
+typedef enum kind { FLAG, TEXT, INT, NUM, CHOICE, MAYBE } kind; /* MAYBE: a text, or "true" */
 
 typedef struct row {
     ot_option_info info;
@@ -38,7 +38,7 @@ typedef struct row {
 #define REPEAT true
 /*        name  letter  argument  default  group  help  commands  repeats  basic  kind  min  max */
 #define ROW(name, letter, argument, dflt, group, help, commands, repeats, basic, kind, min, max) \
-    { { name, letter, argument, dflt, group, help, commands, repeats, basic }, kind, min, max }
+    { { name, letter, argument, dflt, group, help, commands, repeats, basic, (kind) == MAYBE }, kind, min, max }
 
 static const row table[] = {
 #define G "Data"
@@ -134,6 +134,8 @@ static const row table[] = {
     ROW("keep", 0, "N", "2", G, "number of checkpoints to keep", RUNS, 0, 0, INT, 1, 1000),
     ROW("log", 0, "FILE", NULL, G, "log file in JSON lines: start, step, eval, end; - is standard output",
         OT_CMD_TRAIN | OT_CMD_RESUME, 0, BASIC, TEXT, 0, 0),
+    ROW("tensorboard", 0, "[=DIR]", NULL, G,
+        "write TensorBoard event files, into tensorboard/ of the run folder or into DIR", RUNS, 0, 0, MAYBE, 0, 0),
     ROW("training-info", 0, NULL, NULL, G,
         "write the training algorithm and the optimizer state into the model (TrainingInfoProto), to continue training from it",
         OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
@@ -315,6 +317,7 @@ static ot_status check_value(const row *r, const char *value, ot_error *err)
                            value, r->info.argument);
         return OT_OK;
     case TEXT:
+    case MAYBE:
         if (!*value) return ot_fail(err, OT_E_USAGE, "%s%s: the value is empty", dashes, r->info.name);
         return OT_OK;
     }

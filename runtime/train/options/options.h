@@ -16,7 +16,7 @@ typedef enum ot_device_wish { OT_DEVICE_AUTO, OT_DEVICE_CPU, OT_DEVICE_CUDA } ot
 
 /* Options as the parts of a command read them.  Texts belong to the options or to the arena. */
 typedef struct ot_settings {
-    const char *data, *val, *test, *normalize, *target, *out, *run_dir, *log; /* NULL: not given */
+    const char *data, *val, *test, *normalize, *target, *out, *run_dir, *log, *tensorboard; /* NULL: not given */
     int n_outputs;
     const char *const *outputs; /* --output; 0: the model's */
     ot_plan_options options;

@@ -155,6 +155,8 @@ static void read_texts(const ot_options *o, ot_settings *s)
     s->out = ot_options_get(o, "o");
     s->run_dir = ot_options_get(o, "run-dir");
     s->log = ot_options_get(o, "log");
+    s->tensorboard = ot_options_get(o, "tensorboard");
+    if (s->tensorboard && !strcmp(s->tensorboard, "false")) s->tensorboard = NULL;
     if (s->log && !strcmp(s->log, "-")) s->log = NULL; /* the callback has the lines */
     s->options.eval_mode = !strcmp(ot_options_get(o, "mode"), "eval");
     s->json = ot_options_flag(o, "json");

@@ -107,13 +107,13 @@ static void print_registry(ot_help_page *p, const ot_registry *r)
 static void print_option(ot_help_page *p, const ot_option_info *o)
 {
     const ot_registry *r = ot_topic_find(o->name);
-    ot_print(p->f, "%s%s%s%s: %s\n\n", strlen(o->name) > 1 ? "--" : "-", o->name, o->argument ? " " : "",
+    ot_print(p->f, "%s%s%s%s: %s\n\n", strlen(o->name) > 1 ? "--" : "-", o->name, o->argument && !o->optional ? " " : "",
              o->argument ? o->argument : "", o->help);
     if (o->argument) ot_print(p->f, "  %s\n", ot_help_part(p, ot_option_wants(o, p->a)));
     if (o->value) ot_print(p->f, "  without it: %s\n", o->value);
     if (o->repeats) ot_print(p->f, "  may be given more than once\n");
     if (strlen(o->name) > 1)
-        ot_print(p->f, "  in a config file: %s = %s\n", o->name, o->argument ? o->argument : "true");
+        ot_print(p->f, "  in a config file: %s = %s\n", o->name, o->optional ? "true" : o->argument ? o->argument : "true");
     if (r) ot_print(p->f, "  'onnxtrain help %s' lists: %s\n", r->sort, ot_help_part(p, ot_registry_names(r, p->a)));
 }
 
@@ -129,7 +129,7 @@ static void print_options(ot_help_page *p)
             if (strcmp(group, o->group)) ot_print(p->f, "\n%s\n", o->group);
             ot_print(p->f, "  %s%-18s %s\n", dashes, o->name, o->help);
         } else {
-            fprintf(p->f, "| `%s%s%s", dashes, o->name, o->argument ? " " : "");
+            fprintf(p->f, "| `%s%s%s", dashes, o->name, o->argument && !o->optional ? " " : "");
             print_cell(p, o->argument ? o->argument : "");
             fputs("` | ", p->f);
             print_cell(p, o->value ? o->value : "");

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -23,7 +24,7 @@ static bool is_folder(const char *path)
     return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
-static ot_status make_all(char *path, ot_error *err)
+static ot_status make_all(char *path, const char *option, ot_error *err)
 {
     for (char *p = path + 1; *p; p++) {
         if (*p != '/') continue;
@@ -33,8 +34,16 @@ static ot_status make_all(char *path, ot_error *err)
         if (bad) return ot_fail(err, ot_failed_call(bad), "%s: %s", path, strerror(bad));
     }
     if (!mkdir(path, 0777) || (errno == EEXIST && is_folder(path))) return OT_OK;
-    if (errno == EEXIST) return ot_fail(err, OT_E_IO, "%s: is a file; --run-dir needs a folder", path);
+    if (errno == EEXIST) return ot_fail(err, OT_E_IO, "%s: is a file; %s needs a folder", path, option);
     return ot_fail(err, ot_failed_call(errno), "%s: %s", path, strerror(errno));
+}
+
+ot_status ot_folder_make(const char *path, const char *option, ot_error *err)
+{
+    char *own = strdup(path);
+    ot_status s = own ? make_all(own, option, err) : ot_fail(err, OT_E_NOMEM, "no memory for %s", option);
+    free(own);
+    return s;
 }
 
 /* path -> path.1, path.1 -> path.2 ... */
@@ -105,7 +114,7 @@ static ot_status open_named(char *path, const ot_inputs *in, ot_arena *a, ot_fol
     enum { TRIES = 100 }; /* others may make and move it at the same time */
     for (int i = 0; i < TRIES; i++) {
         bool is_free;
-        OT_TRY(make_all(path, err));
+        OT_TRY(make_all(path, "--run-dir", err));
         int fd = lock_folder(path, &is_free);
         if (fd < 0 && errno == ENOENT) continue;
         if (fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: %s", path, strerror(errno));
@@ -138,7 +147,7 @@ static ot_status open_numbered(const char *model, ot_arena *a, ot_folder *out, o
     char runs[] = "runs";
     ot_error e = { 0 };
     const char *stem = ot_stem(model, a);
-    if (make_all(runs, &e)) return ot_fail(err, e.status, "%-s; %s", e.text, advice);
+    if (make_all(runs, "--run-dir", &e)) return ot_fail(err, e.status, "%-s; %s", e.text, advice);
     for (int n = 1; stem && n < 1000000; n++) {
         bool is_free;
         out->path = ot_arena_printf(a, "runs/%s-%d", stem, n);

@@ -26,6 +26,9 @@ ot_status ot_folder_open(const char *asked, const ot_inputs *in, ot_arena *a, ot
 ot_status ot_folder_reopen(const char *path, ot_arena *a, ot_folder *out, ot_error *err);
 void ot_folder_close(ot_folder *f);
 
+/* Makes a folder of that option, and the ones above it, where they are missing.  Errors: OT_E_IO. */
+ot_status ot_folder_make(const char *path, const char *option, ot_error *err);
+
 /* "a/b/net.onnx" -> "net". */
 const char *ot_stem(const char *path, ot_arena *a);
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
+#include "runtime/train/run/events.h"
 #include "runtime/train/run/log.h"
 
 enum { BUFFER = 64 << 10 };
@@ -66,6 +67,8 @@ ot_status ot_log_close(ot_log *l, ot_error *err)
         free(f->buffer);
         *f = (ot_log_file){ .path = NULL };
     }
+    ot_events_close(l->events, &l->err);
+    l->events = NULL;
     for (int i = 0; i < l->n_heads; i++) free(l->head[i]);
     free(l->head);
     free(l->room);
@@ -97,6 +100,7 @@ static void flush_all(ot_log *l)
 {
     for (int i = 0; i < 2; i++)
         if (l->file[i].path) flush(l, &l->file[i]);
+    if (l->events) ot_events_flush(l->events);
 }
 
 void ot_log_sync(ot_log *l)
@@ -191,6 +195,7 @@ void ot_log_write_step(ot_log *l, const ot_log_step *s)
     }
     add(&w, "}\n");
     put(l, w.text, w.n);
+    if (l->events) ot_events_step(l->events, s, heads ? l->n_heads : 0, l->head);
     if (s->seconds - l->flushed < 1) return;
     l->flushed = s->seconds;
     flush_all(l);
@@ -247,6 +252,7 @@ void ot_log_write(ot_log *l, json_t *event)
 {
     char *text = ot_json_dump(event, JSON_COMPACT | JSON_REAL_PRECISION(12)), *line = NULL;
     int n = text ? asprintf(&line, "%s\n", text) : -1;
+    if (n >= 0 && l->events) ot_events_line(l->events, event);
     json_decref(event);
     free(text);
     if (n < 0) {

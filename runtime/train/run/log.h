@@ -16,6 +16,8 @@ typedef struct ot_log_file {
     bool bad; /* a write failed: the rest would begin in the middle of a line */
 } ot_log_file;
 
+struct ot_events;
+
 typedef struct ot_log {
     ot_log_file file[2];
     double flushed; /* seconds at which the files were last flushed */
@@ -25,6 +27,7 @@ typedef struct ot_log {
     char **head; /* their names, as JSON */
     char *room;  /* for a line of a step with them */
     size_t room_size;
+    struct ot_events *events; /* for TensorBoard; NULL: none; ot_log_close closes it */
     ot_error err;
 } ot_log;
 

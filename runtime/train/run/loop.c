@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/train/run/checkpoint.h"
+#include "runtime/train/run/events.h"
 #include "runtime/train/run/metrics.h"
 #include "runtime/train/run/device.h"
 #include "runtime/train/run/trainer.h"
@@ -313,7 +314,7 @@ static ot_status reopen_folder(ot_trainer *t, ot_error *err)
     return reopen_log(t, 1, AT_FDCWD, t->s.log, t->s.log, err);
 }
 
-static ot_status open_folder(ot_trainer *t, ot_error *err)
+static ot_status open_files(ot_trainer *t, ot_error *err)
 {
     if (t->resumed) return reopen_folder(t, err);
     const char *asked = t->s.run_dir, *log = NULL;
@@ -334,6 +335,30 @@ static ot_status open_folder(ot_trainer *t, ot_error *err)
     }
     if (!t->s.log || (log && ot_path_same(log, t->s.log))) return OT_OK;
     return open_log(t, AT_FDCWD, t->s.log, t->s.log, err);
+}
+
+/* --tensorboard: events, in the run's folder or in a named one. */
+static ot_status open_events(ot_trainer *t, ot_error *err)
+{
+    const char *named = t->s.tensorboard;
+    if (!named) return OT_OK;
+    if (strcmp(named, "true")) {
+        OT_TRY(ot_folder_make(named, "--tensorboard", err));
+        return ot_events_open(AT_FDCWD, named, named, &t->log.events, err);
+    }
+    if (!t->folder.path)
+        return ot_fail(err, OT_E_USAGE, "--tensorboard: there is no run folder; name a folder: --tensorboard=DIR");
+    const char *shown = ot_arena_printf(t->a, "%s/tensorboard", t->folder.path);
+    if (!shown) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    if (mkdirat(t->folder.fd, "tensorboard", 0777) && errno != EEXIST)
+        return ot_fail(err, ot_failed_call(errno), "%s: %s", shown, strerror(errno));
+    return ot_events_open(t->folder.fd, "tensorboard", shown, &t->log.events, err);
+}
+
+static ot_status open_folder(ot_trainer *t, ot_error *err)
+{
+    OT_TRY(open_files(t, err));
+    return open_events(t, err);
 }
 
 /* A best model that cannot be written does not end the training: it is told now, and the run fails at its end.  Then
