@@ -407,7 +407,10 @@ static bool make_table(table *t)
     *s++ = ':'; /* a missing argument is ':' */
     *s++ = 'h';
     for (int i = 0; (row = ot_option_at(i)); i++) {
-        t->longs[i] = (struct option){ row->name, !row->argument ? no_argument : row->optional ? optional_argument : required_argument,
+        t->longs[i] = (struct option){ row->name,
+                                       !row->argument  ? no_argument
+                                       : row->optional ? optional_argument
+                                                       : required_argument,
                                        NULL, FIRST + i };
         if (!row->letter) continue;
         *s++ = row->letter;

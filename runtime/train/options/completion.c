@@ -263,8 +263,9 @@ static void print_zsh(ot_help_page *p)
     }
     fputs("    )\n    spec=(\n        --help '(- *)--help[print the help]'\n", p->f);
     for (int i = 0; (o = ot_option_at(i)); i++) {
-        const char *row = ot_arena_printf(p->a, "%s%s%s%s[%s]", o->repeats ? "*" : "", dashed(o), o->name,
-                                          o->argument && !o->optional && strlen(o->name) > 1 ? "=" : "", zsh_text(p, o->help));
+        const char *row =
+            ot_arena_printf(p->a, "%s%s%s%s[%s]", o->repeats ? "*" : "", dashed(o), o->name,
+                            o->argument && !o->optional && strlen(o->name) > 1 ? "=" : "", zsh_text(p, o->help));
         if (o->argument && !o->optional)
             row = ot_arena_printf(p->a, "%s:%s:_onnxtrain_value %s%s", ot_help_part(p, row), zsh_text(p, o->argument),
                                   dashed(o), o->name);

@@ -21,8 +21,9 @@ void ot_option_print(const ot_option_info *r, FILE *f)
 {
     const ot_registry *names = ot_topic_find(r->name);
     char name[80], extra[80] = "";
-    snprintf(name, sizeof name, "%s%s%s%s%s", strlen(r->name) > 1 ? "--" : "-", r->name, r->argument && !r->optional ? " " : "",
-             r->argument ? r->argument : "", r->letter && strlen(r->name) > 1 ? "" : "");
+    snprintf(name, sizeof name, "%s%s%s%s%s", strlen(r->name) > 1 ? "--" : "-", r->name,
+             r->argument && !r->optional ? " " : "", r->argument ? r->argument : "",
+             r->letter && strlen(r->name) > 1 ? "" : "");
     if (r->value) snprintf(extra, sizeof extra, " (%s)", r->value);
     if (strlen(name) > 27) fprintf(f, "  %s\n  %27s", name, "");
     else fprintf(f, "  %-27s", name);

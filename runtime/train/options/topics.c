@@ -107,13 +107,16 @@ static void print_registry(ot_help_page *p, const ot_registry *r)
 static void print_option(ot_help_page *p, const ot_option_info *o)
 {
     const ot_registry *r = ot_topic_find(o->name);
-    ot_print(p->f, "%s%s%s%s: %s\n\n", strlen(o->name) > 1 ? "--" : "-", o->name, o->argument && !o->optional ? " " : "",
-             o->argument ? o->argument : "", o->help);
+    ot_print(p->f, "%s%s%s%s: %s\n\n", strlen(o->name) > 1 ? "--" : "-", o->name,
+             o->argument && !o->optional ? " " : "", o->argument ? o->argument : "", o->help);
     if (o->argument) ot_print(p->f, "  %s\n", ot_help_part(p, ot_option_wants(o, p->a)));
     if (o->value) ot_print(p->f, "  without it: %s\n", o->value);
     if (o->repeats) ot_print(p->f, "  may be given more than once\n");
     if (strlen(o->name) > 1)
-        ot_print(p->f, "  in a config file: %s = %s\n", o->name, o->optional ? "true" : o->argument ? o->argument : "true");
+        ot_print(p->f, "  in a config file: %s = %s\n", o->name,
+                 o->optional   ? "true"
+                 : o->argument ? o->argument
+                               : "true");
     if (r) ot_print(p->f, "  'onnxtrain help %s' lists: %s\n", r->sort, ot_help_part(p, ot_registry_names(r, p->a)));
 }
 

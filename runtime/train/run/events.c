@@ -35,8 +35,8 @@ struct ot_events {
     bool bad; /* a write failed: the rest would begin in the middle of a record */
     unsigned char *text;
     size_t n, size;
-    uint32_t table[256];      /* of the CRC */
-    double samples, since;    /* of the throughput: samples after that second */
+    uint32_t table[256];   /* of the CRC */
+    double samples, since; /* of the throughput: samples after that second */
     ot_error err;
 };
 
@@ -252,8 +252,10 @@ static void put_numbers(ot_events *e, const char *prefix, const json_t *object)
     const char *key;
     json_t *v;
     char tag[512];
-    json_object_foreach((json_t *)object, key, v) {
-        if (!strcmp(key, "step") || !strcmp(key, "epoch") || !strcmp(key, "samples") || !strcmp(key, "nonfinite")) continue;
+    json_object_foreach((json_t *)object, key, v)
+    {
+        if (!strcmp(key, "step") || !strcmp(key, "epoch") || !strcmp(key, "samples") || !strcmp(key, "nonfinite"))
+            continue;
         snprintf(tag, sizeof tag, "%s/%s", prefix, key);
         if (json_is_number(v)) put_scalar(e, tag, json_number_value(v));
         if (json_is_object(v)) put_numbers(e, tag, v);
@@ -312,9 +314,10 @@ static void put_start_text(ot_events *e, const json_t *line)
     put_metadata(e, "text", e->n);
     size_t from = e->n;
     put(e, "| | |\n|---|---|\n", 16);
-    json_object_foreach((json_t *)line, key, v)
-        if (strcmp(key, "event") && strcmp(key, "options")) put_markdown(e, key, v);
-    json_object_foreach(json_object_get(line, "options"), key, v) {
+    json_object_foreach((json_t *)line, key, v) if (strcmp(key, "event") && strcmp(key, "options"))
+        put_markdown(e, key, v);
+    json_object_foreach(json_object_get(line, "options"), key, v)
+    {
         char name[128];
         snprintf(name, sizeof name, "--%s", key);
         put_markdown(e, name, v);
