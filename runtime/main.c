@@ -13,98 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/onnxtrain.h"
-
-/* ---- what is shown while it runs --------------------------------------------------- */
-
-typedef struct screen {
-    bool terminal, quiet, verbose;
-    bool line;     /* a progress line is not terminated yet */
-    bool log_lost; /* standard output did not accept a line of the log */
-    double shown;  /* when the last progress line was written */
-} screen;
-
-/* A printable form of the text; the last four stay valid. */
-static const char *shown(const char *text)
-{
-    static char kept[4][8192];
-    static int at;
-    at = (at + 1) % 4;
-    return ot_shown(text, kept[at], sizeof *kept);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void clear(screen *s)
-{
-    if (s->line) fputs("\r\033[K", stderr);
-    s->line = false;
-}
-
-static void on_message(void *user, ot_level level, const char *text)
-{
-    screen *s = user;
-    if (s->quiet && level != OT_WARNING) return;
-    if (level == OT_DETAIL && !s->verbose) return;
-    clear(s);
-    fprintf(stderr, "%s%s\n", level == OT_WARNING ? "warning: " : "", text);
-}
-
-static void print_time(double seconds)
-{
-    long n = seconds > 0 && seconds < 1e9 ? (long)(seconds + 0.5) : 0;
-    if (n >= 3600) fprintf(stderr, "%ldh%02ldm", n / 3600, n / 60 % 60);
-    else if (n >= 60) fprintf(stderr, "%ldm%02lds", n / 60, n % 60);
-    else fprintf(stderr, "%lds", n);
-}
-
-static void print_evaluation(screen *s, const ot_progress *p)
-{
-    fprintf(stderr, "evaluating: batch %lld/%lld  %.0f samples/s  ", (long long)p->step, (long long)p->steps, p->rate);
-    if (!isnan(p->left)) {
-        print_time(p->left);
-        fputs(" left", stderr);
-    }
-    s->line = s->terminal;
-    if (!s->line) fputc('\n', stderr);
-    fflush(stderr);
-}
-
-/* On a terminal one line, at most ten times a second; else a line per epoch, and every ten
- * seconds within long ones. */
-static void on_progress(void *user, const ot_progress *p)
-{
-    screen *s = user;
-    if (s->quiet) return;
-    double t = now();
-    if (!p->epoch_ends && t - s->shown < (s->terminal ? 0.1 : 10)) return;
-    if (!s->terminal && p->epoch_ends && p->step < p->steps && t - s->shown < 0.5) return;
-    s->shown = t;
-    if (s->terminal) fputs("\r\033[K", stderr);
-    if (p->evaluating) {
-        print_evaluation(s, p);
-        return;
-    }
-    fprintf(stderr, "epoch %lld/%lld  step %lld/%lld  loss %.5g", (long long)p->epoch, (long long)p->epochs,
-            (long long)p->step, (long long)p->steps, p->loss);
-    if (p->losses) fprintf(stderr, " (%s)", shown(p->losses));
-    if (!isnan(p->accuracy)) fprintf(stderr, "  accuracy %.2f %%", 100 * p->accuracy);
-    fprintf(stderr, "  %.0f samples/s  ", p->rate);
-    print_time(p->seconds);
-    if (p->step < p->steps && !isnan(p->left)) {
-        fputs(", ", stderr);
-        print_time(p->left);
-        fputs(" left", stderr);
-    }
-    s->line = s->terminal && !p->epoch_ends;
-    if (!s->line) fputc('\n', stderr);
-    fflush(stderr);
-}
+#include "runtime/main_screen.h"
 
 /* ---- signals ------------------------------------------------------------------------- */
 
@@ -161,7 +70,7 @@ static ot_status unwritable(job *j)
 
 static ot_status put(job *j, char *text)
 {
-    clear(&j->screen);
+    screen_clear(&j->screen);
     bool bad = text && (fputs(text, stdout) < 0 || fflush(stdout));
     free(text);
     return bad ? unwritable(j) : OT_OK;
@@ -200,8 +109,10 @@ static void say_evaluation(const job *j, const char *path)
 static void say_result(const job *j, const ot_result *r, const char *path)
 {
     if (j->screen.quiet) return;
-    fprintf(stderr, "%s after %lld step%s, %.1f s, %.0f samples/s\n", r->reason, (long long)r->steps,
-            r->steps == 1 ? "" : "s", r->seconds, r->samples_per_second);
+    char rate[64];
+    fprintf(stderr, "%s after %lld step%s, %.1f s, %s\n", r->reason, (long long)r->steps, r->steps == 1 ? "" : "s",
+            r->seconds,
+            screen_rate(r->samples_per_second, 0, r->steps ? r->seconds / (double)r->steps : (double)NAN, rate));
     fprintf(stderr, "trained model: %s", shown(path));
     if (!isnan(r->accuracy))
         fprintf(stderr, " (%s: loss %.4g, accuracy %.2f %%)", r->split, r->loss, 100 * r->accuracy);
@@ -255,7 +166,7 @@ static ot_status finish(job *j, ot_trainer *t)
 {
     catch_signals(t);
     ot_status s = ot_trainer_run(t, &j->err);
-    clear(&j->screen);
+    screen_clear(&j->screen);
     s = deliver(j, t, s);
     running = NULL;
     return s;
@@ -536,12 +447,11 @@ static int work(job *j, int argc, char **argv)
     while (c && ot_command_at(at) != c) at++;
 
     const char *quiet = ot_options_get(j->o, "quiet"), *verbose = ot_options_get(j->o, "verbose");
-    j->screen.terminal = isatty(STDERR_FILENO);
-    j->screen.quiet = quiet && !strcmp(quiet, "true");
-    j->screen.verbose = verbose && !strcmp(verbose, "true");
-    j->screen.shown = now();
+    screen_open(&j->screen, quiet && !strcmp(quiet, "true"), verbose && !strcmp(verbose, "true"),
+                ot_options_get(j->o, "log-every"));
+    if (j->screen.terminal) j->cb.epoch = screen_epoch;
     ot_status s = functions[at](j);
-    clear(&j->screen);
+    screen_clear(&j->screen);
     if (s == OT_E_USAGE) return usage(j->err.text);
     if (s) fprintf(stderr, "onnxtrain: %s\n", j->err.text);
     return s ? (int)s : caught ? 128 + caught : 0;
@@ -583,7 +493,7 @@ int main(int argc, char **argv)
         ot_options_free(j.o);
         return usage("a model file and --data are needed");
     }
-    j.cb = (ot_callbacks){ .user = &j.screen, .message = on_message, .progress = on_progress };
+    j.cb = (ot_callbacks){ .user = &j.screen, .message = screen_message, .progress = screen_progress };
     int code = work(&j, argc, argv);
     ot_model_free(j.m);
     ot_options_free(j.o);

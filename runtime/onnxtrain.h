@@ -239,16 +239,28 @@ typedef struct ot_progress {
     const char *losses;         /* of several heads, at the end of an epoch: "cls 1.2, reg 0.9"; else NULL; borrowed */
     double accuracy;            /* of the training batches so far; NaN: none */
     double rate;                /* samples per second */
+    int64_t tokens;             /* of a sample of a sequence model; 0: it is none */
     double seconds, left;       /* since the first step; remaining, NaN: unknown */
     bool epoch_ends;
     bool evaluating; /* a step of the evaluation, not of the training */
 } ot_progress;
+
+/* The end of an epoch, after its evaluation. */
+typedef struct ot_epoch {
+    int64_t epoch, epochs, step; /* from 1; updates done */
+    double lr, train_loss;       /* of the last update; mean over the epoch; NaN: unknown */
+    const char *split;           /* what loss and accuracy are of: "val", "test"; NULL: no evaluation; borrowed */
+    double loss, accuracy;       /* NaN: none */
+    double seconds;              /* of this epoch with its evaluation */
+    bool best;                   /* of those so far */
+} ot_epoch;
 
 typedef struct ot_callbacks { /* any may be NULL */
     void *user;
     void (*message)(void *user, ot_level level, const char *text); /* one line without a newline */
     void (*progress)(void *user, const ot_progress *p);            /* after every update */
     void (*log)(void *user, const char *line, size_t n);           /* a JSON object and a newline */
+    void (*epoch)(void *user, const ot_epoch *e);                  /* replaces the message about its evaluation */
 } ot_callbacks;
 
 /* ---- training ---------------------------------------------------------------- */

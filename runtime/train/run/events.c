@@ -247,12 +247,12 @@ static void put_tensor(ot_events *e, const char *text, size_t n)
 }
 
 /* The numbers of an object, those in objects within too, as PREFIX/KEY. */
-static void put_numbers(ot_events *e, const char *prefix, const json_t *object)
+static void put_numbers(ot_events *e, const char *prefix, json_t *object)
 {
     const char *key;
     json_t *v;
     char tag[512];
-    json_object_foreach((json_t *)object, key, v)
+    json_object_foreach(object, key, v)
     {
         if (!strcmp(key, "step") || !strcmp(key, "epoch") || !strcmp(key, "samples") || !strcmp(key, "nonfinite"))
             continue;
@@ -305,7 +305,7 @@ static void put_markdown(ot_events *e, const char *key, const json_t *v)
 }
 
 /* All of the line, and the options within it, as a table. */
-static void put_start_text(ot_events *e, const json_t *line)
+static void put_start_text(ot_events *e, json_t *line)
 {
     const char *key;
     json_t *v;
@@ -314,8 +314,7 @@ static void put_start_text(ot_events *e, const json_t *line)
     put_metadata(e, "text", e->n);
     size_t from = e->n;
     put(e, "| | |\n|---|---|\n", 16);
-    json_object_foreach((json_t *)line, key, v) if (strcmp(key, "event") && strcmp(key, "options"))
-        put_markdown(e, key, v);
+    json_object_foreach(line, key, v) if (strcmp(key, "event") && strcmp(key, "options")) put_markdown(e, key, v);
     json_object_foreach(json_object_get(line, "options"), key, v)
     {
         char name[128];
@@ -369,7 +368,7 @@ static void close_hparams(ot_events *e, size_t at, size_t summary, size_t value,
     close_event(e, at);
 }
 
-static void put_start_hparams(ot_events *e, const json_t *line)
+static void put_start_hparams(ot_events *e, json_t *line)
 {
     static const char *const kept[] = { "device", "precision", "batch_size", "steps", "trained" };
     const char *key;
@@ -402,7 +401,7 @@ static void put_resumed(ot_events *e, int64_t step)
     close_event(e, at);
 }
 
-void ot_events_line(ot_events *e, const json_t *line)
+void ot_events_line(ot_events *e, json_t *line)
 {
     const char *kind = json_string_value(json_object_get(line, "event"));
     int64_t step = json_integer_value(json_object_get(line, "step"));

@@ -17,7 +17,7 @@ void ot_events_step(ot_events *e, const ot_log_step *s, int n, char *const *head
 
 /* A line of the log: the options of "start", the numbers of "eval", the reason of "end"; after "resume" readers drop what
  * older files have of later steps.  Others are ignored. */
-void ot_events_line(ot_events *e, const json_t *line);
+void ot_events_line(ot_events *e, json_t *line);
 
 void ot_events_flush(ot_events *e);
 ot_status ot_events_close(ot_events *e, ot_error *err); /* frees e, which may be NULL; reports what failed on the way */

@@ -67,6 +67,7 @@ ot_status ot_log_close(ot_log *l, ot_error *err)
         free(f->buffer);
         *f = (ot_log_file){ .path = NULL };
     }
+    json_decref(ot_log_take_eval(l));
     ot_events_close(l->events, &l->err);
     l->events = NULL;
     for (int i = 0; i < l->n_heads; i++) free(l->head[i]);
@@ -195,6 +196,7 @@ void ot_log_write_step(ot_log *l, const ot_log_step *s)
     }
     add(&w, "}\n");
     put(l, w.text, w.n);
+    l->lr = s->lr;
     if (l->events) ot_events_step(l->events, s, heads ? l->n_heads : 0, l->head);
     if (s->seconds - l->flushed < 1) return;
     l->flushed = s->seconds;
@@ -248,11 +250,23 @@ char *ot_json_dump(const json_t *v, size_t flags)
     return NULL;
 }
 
+json_t *ot_log_take_eval(ot_log *l)
+{
+    json_t *e = l->eval;
+    l->eval = NULL;
+    return e;
+}
+
 void ot_log_write(ot_log *l, json_t *event)
 {
     char *text = ot_json_dump(event, JSON_COMPACT | JSON_REAL_PRECISION(12)), *line = NULL;
     int n = text ? asprintf(&line, "%s\n", text) : -1;
     if (n >= 0 && l->events) ot_events_line(l->events, event);
+    const char *kind = json_string_value(json_object_get(event, "event"));
+    if (kind && !strcmp(kind, "eval")) {
+        json_decref(l->eval);
+        l->eval = json_incref(event);
+    }
     json_decref(event);
     free(text);
     if (n < 0) {

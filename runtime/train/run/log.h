@@ -27,6 +27,8 @@ typedef struct ot_log {
     char **head; /* their names, as JSON */
     char *room;  /* for a line of a step with them */
     size_t room_size;
+    json_t *eval;             /* the last evaluation, until it is asked for; NULL: none */
+    double lr;                /* of the last step; NaN: none */
     struct ot_events *events; /* for TensorBoard; NULL: none; ot_log_close closes it */
     ot_error err;
 } ot_log;
@@ -47,6 +49,7 @@ int64_t ot_log_position(const ot_log *l,
 
 void ot_log_name_heads(ot_log *l, int n, const char *const *names); /* once, before the first step; names are copied */
 void ot_log_write_step(ot_log *l, const ot_log_step *s);
+json_t *ot_log_take_eval(ot_log *l);         /* the caller's */
 void ot_log_write(ot_log *l, json_t *event); /* takes the reference; NULL: no memory, recorded */
 
 /* A text of the user's or of a file; bytes that are no UTF-8, which JSON cannot hold, as escapes.  NULL: no memory. */

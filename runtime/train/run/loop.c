@@ -358,6 +358,9 @@ static ot_status open_events(ot_trainer *t, ot_error *err)
 static ot_status open_folder(ot_trainer *t, ot_error *err)
 {
     OT_TRY(open_files(t, err));
+    t->log.lr = NAN;
+    if (t->folder.path)
+        OT_TRY(ot_epoch_table_open(&t->table, t->folder.fd, t->folder.path, t->resumed ? t->epoch : 0, err));
     return open_events(t, err);
 }
 
@@ -411,11 +414,46 @@ static void report(ot_trainer *t, const ot_update_record *now, bool epoch_ends)
                                               : NULL,
         .accuracy = NAN,
         .rate = t->busy > 0 ? (double)t->samples / t->busy : 0,
+        .tokens = t->tokens,
         .seconds = t->seconds,
         .left = done > 0 ? t->seconds / done * (double)(t->total - t->step) : (double)NAN,
         .epoch_ends = epoch_ends,
     };
     t->cb.progress(t->cb.user, &p);
+}
+
+/* The longest input of integers in a row: tokens. */
+static int64_t count_tokens(const ot_trainer *t)
+{
+    int64_t most = 0;
+    for (int i = 0; i < t->train.n; i++) {
+        const ot_feeder *f = &t->train.f[i];
+        bool tokens = !f->target && !f->whole && ot_is_int(f->dtype) && f->sample.rank == 1;
+        if (tokens && f->sample.dim[0] > most) most = f->sample.dim[0];
+    }
+    return most;
+}
+
+/* The end of an epoch, evaluated: its row of epochs.csv, and the caller's. */
+static void show_epoch(ot_trainer *t)
+{
+    const ot_result *r = &t->result;
+    json_t *eval = ot_log_take_eval(&t->log);
+    double now = ot_seconds();
+    ot_epoch e = { .epoch = t->epoch + 1,
+                   .epochs = t->epochs,
+                   .step = t->step,
+                   .lr = t->log.lr,
+                   .train_loss = epoch_mean(t),
+                   .split = eval ? r->split : NULL,
+                   .loss = eval ? r->loss : (double)NAN,
+                   .accuracy = eval ? r->accuracy : (double)NAN,
+                   .seconds = now - t->epoch_began,
+                   .best = r->best_epoch == t->epoch + 1 };
+    ot_epoch_table_row(&t->table, e.epoch, e.step, e.lr, e.train_loss, eval, t->seconds);
+    if (t->cb.epoch) t->cb.epoch(t->cb.user, &e);
+    t->epoch_began = now;
+    json_decref(eval);
 }
 
 static ot_status update_done(ot_trainer *t, const ot_update_record *now, ot_error *err)
@@ -460,7 +498,8 @@ static ot_status evaluate_epoch(ot_trainer *t, ot_error *err)
     if (*ot_trainer_losses(t->x.slot[t->evaluation].plan, t->evaluated_head, 1, losses))
         snprintf(shown, sizeof shown, " (%s)", losses);
     ot_trainer_accuracies(t, accuracy, right);
-    ot_trainer_say(t, OT_INFO, "epoch %lld: %s: loss %.4g%s%s%s (%s%lld samples, %.1f s)", (long long)t->epoch + 1,
+    ot_trainer_say(t, t->cb.epoch && !*shown ? OT_DETAIL : OT_INFO,
+                   "epoch %lld: %s: loss %.4g%s%s%s (%s%lld samples, %.1f s)", (long long)t->epoch + 1,
                    ot_trainer_split(t), loss, shown, *right ? ", " : "", right, t->same_set ? "the same " : "",
                    (long long)t->eval.samples, ot_seconds() - before);
     return keep_best(t, loss, accuracy, err);
@@ -519,6 +558,8 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
     for (int k = 0; k < p->n_heads; k++) names[k] = p->head[k].output;
     if (p->n_heads) ot_log_name_heads(&t->log, p->n_heads, names);
     t->done = update_done;
+    t->tokens = count_tokens(t);
+    t->epoch_began = ot_seconds();
     t->checkpoint_at = ot_seconds();
     while (!t->cancelled && !is_over(t)) {
         if (t->s.shuffle) ot_order(t->s.seed, (uint64_t)t->epoch, t->train.samples, t->order);
@@ -527,9 +568,10 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
             OT_TRY(ot_trainer_update(t, t->given - t->epoch * t->updates, err));
             if (t->given < end) OT_TRY(checkpoint_if_due(t, false, err));
         }
-        if (t->evaluation >= 0 || t->cancelled) OT_TRY(ot_trainer_settle(t, err));
+        OT_TRY(ot_trainer_settle(t, err));
         if (!t->cancelled) OT_TRY(evaluate_epoch(t, err));
         if (t->cancelled) break;
+        show_epoch(t);
         t->epoch++;
         if (!is_over(t)) OT_TRY(checkpoint_if_due(t, true, err));
     }
@@ -559,6 +601,7 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
     }
     if (t->lost.status && !s) s = ot_fail(&first, t->lost.status, "%s", t->lost.text);
     ot_error io = { 0 };
+    if (ot_epoch_table_close(&t->table, &io) && !s) s = ot_fail(&first, io.status, "%s", io.text);
     if (ot_log_close(&t->log, &io) && !s) s = ot_fail(&first, io.status, "%s", io.text);
     ot_folder_close(&t->folder); /* from now on it is anybody's */
     return s ? ot_fail(err, s, "%s", first.text) : OT_OK;

@@ -7,6 +7,7 @@
 #include "runtime/train/run/files.h"
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/log.h"
+#include "runtime/train/run/watch.h"
 #include "runtime/train/options/schedules.h"
 #include "runtime/train/run/session.h"
 
@@ -62,7 +63,10 @@ struct ot_trainer {
 
     ot_schedule schedule;
     ot_log log;
-    ot_error lost; /* what could not be written while the training went on: the first */
+    ot_epoch_table table; /* epochs.csv */
+    double epoch_began;   /* by the clock */
+    int64_t tokens;       /* of a sample of integers in a row; 0: there are none */
+    ot_error lost;        /* what could not be written while the training went on: the first */
     const ot_config_file *configs;
     ot_folder folder; /* of the run; path NULL: none */
     volatile sig_atomic_t cancelled;

@@ -1,0 +1,154 @@
+/* history.c - a run as its log tells it, for reports and comparisons. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/io.h"
+#include "runtime/train/run/history.h"
+
+enum { PART = 1 << 20 }; /* bytes read at once; no line is longer */
+
+/* A full curve keeps every two points as one. */
+static void halve(ot_curve *c)
+{
+    for (int i = 0; i < OT_CURVE_POINTS / 2; i++) {
+        c->x[i] = (c->x[2 * i] + c->x[2 * i + 1]) / 2;
+        c->y[i] = (c->y[2 * i] + c->y[2 * i + 1]) / 2;
+    }
+    c->n = OT_CURVE_POINTS / 2;
+    c->stride *= 2;
+}
+
+void ot_curve_add(ot_curve *c, double x, double y)
+{
+    if (!isfinite(y)) return;
+    if (!c->stride) c->stride = 1;
+    c->sum_x += x;
+    c->sum_y += y;
+    if (++c->count < c->stride) return;
+    if (c->n == OT_CURVE_POINTS) halve(c);
+    c->x[c->n] = c->sum_x / (double)c->count;
+    c->y[c->n++] = c->sum_y / (double)c->count;
+    c->sum_x = c->sum_y = 0;
+    c->count = 0;
+}
+
+static double number_of(json_t *line, const char *key)
+{
+    const json_t *v = json_object_get(line, key);
+    return json_is_number(v) ? json_number_value(v) : (double)NAN;
+}
+
+static void keep(json_t **to, json_t *line)
+{
+    json_decref(*to);
+    *to = json_incref(line);
+}
+
+static void take_line(ot_history *h, json_t *line)
+{
+    const char *kind = json_string_value(json_object_get(line, "event"));
+    if (!kind) return;
+    if (!strcmp(kind, "step")) {
+        h->step = json_integer_value(json_object_get(line, "step"));
+        h->epoch = json_integer_value(json_object_get(line, "epoch"));
+        h->seconds = number_of(line, "seconds");
+        ot_curve_add(&h->loss, (double)h->step, number_of(line, "loss"));
+        ot_curve_add(&h->rate, (double)h->step, number_of(line, "lr"));
+        ot_curve_add(&h->norm, (double)h->step, number_of(line, "grad_norm"));
+    }
+    if (!strcmp(kind, "start")) keep(&h->start, line);
+    if (!strcmp(kind, "eval")) (void)json_array_append(h->evals, line);
+    if (!strcmp(kind, "end")) keep(&h->end, line);
+    if (!strcmp(kind, "resume")) keep(&h->end, NULL);
+}
+
+static ot_status take_lines(ot_history *h, const char *text, size_t n, size_t *used, ot_error *err)
+{
+    *used = 0;
+    for (const char *stop; *used < n && (stop = memchr(text + *used, '\n', n - *used));) {
+        json_error_t e;
+        json_t *line = json_loadb(text + *used, (size_t)(stop - text) - *used, 0, &e);
+        if (!line && json_error_code(&e) == json_error_out_of_memory)
+            return ot_fail(err, OT_E_NOMEM, "no memory for the log of the run");
+        if (line) take_line(h, line); /* a line of another program is none of the log's */
+        json_decref(line);
+        *used = (size_t)(stop - text) + 1;
+    }
+    return OT_OK;
+}
+
+ot_status ot_history_read(ot_history *h, int folder, const char *shown, ot_error *err)
+{
+    if (!h->evals) h->evals = json_array();
+    char *text = h->evals ? malloc(PART) : NULL;
+    int fd = openat(folder, "log.jsonl", O_RDONLY | O_CLOEXEC);
+    ot_status s = OT_OK;
+    if (fd < 0)
+        s = errno == ENOENT ? ot_fail(err, OT_E_USAGE, "%s: is not the folder of a run; it has no log.jsonl", shown)
+                            : ot_fail(err, ot_failed_call(errno), "%s/log.jsonl: %s", shown, strerror(errno));
+    else if (!text) s = ot_fail(err, OT_E_NOMEM, "no memory for the log of the run");
+    for (size_t used = 1; !s && used;) {
+        int64_t n = ot_read_at(fd, text, PART, h->at);
+        if (n < 0) s = ot_fail(err, ot_failed_call(errno), "%s/log.jsonl: cannot be read: %s", shown, strerror(errno));
+        else s = take_lines(h, text, (size_t)n, &used, err);
+        if (!s) h->at += (int64_t)used;
+    }
+    if (fd >= 0) close(fd);
+    free(text);
+    return s;
+}
+
+void ot_history_free(ot_history *h)
+{
+    json_decref(h->start);
+    json_decref(h->end);
+    json_decref(h->evals);
+    *h = (ot_history){ .at = 0 };
+}
+
+static void numbers(const char *prefix, json_t *object, void (*each)(void *, const char *, double), void *user)
+{
+    const char *key;
+    json_t *v;
+    char name[512];
+    json_object_foreach(object, key, v)
+    {
+        if (!strcmp(key, "step") || !strcmp(key, "epoch") || !strcmp(key, "samples") || !strcmp(key, "nonfinite"))
+            continue;
+        snprintf(name, sizeof name, "%s%s", prefix, key);
+        if (json_is_number(v)) each(user, name, json_number_value(v));
+        else if (json_is_null(v)) each(user, name, NAN);
+        snprintf(name, sizeof name, "%s%s/", prefix, key);
+        if (json_is_object(v)) numbers(name, v, each, user);
+    }
+}
+
+void ot_history_numbers(json_t *eval, void (*each)(void *, const char *, double), void *user)
+{
+    if (eval) numbers("", eval, each, user);
+}
+
+const json_t *ot_history_best(const ot_history *h, bool *by_accuracy)
+{
+    const json_t *best = NULL;
+    double most = NAN;
+    size_t i;
+    json_t *e;
+    const char *split = json_string_value(json_object_get(json_array_get(h->evals, 0), "split"));
+    *by_accuracy = json_is_number(json_object_get(json_array_get(h->evals, 0), "accuracy"));
+    json_array_foreach(h->evals, i, e)
+    {
+        const char *own = json_string_value(json_object_get(e, "split"));
+        double v = *by_accuracy ? number_of(e, "accuracy") : -number_of(e, "loss");
+        if (!split || !own || strcmp(split, own) || !isfinite(v) || (!isnan(most) && v <= most)) continue;
+        most = v;
+        best = e;
+    }
+    return best;
+}
