@@ -28,7 +28,7 @@ static const ot_attr space_rows[] = {
 static ot_status block_infer(ot_node *n, bool to_space, ot_error *err)
 {
     const ot_shape *x = &n->in[0]->shape;
-    int64_t b = ((const block_attrs *)n->attrs)->blocksize, bb;
+    int64_t b = ((const block_attrs *)n->attrs)->blocksize, bb = 1;
     char text[128];
     bool fits = x->rank == 4 && b > 0 && ot_mul(b, b, &bb);
     if (fits) fits = to_space ? x->dim[1] % bb == 0 : x->dim[2] % b == 0 && x->dim[3] % b == 0;

@@ -382,6 +382,46 @@ static void damaged(void **state)
     assert_non_null(strstr(err.text, "can be used"));
 }
 
+/* Counters that no run leaves: what continues must not compute with them. */
+static void impossible_counters(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name;
+        int64_t value;
+    } cases[] = { { "epoch", INT64_MAX }, { "epoch", -1 }, { "step", INT64_MIN }, { "epoch", 9 } };
+    for (int i = 0; i < OT_LEN(cases); i++) {
+        ot_error err = { 0 };
+        ot_dataset *d;
+        ot_checkpoint *c;
+        ot_model *m;
+        ot_trainer *t;
+        ot_options *o = ot_options_new();
+        clear();
+        start(mlp, "parts", (const char *[]){ NULL }, 6);
+        const char *path = path_of("parts", "/checkpoint-000000006.npz");
+        assert_ok(ot_npz_read(path, &d, &err), err);
+        ot_tensor *all = calloc((size_t)d->n, sizeof *all);
+        for (int k = 0; k < d->n; k++) {
+            all[k] = d->array[k].t;
+            if (!strcmp(all[k].name, cases[i].name)) memcpy(all[k].data, &cases[i].value, 8);
+        }
+        assert_ok(ot_npz_write(path, all, d->n, &err), err);
+        free(all);
+        ot_dataset_free(d);
+        assert_ok(ot_checkpoint_open(path_of("parts", ""), NULL, &c, &err), err);
+        assert_ok(ot_checkpoint_options(c, o, &err), err);
+        assert_ok(ot_model_load(ot_checkpoint_model(c), &m, &err), err);
+        assert_ok(ot_trainer_new(m, o, NULL, &t, &err), err);
+        assert_int_equal(ot_trainer_resume(t, c, &err), OT_E_IO);
+        assert_non_null(strstr(err.text, "counters"));
+        ot_trainer_free(t);
+        ot_checkpoint_free(c);
+        ot_model_free(m);
+        ot_options_free(o);
+    }
+}
+
 static int count(const char *name)
 {
     char command[256], text[16] = "";
@@ -446,9 +486,11 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest device_tests[] = { cmocka_unit_test(on_a_device) };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_optimizer),   cmocka_unit_test(every_schedule),       cmocka_unit_test(every_option),
-        cmocka_unit_test(norms_and_dropout), cmocka_unit_test(ends_of_epochs),       cmocka_unit_test(more_epochs),
-        cmocka_unit_test(damaged),           cmocka_unit_test(as_many_as_asked_for), cmocka_unit_test(refused),
+        cmocka_unit_test(every_optimizer), cmocka_unit_test(every_schedule),
+        cmocka_unit_test(every_option),    cmocka_unit_test(norms_and_dropout),
+        cmocka_unit_test(ends_of_epochs),  cmocka_unit_test(more_epochs),
+        cmocka_unit_test(damaged),         cmocka_unit_test(as_many_as_asked_for),
+        cmocka_unit_test(refused),         cmocka_unit_test(impossible_counters),
     };
     if (argc > 1) {
         device = argv[1];

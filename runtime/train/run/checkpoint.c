@@ -441,7 +441,8 @@ static ot_status read_counters(const ot_checkpoint *c, ot_trainer *t, ot_error *
     memcpy(t->epoch_head, d, sizeof t->epoch_head);
     if (!(i = array_of(c, "log_bytes", OT_I64, 2))) return unusable(c, err, "has no counter log_bytes");
     memcpy(t->log_bytes, i, sizeof t->log_bytes);
-    return t->step >= 0 && t->epoch >= 0 ? OT_OK : unusable(c, err, "has negative counters");
+    bool sound = t->step >= 0 && t->epoch >= 0 && t->epoch <= t->step / t->updates + 1;
+    return sound ? OT_OK : unusable(c, err, "has counters that do not fit together");
 }
 
 static ot_status read_state(const ot_checkpoint *c, ot_trainer *t, int i, const ot_value *v, ot_error *err)
