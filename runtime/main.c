@@ -51,7 +51,7 @@ static void catch_signals(ot_trainer *t)
 
 typedef struct job {
     const char
-        *word[2]; /* what is no option: the model's path, the kind of a new model, topic and name; NULL: not given */
+        *word[16]; /* what is no option: the model's path, the kind of a new model, topic and name; NULL: not given */
     ot_options *o;
     ot_model *m;
     screen screen;
@@ -270,6 +270,17 @@ static ot_status do_env(job *j)
 {
     char *text = NULL;
     ot_status s = ot_env_text(j->o, &text, &j->err);
+    return s ? s : put(j, text);
+}
+
+static ot_status do_report(job *j) { return ot_report_file(j->word[0], j->o, &j->cb, &j->err); }
+
+static ot_status do_compare(job *j)
+{
+    char *text = NULL;
+    int n = 0;
+    while (n < 16 && j->word[n]) n++;
+    ot_status s = ot_compare_text(n, j->word, &text, &j->err);
     return s ? s : put(j, text);
 }
 

@@ -190,7 +190,8 @@ void screen_progress(void *user, const ot_progress *p)
 
 static const char *number(double v, char buf[32])
 {
-    snprintf(buf, 32, isnan(v) ? "" : "%.4g", v);
+    if (isnan(v)) *buf = '\0';
+    else snprintf(buf, 32, "%.4g", v);
     return buf;
 }
 

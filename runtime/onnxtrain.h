@@ -172,6 +172,10 @@ typedef struct ot_options ot_options;
     X(NEW, 256, new, 1, "KIND -o FILE", "the kind of model, such as lenet", "a network with fresh weights")            \
     X(OPS, 128, ops, 0, "", NULL, "supported operators")                                                               \
     X(ENV, 512, env, 0, "", NULL, "libraries and machine")                                                             \
+    X(REPORT, 16384, report, 1, "RUN [--plots]", "the folder of a run, such as runs/lenet-1",                                                \
+      "write RUN/report.html: summary, curves, evaluations, options")                                                    \
+    X(COMPARE, 32768, compare, 16, "RUN RUN ...", "the folders of runs, such as runs/lenet-1 runs/lenet-2",            \
+      "runs side by side: best, last, time, options that differ")                                                        \
     X(HELP, 2048, help, 2, "[TOPIC [NAME]]", NULL, "names, keys and defaults, by topic; --man: the manual page")       \
     X(COMPLETION, 4096, completion, 1, "bash|zsh|fish", "the shell: bash, zsh or fish",                                \
       "print a script that completes commands, options and their values")
@@ -406,6 +410,14 @@ OT_API OT_CHECK ot_status ot_help_about(const char *topic, const char *name, boo
  * with all commands, options and names of the help.  Caller frees with free(). */
 OT_API OT_CHECK ot_status ot_man_text(char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_completion_text(const char *shell, char **text, ot_error *err);
+
+/* Writes report.html into the folder of a run: one page, made from the run's log; with the option "plots" its charts in
+ * plots/ too.  ot_trainer_run writes it itself, at the latest at its end.  Errors: OT_E_USAGE (no run folder), OT_E_IO. */
+OT_API OT_CHECK ot_status ot_report_file(const char *run_dir, const ot_options *o, const ot_callbacks *cb,
+                                         ot_error *err);
+
+/* A table of n runs, 2 to 16, from their logs.  Caller frees.  Errors: OT_E_USAGE (number, no run folder), OT_E_IO. */
+OT_API OT_CHECK ot_status ot_compare_text(int n, const char *const *run_dirs, char **text, ot_error *err);
 
 /* Writes a new model ("lenet", "resnet18"; weights by "seed") to the option "o". */
 OT_API OT_CHECK ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks *cb, ot_error *err);

@@ -26,8 +26,9 @@ typedef struct row {
 #define FIT   (OT_CMD_TRAIN | OT_CMD_GRAD | OT_CMD_PLAN | OT_CMD_CHECK) /* what makes a training plan */
 #define GRAPH (FIT | OT_CMD_EVAL | OT_CMD_INSPECT)                       /* what the graph means */
 #define FED   (FIT | OT_CMD_EVAL | OT_CMD_RUN)                           /* what opens data */
+#define LOGS  (OT_CMD_REPORT | OT_CMD_COMPARE)                             /* what reads logs of runs only */
 #define X(code, bit, ...) | (bit)
-#define ALL   ((0 OT_COMMAND_LIST(X)) & ~(OT_CMD_HELP | OT_CMD_COMPLETION)) /* X is there until the table ends */
+#define ALL   ((0 OT_COMMAND_LIST(X)) & ~(OT_CMD_HELP | OT_CMD_COMPLETION | LOGS)) /* X is there until the table ends */
 
 #define DEPLOY (OT_CMD_TRAIN | OT_CMD_EXPORT)
 #define RUNS  (OT_CMD_TRAIN | OT_CMD_RESUME)                             /* what a run may change when it continues */
@@ -139,6 +140,8 @@ static const row table[] = {
         1, 1e15),
     ROW("tensorboard", 0, "[=DIR]", NULL, G,
         "write TensorBoard event files, into tensorboard/ of the run folder or into DIR", RUNS, 0, 0, MAYBE, 0, 0),
+    ROW("plots", 0, NULL, NULL, G, "write the charts of report.html as SVG files too, into plots/ of the run folder",
+        RUNS | OT_CMD_REPORT, 0, 0, FLAG, 0, 0),
     ROW("training-info", 0, NULL, NULL, G,
         "write the training algorithm and the optimizer state into the model (TrainingInfoProto), to continue training from it",
         OT_CMD_TRAIN, 0, 0, FLAG, 0, 0),
@@ -156,8 +159,8 @@ static const row table[] = {
     ROW("why", 0, NULL, NULL, G, "plan: print why faster kernels were not used", OT_CMD_PLAN, 0, 0, FLAG, 0, 0),
     ROW("markdown", 0, NULL, NULL, G, "help: print tables in Markdown", OT_CMD_HELP, 0, 0, FLAG, 0, 0),
     ROW("man", 0, NULL, NULL, G, "help: print the manual page (roff)", OT_CMD_HELP, 0, 0, FLAG, 0, 0),
-    ROW("quiet", 'q', NULL, NULL, G, "print errors only", ANY, 0, 0, FLAG, 0, 0),
-    ROW("verbose", 'v', NULL, NULL, G, "print all decisions", ANY, 0, 0, FLAG, 0, 0),
+    ROW("quiet", 'q', NULL, NULL, G, "print errors only", ANY | LOGS, 0, 0, FLAG, 0, 0),
+    ROW("verbose", 'v', NULL, NULL, G, "print all decisions", ANY | LOGS, 0, 0, FLAG, 0, 0),
     ROW("config", 0, "FILE", NULL, G,
         "file of lines 'key = value' with these option names; command-line options take precedence", ALL, 0, 0, TEXT, 0,
         0),

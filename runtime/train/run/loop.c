@@ -12,6 +12,7 @@
 #include "runtime/train/run/checkpoint.h"
 #include "runtime/train/run/events.h"
 #include "runtime/train/run/metrics.h"
+#include "runtime/train/run/report.h"
 #include "runtime/train/run/device.h"
 #include "runtime/train/run/trainer.h"
 
@@ -260,7 +261,7 @@ static ot_status open_log(ot_trainer *t, int at, const char *path, const char *s
 /* Where -o, --log and --deploy lie in the run's folder, they may not be what the run itself writes there. */
 static ot_status check_names(const ot_trainer *t, ot_error *err)
 {
-    static const char *const own[] = { "options.conf", "log.jsonl", "best.onnx" };
+    static const char *const own[] = { "options.conf", "log.jsonl", "best.onnx", "epochs.csv", "report.html" };
     const char *given[] = { t->s.out, t->s.log, ot_options_get(t->o, "deploy") };
     static const char *const name[] = { "-o", "--log", "--deploy" };
     for (int i = 0; i < OT_LEN(own); i++)
@@ -434,6 +435,22 @@ static int64_t count_tokens(const ot_trainer *t)
     return most;
 }
 
+/* report.html, at most every few seconds.  One that cannot be written does not end the training. */
+static void write_report(ot_trainer *t, bool ends)
+{
+    enum { SECONDS = 5 };
+    ot_error e = { 0 };
+    if (!t->folder.path || (t->reported < 0 || (!ends && ot_seconds() - t->reported < SECONDS))) return;
+    if (!t->history) t->history = calloc(1, sizeof *t->history);
+    ot_status s = t->history
+                      ? ot_report_write(t->history, t->folder.fd, t->folder.path, ot_options_flag(t->o, "plots"), &e)
+                      : ot_fail(&e, OT_E_NOMEM, "no memory for the report");
+    t->reported = s ? -1 : ot_seconds();
+    if (!s) return;
+    ot_trainer_say(t, OT_WARNING, "%-s; training continues", e.text);
+    ot_fail(&t->lost, s, "%-s", e.text);
+}
+
 /* The end of an epoch, evaluated: its row of epochs.csv, and the caller's. */
 static void show_epoch(ot_trainer *t)
 {
@@ -452,6 +469,7 @@ static void show_epoch(ot_trainer *t)
                    .best = r->best_epoch == t->epoch + 1 };
     ot_epoch_table_row(&t->table, e.epoch, e.step, e.lr, e.train_loss, eval, t->seconds);
     if (t->cb.epoch) t->cb.epoch(t->cb.user, &e);
+    write_report(t, false);
     t->epoch_began = now;
     json_decref(eval);
 }
@@ -598,11 +616,15 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
         r->seconds = t->seconds;
         r->samples_per_second = t->busy > 0 ? (double)t->samples / t->busy : 0;
         log_end(t);
+        write_report(t, true);
     }
     if (t->lost.status && !s) s = ot_fail(&first, t->lost.status, "%s", t->lost.text);
     ot_error io = { 0 };
     if (ot_epoch_table_close(&t->table, &io) && !s) s = ot_fail(&first, io.status, "%s", io.text);
     if (ot_log_close(&t->log, &io) && !s) s = ot_fail(&first, io.status, "%s", io.text);
+    if (t->history) ot_history_free(t->history);
+    free(t->history);
+    t->history = NULL;
     ot_folder_close(&t->folder); /* from now on it is anybody's */
     return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
 }

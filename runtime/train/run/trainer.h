@@ -6,6 +6,7 @@
 
 #include "runtime/train/run/files.h"
 #include "runtime/train/run/folder.h"
+#include "runtime/train/run/history.h"
 #include "runtime/train/run/log.h"
 #include "runtime/train/run/watch.h"
 #include "runtime/train/options/schedules.h"
@@ -64,6 +65,8 @@ struct ot_trainer {
     ot_schedule schedule;
     ot_log log;
     ot_epoch_table table; /* epochs.csv */
+    ot_history *history;  /* what report.html has of the log; NULL: not yet, or none */
+    double reported;      /* when report.html was written, by the clock */
     double epoch_began;   /* by the clock */
     int64_t tokens;       /* of a sample of integers in a row; 0: there are none */
     ot_error lost;        /* what could not be written while the training went on: the first */

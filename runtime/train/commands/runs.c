@@ -1,0 +1,148 @@
+/* runs.c - the commands report and compare: what logs of runs tell. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/train/commands/inspect.h"
+#include "runtime/train/options/options.h"
+#include "runtime/train/run/log.h"
+#include "runtime/train/run/report.h"
+
+enum { MOST_RUNS = 16, CELL = 40, FIRST = 22 };
+
+static ot_status open_run(const char *path, int *fd, ot_error *err)
+{
+    *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd >= 0) return OT_OK;
+    if (errno == ENOENT || errno == ENOTDIR)
+        return ot_fail(err, OT_E_USAGE, "%s: is not the folder of a run; expected one such as runs/lenet-1", path);
+    return ot_fail(err, ot_failed_call(errno), "%s: %s", path, strerror(errno));
+}
+
+ot_status ot_report_file(const char *run, const ot_options *o, const ot_callbacks *cb, ot_error *err)
+{
+    OT_GIVEN(run);
+    OT_GIVEN(o);
+    int fd;
+    ot_history h = { 0 };
+    OT_TRY(open_run(run, &fd, err));
+    ot_status s = ot_report_write(&h, fd, run, ot_options_flag(o, "plots"), err);
+    close(fd);
+    ot_history_free(&h);
+    char text[OT_ERROR_TEXT], name[OT_ERROR_TEXT - 64];
+    snprintf(text, sizeof text, "report: %s/report.html", ot_shown(run, name, sizeof name));
+    if (!s && cb && cb->message) cb->message(cb->user, OT_INFO, text);
+    return s;
+}
+
+/* ---- compare ------------------------------------------------------------------------------- */
+
+typedef struct column {
+    ot_history h;
+    const json_t *best, *last;
+    bool by_accuracy;
+} column;
+
+/* A value of the log in at most CELL characters; "-": there is none. */
+static const char *cell(const json_t *v, char out[CELL])
+{
+    char *list = json_is_array(v) || json_is_object(v) || json_is_boolean(v)
+                     ? ot_json_dump(v, JSON_COMPACT | JSON_ENCODE_ANY)
+                     : NULL;
+    if (json_is_integer(v)) snprintf(out, CELL, "%lld", (long long)json_integer_value(v));
+    else if (json_is_real(v)) snprintf(out, CELL, "%.5g", json_real_value(v));
+    else snprintf(out, CELL, "%s", json_is_string(v) ? json_string_value(v) : list ? list : "-");
+    free(list);
+    return out;
+}
+
+static void print_row(const char *name, const column *c, int n, const json_t *(*of)(const column *, const char *),
+                      const char *key, bool if_different, FILE *f)
+{
+    char text[MOST_RUNS][CELL];
+    bool same = true;
+    for (int i = 0; i < n; i++) {
+        cell(of(&c[i], key), text[i]);
+        same &= !strcmp(text[0], text[i]);
+    }
+    if (same && (if_different || !strcmp(text[0], "-"))) return;
+    fprintf(f, "%-*s", FIRST, name);
+    for (int i = 0; i < n; i++) fprintf(f, "  %-20s", text[i]);
+    fputc('\n', f);
+}
+
+static const json_t *of_start(const column *c, const char *key) { return json_object_get(c->h.start, key); }
+static const json_t *of_end(const column *c, const char *key) { return json_object_get(c->h.end, key); }
+static const json_t *of_best(const column *c, const char *key) { return json_object_get(c->best, key); }
+static const json_t *of_last(const column *c, const char *key) { return json_object_get(c->last, key); }
+
+static const json_t *of_options(const column *c, const char *key)
+{
+    return json_object_get(json_object_get(c->h.start, "options"), key);
+}
+
+static void print_runs(const column *c, int n, const char *const *runs, FILE *f)
+{
+    static const char *const starts[] = {
+        "model", "device", "threads", "precision", "batch_size", "trained", "samples"
+    };
+    static const char *const files[] = { "o", "run-dir", "log", "deploy" }; /* differ between any runs */
+    const ot_option_info *row;
+    fprintf(f, "%-*s", FIRST, "");
+    for (int i = 0; i < n; i++) ot_print(f, "  %-20s", runs[i]);
+    fputc('\n', f);
+    print_row("state", c, n, of_end, "reason", false, f);
+    print_row("steps", c, n, of_end, "steps", false, f);
+    print_row("seconds", c, n, of_end, "seconds", false, f);
+    print_row("samples per second", c, n, of_end, "samples_per_second", false, f);
+    print_row("best epoch", c, n, of_best, "epoch", false, f);
+    print_row("best loss", c, n, of_best, "loss", false, f);
+    print_row("best accuracy", c, n, of_best, "accuracy", false, f);
+    print_row("last epoch", c, n, of_last, "epoch", false, f);
+    print_row("last loss", c, n, of_last, "loss", false, f);
+    print_row("last accuracy", c, n, of_last, "accuracy", false, f);
+    for (int i = 0; i < OT_LEN(starts); i++) print_row(starts[i], c, n, of_start, starts[i], true, f);
+    for (int i = 0; (row = ot_option_at(i)); i++) {
+        char name[64];
+        bool file = false;
+        for (int k = 0; k < OT_LEN(files); k++) file |= !strcmp(files[k], row->name);
+        snprintf(name, sizeof name, "--%s", row->name);
+        if (!file) print_row(name, c, n, of_options, row->name, true, f);
+    }
+}
+
+ot_status ot_compare_text(int n, const char *const *runs, char **text, ot_error *err)
+{
+    OT_GIVEN(runs);
+    OT_GIVEN(text);
+    size_t size = 0;
+    *text = NULL;
+    if (n < 2 || n > MOST_RUNS)
+        return ot_fail(err, OT_E_USAGE, "compare: expected the folders of 2 to %d runs, got %d", MOST_RUNS, n);
+    column *c = calloc((size_t)n, sizeof *c);
+    ot_status s = c ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the runs");
+    for (int i = 0, fd; !s && i < n; i++) {
+        s = open_run(runs[i], &fd, err);
+        if (s) break;
+        s = ot_history_read(&c[i].h, fd, runs[i], err);
+        close(fd);
+        if (s) break;
+        c[i].best = ot_history_best(&c[i].h, &c[i].by_accuracy);
+        c[i].last = json_array_get(c[i].h.evals, json_array_size(c[i].h.evals) - 1);
+    }
+    FILE *f = s ? NULL : open_memstream(text, &size);
+    if (f) print_runs(c, n, runs, f);
+    if (!s && (!f || !ot_memstream_close(f))) {
+        free(*text);
+        *text = NULL;
+        s = ot_fail(err, OT_E_NOMEM, "no memory for the table");
+    }
+    for (int i = 0; c && i < n; i++) ot_history_free(&c[i].h);
+    free(c);
+    return s;
+}

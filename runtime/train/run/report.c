@@ -1,0 +1,325 @@
+/* report.c - a run as one page of HTML that needs nothing else, made from its log. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base/io.h"
+#include "runtime/train/run/report.h"
+#include "runtime/train/run/log.h"
+#include "runtime/train/run/svg.h"
+
+enum { MOST_METRICS = 24, MOST_CHARTS = MOST_METRICS + 3, MOST_ROWS = 200 };
+
+/* A metric of the evaluations, over their steps. */
+typedef struct metric {
+    char name[128]; /* "val loss" */
+    double *x, *y;
+    int n;
+} metric;
+
+typedef struct report {
+    ot_history *h;
+    metric m[MOST_METRICS];
+    int n_metrics, room; /* points in each */
+    const char *split;   /* of the evaluation that is being read */
+    double step;
+    bool lost; /* no memory */
+} report;
+
+/* ---- metrics ----------------------------------------------------------------------------- */
+
+static void add_point(void *user, const char *key, double v)
+{
+    report *r = user;
+    char name[128];
+    int i = 0;
+    snprintf(name, sizeof name, "%s %s", r->split, key);
+    while (i < r->n_metrics && strcmp(r->m[i].name, name)) i++;
+    if (i == MOST_METRICS) return;
+    metric *m = &r->m[i];
+    if (i == r->n_metrics) {
+        m->x = calloc((size_t)r->room, sizeof *m->x);
+        m->y = calloc((size_t)r->room, sizeof *m->y);
+        r->n_metrics++;
+        snprintf(m->name, sizeof m->name, "%s", name);
+        r->lost |= !m->x || !m->y;
+    }
+    if (r->lost || m->n == r->room) return;
+    m->x[m->n] = r->step;
+    m->y[m->n++] = v;
+}
+
+static void gather(report *r)
+{
+    size_t i;
+    json_t *e;
+    r->room = (int)json_array_size(r->h->evals);
+    json_array_foreach(r->h->evals, i, e)
+    {
+        const char *split = json_string_value(json_object_get(e, "split"));
+        r->split = split ? split : "eval";
+        r->step = json_number_value(json_object_get(e, "step"));
+        ot_history_numbers(e, add_point, r);
+    }
+}
+
+/* ---- charts ------------------------------------------------------------------------------ */
+
+typedef struct drawing {
+    char title[160], file[40];
+    ot_svg_line line[1 + MOST_METRICS];
+    int n;
+} drawing;
+
+static const char *const colours[] = { "#d9480f", "#2b8a3e", "#862e9c", "#0b7285", "#e67700", "#5c940d" };
+
+static ot_svg_line curve_line(const char *name, const ot_curve *c)
+{
+    return (ot_svg_line){ .name = name, .colour = "#1971c2", .x = c->x, .y = c->y, .n = c->n };
+}
+
+static void add_metric(drawing *d, const metric *m)
+{
+    d->line[d->n] = (ot_svg_line){ m->name, colours[d->n % OT_LEN(colours)], m->x, m->y, m->n, m->n <= 100 };
+    d->n++;
+}
+
+/* The last word of "val loss": the metric. */
+static const char *metric_of(const metric *m) { return strchr(m->name, ' ') + 1; }
+
+/* One chart for the loss, one per other metric (of all splits), one for the learning rate, one for the norm. */
+static int draw(const report *r, drawing d[MOST_CHARTS])
+{
+    int n = 1;
+    d[0] = (drawing){ .title = "Loss", .file = "loss.svg", .n = 1 };
+    d[0].line[0] = curve_line("train loss", &r->h->loss);
+    for (int i = 0; i < r->n_metrics; i++) {
+        const metric *m = &r->m[i];
+        int k = 1;
+        if (!strcmp(metric_of(m), "loss")) {
+            add_metric(&d[0], m);
+            continue;
+        }
+        while (k < n && strcmp(d[k].title, metric_of(m))) k++;
+        if (k == n) {
+            d[n] = (drawing){ .n = 0 };
+            snprintf(d[n].title, sizeof d[n].title, "%s", metric_of(m));
+            snprintf(d[n].file, sizeof d[n].file, "metric-%d.svg", n);
+            n++;
+        }
+        add_metric(&d[k], m);
+    }
+    d[n] = (drawing){ .title = "Learning rate", .file = "lr.svg", .n = 1 };
+    d[n++].line[0] = curve_line("lr", &r->h->rate);
+    if (r->h->norm.n) {
+        d[n] = (drawing){ .title = "Gradient norm", .file = "grad_norm.svg", .n = 1 };
+        d[n++].line[0] = curve_line("before clipping", &r->h->norm);
+    }
+    return n;
+}
+
+static ot_svg_chart chart_of(const drawing *d, bool file)
+{
+    return (ot_svg_chart){ .title = d->title, .x_name = "step", .line = d->line, .n = d->n, .file = file };
+}
+
+/* ---- tables ------------------------------------------------------------------------------- */
+
+static void print_value(const json_t *v, FILE *f)
+{
+    char *text =
+        json_is_string(v) || !v ? NULL : ot_json_dump(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+    ot_html_text(json_is_string(v) ? json_string_value(v) : text ? text : "", f);
+    free(text);
+}
+
+static void print_pair(const char *key, const json_t *v, FILE *f)
+{
+    if (!v) return;
+    fputs("<tr><th>", f), ot_html_text(key, f), fputs("</th><td>", f), print_value(v, f), fputs("</td></tr>\n", f);
+}
+
+static void print_bytes(const char *key, const json_t *v, FILE *f)
+{
+    if (json_is_number(v)) fprintf(f, "<tr><th>%s</th><td>%.1f MB</td></tr>\n", key, json_number_value(v) / 1e6);
+}
+
+static void print_best(const ot_history *h, FILE *f)
+{
+    bool by_accuracy;
+    const json_t *best = ot_history_best(h, &by_accuracy);
+    const char *split = json_string_value(json_object_get(best, "split")), *key = by_accuracy ? "accuracy" : "loss";
+    if (!best) return;
+    fputs("<tr><th>best epoch</th><td>", f), print_value(json_object_get(best, "epoch"), f), fputs(" (", f);
+    ot_html_text(split ? split : "", f), fprintf(f, " %s ", key);
+    print_value(json_object_get(best, key), f), fputs(")</td></tr>\n", f);
+}
+
+static void print_summary(const ot_history *h, FILE *f)
+{
+    static const char *const of_start[] = { "model",   "device",  "threads",    "precision", "parameters",
+                                            "trained", "samples", "batch_size", "version" };
+    const json_t *reason = json_object_get(h->end, "reason"), *total = json_object_get(h->start, "steps");
+    fputs("<table class=\"pairs\">\n<tr><th>state</th><td>", f);
+    if (h->end) print_value(reason, f);
+    else fputs("in progress, or stopped without an end", f);
+    fprintf(f, "</td></tr>\n<tr><th>steps</th><td>%lld of ", (long long)h->step);
+    print_value(total, f);
+    fprintf(f, " (epoch %lld)</td></tr>\n<tr><th>seconds</th><td>%.1f</td></tr>\n", (long long)h->epoch, h->seconds);
+    print_pair("samples per second", json_object_get(h->end, "samples_per_second"), f);
+    print_best(h, f);
+    for (int i = 0; i < OT_LEN(of_start); i++) print_pair(of_start[i], json_object_get(h->start, of_start[i]), f);
+    print_bytes("planned memory", json_object_get(h->start, "planned_bytes"), f);
+    print_bytes("used of it", json_object_get(h->end, "peak_bytes"), f);
+    print_bytes("peak of the process", json_object_get(h->end, "rss_peak"), f);
+    fputs("</table>\n", f);
+}
+
+static void print_options(const ot_history *h, FILE *f)
+{
+    const char *key;
+    json_t *v;
+    fputs("<h2>Options</h2>\n<table class=\"pairs\">\n", f);
+    json_object_foreach(json_object_get(h->start, "options"), key, v) print_pair(key, v, f);
+    fputs("</table>\n", f);
+}
+
+/* The evaluations, the newest MOST_ROWS of them. */
+static void print_evaluations(const report *r, FILE *f)
+{
+    size_t n = json_array_size(r->h->evals), from = n > MOST_ROWS ? n - MOST_ROWS : 0;
+    if (!n) return;
+    fputs("<h2>Evaluations</h2>\n<table>\n<tr><th>epoch</th><th>step</th>", f);
+    for (int k = 0; k < r->n_metrics; k++) fputs("<th>", f), ot_html_text(r->m[k].name, f), fputs("</th>", f);
+    fputs("</tr>\n", f);
+    for (size_t i = from; i < n; i++) {
+        const json_t *e = json_array_get(r->h->evals, i);
+        double step = json_number_value(json_object_get(e, "step"));
+        fputs("<tr><td>", f), print_value(json_object_get(e, "epoch"), f), fputs("</td><td>", f);
+        print_value(json_object_get(e, "step"), f), fputs("</td>", f);
+        for (int k = 0; k < r->n_metrics; k++) {
+            const metric *m = &r->m[k];
+            int at = 0;
+            while (at < m->n && m->x[at] < step) at++;
+            if (at < m->n && m->x[at] <= step) fprintf(f, "<td>%.5g</td>", m->y[at]);
+            else fputs("<td></td>", f);
+        }
+        fputs("</tr>\n", f);
+    }
+    fputs("</table>\n", f);
+}
+
+/* Of the last evaluation that has one: rows are true classes, shaded by their share of the row. */
+static void print_confusion(const ot_history *h, FILE *f)
+{
+    const json_t *matrix = NULL, *row, *cell;
+    size_t i, k;
+    json_t *e;
+    json_array_foreach(h->evals, i, e) if (json_is_array(json_object_get(e, "confusion"))) matrix =
+        json_object_get(e, "confusion");
+    if (!matrix) return;
+    fputs(
+        "<h2>Confusion matrix</h2>\n<p>Rows are true classes, columns are predicted classes.</p>\n<table class=\"matrix\">\n<tr><th></th>",
+        f);
+    for (k = 0; k < json_array_size(matrix); k++) fprintf(f, "<th>%d</th>", (int)k);
+    fputs("</tr>\n", f);
+    for (i = 0; i < json_array_size(matrix); i++) {
+        double all = 0;
+        row = json_array_get(matrix, i);
+        for (k = 0; k < json_array_size(row); k++) all += json_number_value(json_array_get(row, k));
+        fprintf(f, "<tr><th>%d</th>", (int)i);
+        for (k = 0; k < json_array_size(row); k++) {
+            cell = json_array_get(row, k);
+            int share = all > 0 ? (int)(100 * json_number_value(cell) / all) : 0;
+            fprintf(f, "<td style=\"background:rgba(%s,%d%%)\">", i == k ? "47,158,68" : "224,49,49", share);
+            print_value(cell, f), fputs("</td>", f);
+        }
+        fputs("</tr>\n", f);
+    }
+    fputs("</table>\n", f);
+}
+
+/* ---- the page ------------------------------------------------------------------------------ */
+
+static const char style[] =
+    "body{font:14px sans-serif;margin:2em auto;max-width:1360px;padding:0 1em;color:#212529;background:#fff}\n"
+    "table{border-collapse:collapse;margin:.5em 0}th,td{padding:3px 10px;border-bottom:1px solid #dee2e6;text-align:right}\n"
+    ".pairs th{text-align:left;font-weight:normal;color:#495057}.pairs td{text-align:left}\n"
+    ".matrix td{border:1px solid #dee2e6;padding:4px 8px}svg{max-width:100%;height:auto;margin:8px}\n"
+    "@media(prefers-color-scheme:dark){body{background:#1a1b1e;color:#dee2e6}.pairs th{color:#adb5bd}th,td{border-color:#495057}}\n";
+
+static void print_page(const report *r, const drawing *d, int n, const char *shown, FILE *f)
+{
+    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n", f);
+    if (!r->h->end) fputs("<meta http-equiv=\"refresh\" content=\"5\"/>\n", f);
+    fputs("<title>", f), ot_html_text(shown, f),
+        fprintf(f, "</title>\n<style>\n%s</style></head>\n<body>\n<h1>", style);
+    ot_html_text(shown, f), fputs("</h1>\n", f);
+    print_summary(r->h, f);
+    fputs("<h2>Curves</h2>\n<div>\n", f);
+    for (int i = 0; i < n; i++) {
+        ot_svg_chart c = chart_of(&d[i], false);
+        ot_svg_print(&c, f);
+    }
+    fputs("</div>\n", f);
+    print_confusion(r->h, f);
+    print_evaluations(r, f);
+    print_options(r->h, f);
+    fputs("</body></html>\n", f);
+}
+
+static ot_status write_file(int folder, const char *name, const char *shown, const char *text, size_t n, ot_error *err)
+{
+    ot_replace *out = NULL;
+    ot_error e = { 0 };
+    ot_status s = ot_replace_begin_at(folder, name, &out, &e);
+    if (!s) s = ot_replace_write(out, text, n, &e);
+    if (!s) s = ot_replace_commit(out, &e);
+    else ot_replace_abort(out);
+    return s ? ot_fail(err, s, "%s/%-s", shown, e.text) : OT_OK;
+}
+
+static ot_status write_plots(const drawing *d, int n, int folder, const char *shown, ot_error *err)
+{
+    if (mkdirat(folder, "plots", 0777) && errno != EEXIST)
+        return ot_fail(err, ot_failed_call(errno), "%s/plots: %s", shown, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        char *text = NULL, name[64];
+        size_t size = 0;
+        FILE *f = open_memstream(&text, &size);
+        ot_svg_chart c = chart_of(&d[i], true);
+        if (f) ot_svg_print(&c, f);
+        snprintf(name, sizeof name, "plots/%s", d[i].file);
+        ot_status s = f && ot_memstream_close(f) ? write_file(folder, name, shown, text, size, err)
+                                                 : ot_fail(err, OT_E_NOMEM, "no memory for the charts");
+        free(text);
+        OT_TRY(s);
+    }
+    return OT_OK;
+}
+
+ot_status ot_report_write(ot_history *h, int folder, const char *shown, bool plots, ot_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    OT_TRY(ot_history_read(h, folder, shown, err));
+    report r = { .h = h };
+    drawing *d = calloc(MOST_CHARTS, sizeof *d);
+    FILE *f = d ? open_memstream(&text, &size) : NULL;
+    gather(&r);
+    int n = d ? draw(&r, d) : 0;
+    if (f) print_page(&r, d, n, shown, f);
+    ot_status s = f && ot_memstream_close(f) && !r.lost ? write_file(folder, "report.html", shown, text, size, err)
+                                                        : ot_fail(err, OT_E_NOMEM, "no memory for the report");
+    if (!s && plots) s = write_plots(d, n, folder, shown, err);
+    for (int i = 0; i < r.n_metrics; i++) free(r.m[i].x), free(r.m[i].y);
+    free(d);
+    free(text);
+    return s;
+}
