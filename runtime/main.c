@@ -216,6 +216,14 @@ static ot_status do_eval(job *j)
     return s ? s : put(j, text);
 }
 
+static ot_status do_find_lr(job *j)
+{
+    char *text = NULL;
+    ot_status s = load(j);
+    if (!s) s = ot_find_lr_text(j->m, j->o, &j->cb, &text, &j->err);
+    return s ? s : put(j, text);
+}
+
 static ot_status do_run(job *j)
 {
     ot_status s = load(j);

@@ -163,6 +163,7 @@ typedef struct ot_options ot_options;
     X(RESUME, 8192, resume, 1, "RUN [--epochs N]", "the folder of a run, such as runs/lenet-1",                          \
       "continue a run from its last checkpoint, or train it longer")                                                   \
     X(EVAL, 2, eval, 1, "MODEL --data DATA", "a model", "loss, accuracy, confusion matrix")                            \
+    X(FIND_LR, 131072, find_lr, 1, "MODEL --data DATA", "a model", "try rising learning rates and suggest one")         \
     X(RUN, 4, run, 1, "MODEL --data FILE -o FILE", "a model", "run the model as the file has it; outputs by name")     \
     X(GRAD, 8, grad, 1, "MODEL --data FILE -o FILE", "a model", "gradient of the loss for each trained initializer")   \
     X(EXPORT, 1024, export, 1, "MODEL -o FILE", "a model", "write the model for inference, without training parts")    \
@@ -394,6 +395,8 @@ OT_API OT_CHECK ot_status ot_export_file(const ot_model *m, const ot_options *o,
  * (batch_size, planned_bytes each), slow (percent of the work, operators), tried (step, export, loss, why_not). */
 OT_API OT_CHECK ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,
                                        ot_error *err);
+OT_API OT_CHECK ot_status ot_find_lr_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,
+                                          ot_error *err);
 OT_API OT_CHECK ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_inspect_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_plan_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);

@@ -106,6 +106,7 @@ struct ot_value {
     bool table;              /* set by classify: trains by name and use, though its values look like a table's */
     bool undecided;          /* set by classify: constant by use only, though its name may be a parameter's */
     const ot_stored *stored; /* set by classify: stored as integers in the file; NULL: as it is here */
+    int layer;               /* of a weight, with --layer-decay: depth of its node (layers.c); -1: unknown */
     ot_value *grad;          /* set by autodiff; NULL: none */
     const char *const *dim_names; /* inputs of the file: symbolic names by axis; may be NULL */
 

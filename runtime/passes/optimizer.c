@@ -3,6 +3,9 @@
  * If updates may be skipped (fp16, --on-nonfinite skip), the graph decides: every value that the update assigns is
  * selected between new and old, and a state counts the updates that took place.
  *
+ * --unfreeze: the values of a weight and its states are selected likewise, by the number of the update; its own count of
+ * updates begins when it does.
+ *
  * --ema: a state per weight and running statistic has its exponential moving average, as AveragedModel of PyTorch with
  * use_buffers: the first update sets it, every later one moves it by 1 - decay. */
 #include <float.h>
@@ -22,6 +25,7 @@ typedef struct updates {
     ot_update x;
     ot_value *unscale; /* factor for gradients, f32; NULL: 1 */
     ot_value *factor;  /* factor that clips their norm; NULL: none */
+    int layers;        /* --layer-decay: the last layer */
     ot_value *moves;   /* --ema: what an average takes of the new value, f64; NULL: there are none */
 } updates;
 
@@ -48,6 +52,27 @@ static double lr_scale(const ot_config *c, const ot_value *w)
         if (rank >= best) best = rank, s = c->options.lr_scale_by[i];
     }
     return s;
+}
+
+static bool decays_by_layer(const ot_config *c) { return c->options.layer_decay > 0 && c->options.layer_decay != 1; }
+
+/* --layer-decay: of a weight in no layer that could be found as of the first. */
+static double layer_scale(const updates *all, const ot_value *w)
+{
+    if (!decays_by_layer(all->c)) return 1;
+    return pow(all->c->options.layer_decay, all->layers - (w->layer < 0 ? 0 : w->layer));
+}
+
+/* Updates before the weight begins to train (--unfreeze): of the most specific pattern, as lr_scale. */
+static double updates_before(const ot_config *c, const ot_value *w)
+{
+    int64_t epoch = 1;
+    int best = 0;
+    for (int i = 0; i < c->options.n_unfreeze; i++) {
+        int rank = ot_pattern_rank(c->options.unfreeze[i], w->name);
+        if (rank >= best) best = rank, epoch = c->options.unfreeze_at[i];
+    }
+    return (double)(epoch - 1) * (double)c->epoch_updates;
 }
 
 static ot_value *knob(ot_graph *g, const char *name)
@@ -86,7 +111,7 @@ static ot_value *uncast(ot_value *g)
 }
 
 /* The L2 norm over all gradients, in f32 (f64 for f64 weights). */
-static ot_value *global_norm(ot_plan *p, ot_update *x)
+static ot_value *global_norm(ot_plan *p, ot_update *x, const ot_config *c)
 {
     ot_value *sum = NULL;
     for (int i = 0; i < p->n_weights; i++) {
@@ -95,6 +120,10 @@ static ot_value *global_norm(ot_plan *p, ot_update *x)
         ot_reduce a = { .kind = OT_REDUCE_SUMSQ, .axes = ((int64_t)1 << g->shape.rank) - 1, .wide = 1 };
         ot_value *s = ot_emit(&x->b, &ot_op_Reduce, &a, OT_IN(g));
         s = ot_cast(&x->b, s, OT_F64);
+        double before = c ? updates_before(c, p->weights[i]) : 0;
+        if (before > 0 && x->t)
+            s = ot_map3(&x->b, OT_FN_Where, 0, 0, ot_map2(&x->b, OT_FN_Greater, 0, 0, x->t, wide(x, before)), s,
+                        wide(x, 0));
         sum = sum ? add(x, sum, s) : s;
     }
     return root(x, sum);
@@ -157,7 +186,8 @@ static void update(updates *all, ot_value *w)
 {
     ot_update *x = &all->x;
     const ot_config *c = all->c;
-    double scale = lr_scale(c, w);
+    double scale = lr_scale(c, w) * layer_scale(all, w), before = updates_before(c, w);
+    ot_value *ok = x->ok, *t = x->t;
     x->file_w = w;
     x->w = master(x);
     if (!x->w) return;
@@ -166,11 +196,18 @@ static void update(updates *all, ot_value *w)
     x->g = clipped(x, c, x->g, all->factor);
     x->decay = no_decay(c, w) ? 0 : par(x, "weight_decay");
     x->lr = scale == 1 ? all->p->knobs.lr : mul(x, all->p->knobs.lr, wide(x, scale));
+    if (before > 0) {
+        ot_value *begun = ot_map2(&x->b, OT_FN_Greater, 0, 0, t, wide(x, before));
+        x->ok = ok ? ot_map2(&x->b, OT_FN_And, 0, 0, ok, begun) : begun;
+        x->t = larger(x, sub(x, t, wide(x, before)), wide(x, 1));
+    }
     ot_value *now = all->how->build(x);
     if (!now) return;
     if (x->w != w) keep(x, x->w, now);
     average(all, w, now);
     keep(x, w, ot_cast(&x->b, now, w->dtype));
+    x->ok = ok;
+    x->t = t;
 }
 
 /* The loss of the batches of this update: their sum if there are several. */
@@ -194,7 +231,7 @@ static void decide(updates *all, ot_value *loss)
     ot_update *x = &all->x;
     const ot_config *c = all->c;
     x->t = p->knobs.t;
-    p->grad_norm = global_norm(p, x);
+    p->grad_norm = global_norm(p, x, c);
     if (p->loss_scale) {
         ot_value *scale = ot_cast(&x->b, p->loss_scale, OT_F64);
         p->grad_norm = quo(x, p->grad_norm, scale);
@@ -211,6 +248,37 @@ static void decide(updates *all, ot_value *loss)
     ot_value *scalars[] = { x->t, x->ok, all->unscale }; /* computed once for all updates */
     for (int i = 0; i < OT_LEN(scalars); i++)
         if (scalars[i]) ot_plan_keep(p, scalars[i]);
+}
+
+/* A line per layer: its factor and its weights. */
+static void say_layers(const updates *all)
+{
+    enum { SHOWN = 4 };
+    ot_plan *p = all->p;
+    for (int k = all->layers; k >= 0; k--) {
+        const char *names = "";
+        int n = 0;
+        for (int i = 0; i < p->n_weights && names; i++) {
+            const ot_value *w = p->weights[i];
+            if ((w->layer < 0 ? 0 : w->layer) != k || n++ >= SHOWN) continue;
+            names = ot_arena_printf(p->graph->arena, "%s%s'%s'", names, n > 1 ? ", " : "", w->name);
+        }
+        if (n)
+            ot_plan_note(p, "--layer-decay: layer %d of %d, learning rate x %.4g: %s%s", k, all->layers,
+                         pow(all->c->options.layer_decay, all->layers - k), names ? names : "",
+                         n > SHOWN ? " ..." : "");
+    }
+}
+
+static void say_unfrozen(const updates *all)
+{
+    const ot_plan_options *o = &all->c->options;
+    for (int i = 0; i < o->n_unfreeze; i++) {
+        int n = 0;
+        for (int k = 0; k < all->p->n_weights; k++) n += ot_pattern_rank(o->unfreeze[i], all->p->weights[k]->name) >= 0;
+        ot_plan_note(all->p, "--unfreeze %s: %d weight%s frozen until epoch %lld", o->unfreeze[i], n,
+                     n == 1 ? " is" : "s are", (long long)o->unfreeze_at[i]);
+    }
 }
 
 /* Finds the optimizer; only its keys are accepted. */
@@ -234,7 +302,7 @@ static ot_status begin(updates *all)
 static ot_status own_norm(ot_plan *p)
 {
     ot_update x = { .b = { .graph = p->graph } };
-    p->grad_norm = p->n_weights ? global_norm(p, &x) : NULL;
+    p->grad_norm = p->n_weights ? global_norm(p, &x, NULL) : NULL;
     if (p->grad_norm) ot_plan_keep(p, p->grad_norm);
     return p->graph->err->status;
 }
@@ -261,6 +329,10 @@ ot_status ot_pass_optimizer(ot_plan *p, const ot_config *c)
         ot_value *ratio = quo(x, wide(x, c->options.clip_norm), add(x, p->grad_norm, wide(x, 1e-6)));
         all.factor = ot_map2(&x->b, OT_FN_Min, 0, 0, ratio, wide(x, 1));
     }
+    for (int i = 0; i < p->n_weights && decays_by_layer(c); i++)
+        if (p->weights[i]->layer > all.layers) all.layers = p->weights[i]->layer;
+    if (decays_by_layer(c)) say_layers(&all);
+    say_unfrozen(&all);
     if (c->options.ema > 0)
         all.moves = ot_map3(&x->b, OT_FN_Where, 0, 0, ot_map2(&x->b, OT_FN_LessOrEqual, 0, 0, x->t, wide(x, 1)),
                             wide(x, 1), wide(x, 1 - c->options.ema));

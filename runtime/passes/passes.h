@@ -99,6 +99,10 @@ typedef struct ot_plan_options {
     int n_lr_scale;
     const char *const *lr_scale;
     const double *lr_scale_by;
+    double layer_decay; /* factor on the rate per layer from the output back; 1: none */
+    int n_unfreeze;
+    const char *const *unfreeze;
+    const int64_t *unfreeze_at; /* epoch, from 1, in which the pattern's weights begin to train */
     bool fit_scales; /* of trained weights that the file stores as integers: computed from them; else as in the file */
     bool eval_mode;  /* run: force evaluation mode */
     bool apart; /* another batch size than the file's: unroll every operator over its batches (found by together.c) */
@@ -112,6 +116,7 @@ typedef struct ot_config {
     int n_feeds;
     const ot_feed *feeds;
     int accumulate;          /* >= 1 */
+    int64_t epoch_updates;   /* updates of an epoch, for unfreeze */
     bool schedules_momentum; /* onecycle's cycle_momentum: the momentum changes with the schedule */
     int n_wanted;
     const char *const *wanted; /* run: outputs to compute; 0: all */
@@ -247,6 +252,9 @@ OT_PASSES(OT_DECLARE)
 #undef OT_DECLARE
 
 /* ---- shared by passes ------------------------------------------------------ */
+
+/* layers.c: sets w->layer of every weight, on the graph of ONNX operators. */
+ot_status ot_find_layers(ot_plan *p);
 
 /* Runs the reference kernels for a node whose inputs are all constant; its outputs become constants.  Does nothing
  * if a result is larger than the limit for folded values. */

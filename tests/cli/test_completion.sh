@@ -5,12 +5,12 @@
 . "$(dirname -- "$0")/common.sh"
 
 options=$("$program" help --markdown option | sed -n 's/^| `\(--*[a-z0-9-]*\).*/\1/p')
-commands=$("$program" help --markdown command | sed -n 's/^| `onnxtrain \([a-z]*\).*/\1/p')
+commands=$("$program" help --markdown command | sed -n 's/^| `onnxtrain \([a-z-]*\).*/\1/p')
 [ "$(echo "$options" | wc -l)" -ge 50 ] && [ "$(echo "$commands" | wc -l)" -ge 12 ] || fail "help does not list options and commands"
 
 # named SCRIPT: every command and option is in it
 named() {
-    for c in $commands; do grep -qE -- "(^|[^-a-z])$c([^-a-z]|\$)" "$1" || fail "$1: command $c is missing"; done
+    for c in $commands; do grep -qE -- "(^|[^-a-z])$(echo "$c" | sed 's/-/.?-/')([^-a-z]|\$)" "$1" || fail "$1: command $c is missing"; done
     for o in $options; do
         case $1 in
         *.fish) o="-[ls] ${o#"${o%%[a-z]*}"}" ;;
@@ -101,7 +101,7 @@ fi
 
 "$program" help --man >onnxtrain.1 2>err || fail "help --man"
 named onnxtrain.1
-for c in $commands; do grep -q "^\.SS .fBonnxtrain $c.fR" onnxtrain.1 || fail "the manual page has no section on $c"; done
+for c in $commands; do grep -q "^\.SS .fBonnxtrain $(echo $c | sed s/-/../).fR" onnxtrain.1 || fail "the manual page has no section on $c"; done
 grep -q '^\.TP' onnxtrain.1 && grep -q 'beta1' onnxtrain.1 || fail "the manual page has no keys"
 if man --version >/dev/null 2>&1 && man --warnings -l onnxtrain.1 >out 2>err </dev/null; then
     [ -s err ] && fail "man warns of the page"

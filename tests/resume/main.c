@@ -294,6 +294,7 @@ static void every_option(void **state)
         { "on-nonfinite", "skip" },
         { "no-shuffle", "true", "steps", "21" },
         { "ema", "0.9", "on-nonfinite", "skip" },
+        { "unfreeze", "*.weight@3", "ema", "0.7", "layer-decay", "0.5" },
         { "ema", "0.8", "accumulate", "2", "epochs", "7" },
     };
     for (int i = 0; i < OT_LEN(cases); i++) {

@@ -87,7 +87,48 @@ def muon():
     torch.bfloat16 = whole
 
 
-for make in ema, muon:
+LAYERS = ('out',), ('hidden',), ('conv', 'norm')
+
+
+def layer_decay():
+    def groups(net):
+        return torch.optim.SGD([{'params': [p for n, p in net.named_parameters() if n.split('.')[0] in layer], 'lr': .1 * .5 ** k}
+                                for k, layer in enumerate(LAYERS)], momentum=.9)
+    case('layer decay', [*SGD, '--layer-decay', '0.5'], groups)
+
+
+def unfreeze():
+    begins = {'out': 0, 'hidden': 4, 'norm': 8, 'conv': 8}  # updates; an epoch has 4
+
+    def loss(net, x, y):
+        k = net.updates = getattr(net, 'updates', -1) + 1
+        for n, p in net.named_parameters():
+            p.requires_grad_(n != 'conv.bias' and k >= begins[n.split('.')[0]])
+        return F.cross_entropy(net(x), y)
+
+    names = ['--unfreeze', 'hidden.*@2', '--unfreeze', 'norm.*@3', '--unfreeze', 'conv.*@3', '--bn-variance', 'unbiased', '--freeze', 'conv.bias']
+    case('unfreeze, adamw', [*names, '--optimizer', 'adamw:lr=0.02'], lambda net: torch.optim.AdamW(net.parameters(), lr=.02), steps=14, loss=loss)
+
+    class Clipped(torch.optim.SGD):
+        def step(self):
+            torch.nn.utils.clip_grad_norm_([p for g in self.param_groups for p in g['params']], .5)
+            super().step()
+    case('unfreeze, clipped', [*names, *SGD[:2], '--clip-norm', '0.5'], lambda net: Clipped(net.parameters(), lr=.1, momentum=.9), steps=14, loss=loss)
+
+
+def find_lr():
+    rates = [1e-4 * (1e5 ** (k / 29)) for k in range(30)]
+    k = iter(rates)
+
+    class Rising(torch.optim.SGD):
+        def step(self):
+            self.param_groups[0]['lr'] = next(k)
+            super().step()
+    case('find-lr', ['--optimizer', 'sgd:momentum=0.9', '--bn-variance', 'unbiased', '--lr-range', '1e-4,10'], lambda net: Rising(net.parameters(), momentum=.9), steps=30)
+    cases[-1].update(rates=numbers(rates), end=None)
+
+
+for make in ema, muon, layer_decay, unfreeze, find_lr:
     make()
 json.dump({'batch': BATCH, 'start': {n: numbers(v) for n, v in START.items()}, 'x': numbers(X), 'y': Y.tolist(), 'cases': cases},
           open(HERE + '/cases.json', 'w'), separators=(',', ':'))

@@ -43,10 +43,43 @@ def follow(case, d):
         check(off < 2e-3, f"{case['name']}: '{n}' is off by {off:.2g} of its way")
 
 
+def look_for_rate(case, d):
+    """find-lr: its losses, and what it suggests of them by a second computation; it writes nothing."""
+    before = sorted(os.listdir(d))
+    options = ['find-lr', d + '/net.onnx', '--data', d + '/data.npz', '--no-shuffle', '--batch-size', str(ALL['batch']), '--steps', str(case['steps']),
+               '--threads', '1', *case['options']]
+    r = call(*options, '--json')
+    if r.returncode:
+        return
+    found = json.loads(r.stdout)
+    points = found['points']
+    n = len(points)
+    off = np.abs(np.array([p['loss'] for p in points]) / np.array(case['losses'])[:n] - 1)
+    check(off.max() < 1e-2 and off[:n // 2].max() < 2e-4, f'find-lr: losses are off by {off}')
+    check(np.allclose([p['lr'] for p in points], case['rates'][:n], rtol=1e-7), 'find-lr: rates')
+    smoothed, average = [], 0
+    for k, p in enumerate(points):
+        average = .9 * average + .1 * p['loss']
+        smoothed.append(average / (1 - .9 ** (k + 1)))
+    check(np.allclose([p['smoothed'] for p in points], smoothed, rtol=1e-9), 'find-lr: smoothed losses')
+    ends = [k for k in range(n) if k >= 10 and smoothed[k] > 4 * min(smoothed[:k + 1])]
+    check(found['diverged'] == bool(ends) and (not ends or ends == [n - 1]), f'find-lr: ends after {n} of {case["steps"]}')
+    lowest = int(np.argmin(smoothed))
+    falls = {k: smoothed[k + 1] - smoothed[k - 1] for k in range(n // 10 + 1, lowest)}
+    check(np.isclose(found['steepest'], points[min(falls, key=falls.get)]['lr']), f"find-lr: steepest {found['steepest']}")
+    check(np.isclose(found['tenth_of_lowest'], points[lowest]['lr'] / 10), f"find-lr: a tenth of {found['tenth_of_lowest']}")
+    table, csv = call(*options).stdout, call(*options, '--csv').stdout.splitlines()
+    check('suggestion: --lr' in table and csv[0] == 'step,lr,loss,smoothed' and len(csv) == n + 1, 'find-lr: table and CSV')
+    check(sorted(os.listdir(d)) == before and not os.path.exists('runs'), f'find-lr: wrote {os.listdir(d)}')
+    refused = call(*options[:4], '--lr-range', '1,0.1', code=2)
+    check('--lr-range' in refused.stderr, refused.stderr)
+    call(*options[:4], '--lr', '0.1', code=2)
+
+
 with tempfile.TemporaryDirectory() as d:
     onnx.save(onnx_model(START), d + '/net.onnx')
     np.savez(d + '/data.npz', x=np.array(ALL['x'], np.float32).reshape(-1, 2, 4, 4), target=np.array(ALL['y'], np.int64))
     for case in ALL['cases']:
         if len(sys.argv) < 3 or sys.argv[2] in case['name']:
-            follow(case, d)
+            (look_for_rate if 'rates' in case else follow)(case, d)
 finish('figures')

@@ -4,13 +4,19 @@
 
 #include "runtime/train/options/options.h"
 
+/* A command is spelt as its name in the list, but for those that have a row here. */
+#define OT_SPELT_find_lr       , "find-lr"
+#define SECOND(a, b, ...)      b
+#define CHOOSE(...)            SECOND(__VA_ARGS__, NULL)
+#define SPELT(name)            CHOOSE(OT_SPELT_##name, #name)
+
 static const ot_command_info commands[] = {
-#define X(code, bit, name, words, arguments, needs, meaning) { #name, bit, words, arguments, needs, meaning },
+#define X(code, bit, name, words, arguments, needs, meaning) { SPELT(name), bit, words, arguments, needs, meaning },
     OT_COMMAND_LIST(X)
 #undef X
 };
 
-#define X(code, bit, name, words, arguments, needs, meaning) static const ot_entry entry_##name = { #name, meaning, NULL };
+#define X(code, bit, name, words, arguments, needs, meaning) static const ot_entry entry_##name = { SPELT(name), meaning, NULL };
 OT_COMMAND_LIST(X)
 #undef X
 

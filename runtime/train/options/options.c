@@ -23,7 +23,7 @@ typedef struct row {
     double min, max; /* INT and NUM */
 } row;
 
-#define FIT   (OT_CMD_TRAIN | OT_CMD_GRAD | OT_CMD_PLAN | OT_CMD_CHECK) /* what makes a training plan */
+#define FIT   (OT_CMD_TRAIN | OT_CMD_FIND_LR | OT_CMD_GRAD | OT_CMD_PLAN | OT_CMD_CHECK) /* what makes a training plan */
 #define GRAPH (FIT | OT_CMD_EVAL | OT_CMD_INSPECT)                       /* what the graph means */
 #define FED   (FIT | OT_CMD_EVAL | OT_CMD_RUN)                           /* what opens data */
 #define LOGS  (OT_CMD_REPORT | OT_CMD_COMPARE)                             /* what reads logs of runs only */
@@ -33,7 +33,7 @@ typedef struct row {
 #define DEPLOY (OT_CMD_TRAIN | OT_CMD_EXPORT)
 #define RUNS  (OT_CMD_TRAIN | OT_CMD_RESUME)                             /* what a run may change when it continues */
 #define ANY   (ALL | OT_CMD_RESUME)
-#define TEXTS (OT_CMD_EVAL | OT_CMD_CHECK | OT_CMD_INSPECT | OT_CMD_PLAN | OT_CMD_OPS | OT_CMD_ENV)
+#define TEXTS (OT_CMD_EVAL | OT_CMD_FIND_LR | OT_CMD_CHECK | OT_CMD_INSPECT | OT_CMD_PLAN | OT_CMD_OPS | OT_CMD_ENV)
 
 #define BASIC  true
 #define REPEAT true
@@ -64,17 +64,20 @@ static const row table[] = {
         "train this inner tensor instead of the model's outputs; the written file keeps its outputs", FIT | OT_CMD_EVAL,
         REPEAT, 0, TEXT, 0, 0),
     ROW("optimizer", 0, "NAME[:key=value,...]", "adamw", G, "update rule", FIT, 0, BASIC, TEXT, 0, 0),
-    ROW("lr", 0, "X", NULL, G, "learning rate; same as lr of --optimizer", FIT, 0, BASIC, NUM, 0, INFINITY),
+    ROW("lr", 0, "X", NULL, G, "learning rate; same as lr of --optimizer", FIT & ~OT_CMD_FIND_LR, 0, BASIC, NUM, 0,
+        INFINITY),
+    ROW("lr-range", 0, "MIN,MAX", "1e-7,10", G, "find-lr: first and last learning rate; --steps N of them (100)",
+        OT_CMD_FIND_LR, 0, 0, TEXT, 0, 0),
     ROW("momentum", 0, "X", NULL, G, "same as momentum of --optimizer", FIT, 0, 0, NUM, 0, 1),
     ROW("weight-decay", 0, "X", NULL, G, "same as weight_decay of --optimizer", FIT, 0, 0, NUM, 0, INFINITY),
     ROW("no-decay", 0, "norms,biases|GLOB", NULL, G, "weights without weight decay", FIT, REPEAT, 0, TEXT, 0, 0),
-    ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "learning rate schedule; every one has warmup=N", FIT, 0,
-        BASIC, TEXT, 0, 0),
+    ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "learning rate schedule; every one has warmup=N",
+        FIT & ~OT_CMD_FIND_LR, 0, BASIC, TEXT, 0, 0),
     ROW("batch-size", 0, "N", NULL, G, "samples per batch (32)", FED | OT_CMD_NEW, 0, BASIC, INT, 1, 1e9),
     ROW("epochs", 0, "N", NULL, G, "passes over the training set (10)",
         OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
     ROW("steps", 0, "N", NULL, G, "number of updates; with --epochs, training ends at whichever comes first",
-        OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
+        OT_CMD_TRAIN | OT_CMD_FIND_LR | OT_CMD_RESUME | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
     ROW("accumulate", 0, "N", "1", G, "batches per update (gradient accumulation)", FIT, 0, 0, INT, 1, 1e9),
     ROW("clip-norm", 0, "X", NULL, G, "maximum global norm of the gradients", FIT, 0, 0, NUM, 0, INFINITY),
     ROW("clip-value", 0, "X", NULL, G, "maximum absolute value of a gradient element", FIT, 0, 0, NUM, 0, INFINITY),
@@ -95,6 +98,10 @@ static const row table[] = {
     ROW("freeze", 0, "GLOB", NULL, G, "initializers not to train", GRAPH, REPEAT, BASIC, TEXT, 0, 0),
     ROW("lr-scale", 0, "GLOB=X", NULL, G, "factor on the learning rate of the named initializers", FIT, REPEAT, 0, TEXT,
         0, 0),
+    ROW("layer-decay", 0, "X", "1", G, "factor on the learning rate per layer, from the output back", FIT, 0, 0, NUM,
+        0.000001, 1),
+    ROW("unfreeze", 0, "GLOB@EPOCH", NULL, G, "initializers that are frozen until that epoch", OT_CMD_TRAIN, REPEAT, 0,
+        TEXT, 0, 0),
     ROW("bn", 0, "auto|train|frozen", "auto", G,
         "BatchNormalization in training: batch statistics (train) or running statistics (frozen)", GRAPH, 0, 0, CHOICE,
         0, 0),
@@ -154,6 +161,7 @@ static const row table[] = {
         "export, --deploy: convert weights and safe operators to float16; inputs and outputs keep their types", DEPLOY,
         0, 0, FLAG, 0, 0),
     ROW("metadata", 0, "KEY=VALUE", NULL, G, "export, --deploy: add a metadata entry", DEPLOY, REPEAT, 0, TEXT, 0, 0),
+    ROW("csv", 0, NULL, NULL, G, "find-lr: print CSV", OT_CMD_FIND_LR, 0, 0, FLAG, 0, 0),
     ROW("json", 0, NULL, NULL, G, "print JSON", TEXTS, 0, 0, FLAG, 0, 0),
     ROW("graph", 0, NULL, NULL, G, "inspect: print all nodes of the graph", OT_CMD_INSPECT, 0, 0, FLAG, 0, 0),
     ROW("why", 0, NULL, NULL, G, "plan: print why faster kernels were not used", OT_CMD_PLAN, 0, 0, FLAG, 0, 0),

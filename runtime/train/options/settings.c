@@ -125,6 +125,29 @@ static ot_status read_lr_scales(const ot_options *o, ot_arena *a, ot_settings *s
     return OT_OK;
 }
 
+/* "PATTERN@EPOCH"; the last '@' counts. */
+static ot_status read_unfreeze(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
+{
+    int n = ot_options_count(o, "unfreeze");
+    const char **pattern = ot_arena_alloc(a, sizeof *pattern * (size_t)(n + 1));
+    int64_t *at = ot_arena_alloc(a, sizeof *at * (size_t)(n + 1));
+    if (!pattern || !at) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    for (int i = 0; i < n; i++) {
+        const char *text = ot_options_nth(o, "unfreeze", i), *sign = strrchr(text, '@');
+        double epoch;
+        if (!sign || sign == text || !ot_number(sign + 1, &epoch) || !(epoch >= 1 && epoch <= 1e9) ||
+            epoch != floor(epoch))
+            return ot_fail(err, OT_E_USAGE, "--unfreeze: expected PATTERN@EPOCH with an epoch from 1, got '%s'", text);
+        at[i] = (int64_t)epoch;
+        pattern[i] = ot_arena_printf(a, "%.*s", (int)(sign - text), text);
+        if (!pattern[i]) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    }
+    s->options.n_unfreeze = n;
+    s->options.unfreeze = pattern;
+    s->options.unfreeze_at = at;
+    return OT_OK;
+}
+
 static ot_status read_losses(const ot_options *o, const char *const *outputs, ot_arena *a, ot_settings *s,
                              ot_error *err)
 {
@@ -201,6 +224,7 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->seed = (uint64_t)ot_options_int(o, "seed");
     s->keep = (int)ot_options_int(o, "keep");
     s->options.clip_norm = ot_options_num(o, "clip-norm");
+    s->options.layer_decay = ot_options_num(o, "layer-decay");
     s->options.ema = ot_options_get(o, "ema") ? ot_options_num(o, "ema") : 0;
     s->options.clip_value = ot_options_num(o, "clip-value");
     s->options.bn = !strcmp(bn, "train") ? OT_BN_TRAIN : !strcmp(bn, "frozen") ? OT_BN_FROZEN : OT_BN_AUTO;
@@ -263,5 +287,6 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(copy_list(o, "freeze", a, &s->options.n_freeze, &s->options.freeze, err));
     OT_TRY(copy_list(o, "no-decay", a, &s->options.n_no_decay, &s->options.no_decay, err));
     OT_TRY(read_untie(o, a, s, err));
+    OT_TRY(read_unfreeze(o, a, s, err));
     return read_lr_scales(o, a, s, err);
 }

@@ -118,6 +118,7 @@ void ot_session_configure(ot_session *x, ot_slot *q, ot_config *c, ot_feed *feed
     c->feeds = feeds;
     c->n_feeds = fs->n;
     c->accumulate = q->accumulate;
+    c->epoch_updates = x->epoch_updates;
     c->schedules_momentum = x->moves_momentum;
     c->tune = x->s->tune;
     c->partial = x->partial;

@@ -90,7 +90,8 @@ typedef struct ot_session {
     int threads, made; /* made: OpenMP has so many for the calling thread */
     int64_t
         room; /* the CPU: bytes that have to be free when a run begins (ot_threads_room); 0: allocations do not fail */
-    bool moves_momentum; /* the schedule does */
+    bool moves_momentum;   /* the schedule does */
+    int64_t epoch_updates; /* updates of an epoch */
     bool
         partial; /* outputs that cannot be computed are left out; else a plan may fail for them, and is made once more so */
     const volatile sig_atomic_t *stop; /* CPU: looked at within a batch (ot_exec_stop); borrowed; NULL: none */

@@ -136,7 +136,7 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
     t->full = n / t->batch;
     t->rest = s->shuffle && !s->drop_last ? n % t->batch : 0;
     int64_t batches = s->shuffle ? t->full + (t->rest > 0) : ceil_div(n, t->batch);
-    t->updates = ceil_div(batches, s->accumulate);
+    t->updates = t->x.epoch_updates = ceil_div(batches, s->accumulate);
 
     int64_t by_epochs;
     if (!ot_mul(s->epochs ? s->epochs : 10, t->updates, &by_epochs)) by_epochs = INT64_MAX;

@@ -1,0 +1,181 @@
+/* find_lr.c - the command find-lr: a short training whose learning rate rises exponentially, and what its losses suggest.
+ *
+ * Two suggestions over the smoothed loss: the rate at which it falls fastest by the logarithm of the rate, and a tenth of the
+ * rate at which it is lowest.  The sweep ends where the smoothed loss is four times its lowest value, or the loss is not finite.
+ *
+ * Source  Smith 2017 */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/train/commands/inspect.h"
+#include "runtime/train/options/specs.h"
+#include "runtime/train/run/file_training.h"
+
+enum { DEFAULT_UPDATES = 100 };
+
+static const double smoothing = 0.9, diverged = 4;
+
+typedef struct point {
+    double rate, loss, smoothed;
+} point;
+
+typedef struct sweep {
+    double from, to;
+    int64_t n, most; /* points, and how many there may be */
+    point *at;
+    int64_t steepest, lowest; /* -1: the loss does not fall */
+    bool ended;               /* before the last rate, because the loss grew */
+} sweep;
+
+/* "1e-7,10" */
+static ot_status read_range(const ot_trainer *t, sweep *s, ot_error *err)
+{
+    const char *text = ot_options_get(t->o, "lr-range"), *comma = strchr(text, ',');
+    char first[32] = "";
+    if (comma && comma - text < (long)sizeof first) snprintf(first, sizeof first, "%.*s", (int)(comma - text), text);
+    if (comma && ot_number(first, &s->from) && ot_number(comma + 1, &s->to) && s->from > 0 && s->to > s->from &&
+        isfinite(s->to))
+        return OT_OK;
+    return ot_fail(err, OT_E_USAGE, "--lr-range: invalid value '%s'; expected two rates above 0, the smaller one first",
+                   text);
+}
+
+/* What training needs, but for an evaluation set and files to write. */
+static ot_status open(ot_trainer *t, sweep *s, ot_error *err)
+{
+    OT_TRY(read_range(t, s, err));
+    if (!t->s.data) return ot_fail(err, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
+    OT_TRY(ot_trainer_choose_own(t, err));
+    if (t->own.file)
+        return ot_fail(err, OT_E_USAGE,
+                       "find-lr: the training algorithm in the file (TrainingInfoProto) has its own learning rate; use "
+                       "--loss or --optimizer to train with the options instead");
+    OT_TRY(ot_trainer_review(t, false, err));
+    OT_TRY(ot_spec_set(&t->s.options.optimizer, "lr", s->from, t->a, err));
+    if (!t->s.steps) t->s.steps = DEFAULT_UPDATES;
+    OT_TRY(ot_trainer_open(t, err));
+    ot_dataset_free(t->eval_data);
+    t->eval_data = NULL;
+    OT_TRY(ot_trainer_prepare(t, err));
+    s->most = t->total;
+    s->at = ot_arena_alloc(t->a, sizeof *s->at * (size_t)(s->most + 1));
+    return s->at ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for %lld learning rates", (long long)s->most);
+}
+
+/* Has the loss grown too far?  Not among the first rates, whose smoothed losses are means of few. */
+static bool has_diverged(const sweep *s)
+{
+    double best = INFINITY;
+    for (int64_t i = 0; i < s->n; i++) best = fmin(best, s->at[i].smoothed);
+    return s->n > 10 && s->at[s->n - 1].smoothed > diverged * best;
+}
+
+static ot_status train(ot_trainer *t, sweep *s, ot_error *err)
+{
+    double average = 0;
+    while (s->n < s->most && !s->ended) {
+        int64_t k = s->n, u = k % t->updates;
+        point *p = &s->at[s->n++];
+        t->epoch = k / t->updates;
+        if (t->s.shuffle && !u) ot_order(t->s.seed, (uint64_t)t->epoch, t->train.samples, t->order);
+        p->rate = t->schedule.base =
+            s->from * pow(s->to / s->from, s->most > 1 ? (double)k / (double)(s->most - 1) : 0);
+        ot_error e = { 0 };
+        ot_status r = ot_trainer_update(t, u, &e);
+        if (!r) r = ot_trainer_settle(t, &e);
+        if (r && (r != OT_E_DIVERGED || !k)) return ot_fail(err, r, "%-s", e.text);
+        p->loss = r ? (double)NAN : t->last_loss;
+        average = smoothing * average + (1 - smoothing) * p->loss;
+        p->smoothed = average / (1 - pow(smoothing, (double)k + 1));
+        s->ended = r || has_diverged(s);
+    }
+    return OT_OK;
+}
+
+/* Over the rates after the first tenth. */
+static void suggest(sweep *s)
+{
+    double slope = 0;
+    s->steepest = s->lowest = -1;
+    int64_t first = s->n / 10 + 1;
+    for (int64_t i = first; i < s->n; i++)
+        if (s->at[i].smoothed < s->at[s->lowest < 0 ? 0 : s->lowest].smoothed) s->lowest = i;
+    for (int64_t i = first; i < s->lowest; i++) { /* equal distances in the logarithm of the rate */
+        double falls = s->at[i + 1].smoothed - s->at[i - 1].smoothed;
+        if (falls < slope) slope = falls, s->steepest = i;
+    }
+    if (s->steepest < 0) s->lowest = -1;
+}
+
+static void print_csv(const sweep *s, FILE *f)
+{
+    fputs("step,lr,loss,smoothed\n", f);
+    for (int64_t i = 0; i < s->n; i++)
+        fprintf(f, "%lld,%.9g,%.9g,%.9g\n", (long long)i + 1, s->at[i].rate, s->at[i].loss, s->at[i].smoothed);
+}
+
+static void print_text(const sweep *s, FILE *f)
+{
+    fprintf(f, "%6s  %10s  %12s  %12s\n", "step", "lr", "loss", "smoothed");
+    for (int64_t i = 0; i < s->n; i++)
+        fprintf(f, "%6lld  %10.3e  %12.6g  %12.6g%s\n", (long long)i + 1, s->at[i].rate, s->at[i].loss,
+                s->at[i].smoothed,
+                i == s->steepest ? "  steepest"
+                : i == s->lowest ? "  lowest"
+                                 : "");
+    if (s->ended) fprintf(f, "\nstopped at %.3g, where the loss diverges\n", s->at[s->n - 1].rate);
+    if (s->steepest < 0) {
+        fprintf(f, "\nno suggestion: the loss does not fall between %.3g and %.3g; change --lr-range or --steps\n",
+                s->from, s->at[s->n - 1].rate);
+        return;
+    }
+    fprintf(f, "\nsuggestion: --lr %.2g (steepest descent), or %.2g (a tenth of the rate with the lowest loss)\n",
+            s->at[s->steepest].rate, s->at[s->lowest].rate / 10);
+}
+
+static void fill_json(const ot_trainer *t, const sweep *s, ot_page *p)
+{
+    json_t *list = json_array();
+    ot_json_set(&p->json, "model", ot_json_text(t->m->file->path));
+    ot_json_set(&p->json, "optimizer", ot_json_text(t->s.options.optimizer.name));
+    for (int64_t i = 0; i < s->n; i++) {
+        json_t *one = json_pack("{s:I}", "step", (json_int_t)i + 1);
+        ot_json_real(&one, "lr", s->at[i].rate);
+        ot_json_real(&one, "loss", s->at[i].loss);
+        ot_json_real(&one, "smoothed", s->at[i].smoothed);
+        ot_json_add(&list, one);
+    }
+    ot_json_set(&p->json, "points", list);
+    ot_json_set(&p->json, "diverged", json_boolean(s->ended));
+    ot_json_set(&p->json, "steepest", s->steepest < 0 ? json_null() : json_real(s->at[s->steepest].rate));
+    ot_json_set(&p->json, "tenth_of_lowest", s->lowest < 0 ? json_null() : json_real(s->at[s->lowest].rate / 10));
+}
+
+static ot_status find(ot_trainer *t, char **text, ot_error *err)
+{
+    sweep s = { 0 };
+    ot_page p;
+    OT_TRY(open(t, &s, err));
+    OT_TRY(train(t, &s, err));
+    suggest(&s);
+    OT_TRY(ot_page_open(&p, t->s.json, err));
+    if (t->s.json) fill_json(t, &s, &p);
+    else if (ot_options_flag(t->o, "csv")) print_csv(&s, p.f);
+    else print_text(&s, p.f);
+    return ot_page_close(&p, text, err);
+}
+
+ot_status ot_find_lr_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text, ot_error *err)
+{
+    OT_GIVEN(text);
+    OT_GIVEN(m);
+    OT_GIVEN(o);
+    ot_trainer *t = NULL;
+    ot_error first = { 0 };
+    *text = NULL;
+    OT_TRY(ot_trainer_begin(m, o, cb, &t, err));
+    ot_status s = find(t, text, &first);
+    if (s) s = ot_trainer_explain(t, s, &first);
+    ot_trainer_free(t);
+    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
+}
