@@ -194,7 +194,10 @@ static void update(updates *all, ot_value *w)
     x->g = ot_cast(&x->b, w->grad, x->w->dtype);
     if (all->unscale) x->g = mul(x, x->g, narrow(x, all->unscale));
     x->g = clipped(x, c, x->g, all->factor);
-    x->decay = no_decay(c, w) ? 0 : par(x, "weight_decay");
+    bool plain = no_decay(c, w);
+    if (c->options.l1 > 0 && !plain)
+        x->g = add(x, x->g, scaled(x, ot_map1(&x->b, OT_FN_Sign, 0, 0, x->w), c->options.l1));
+    x->decay = plain ? 0 : par(x, "weight_decay");
     x->lr = scale == 1 ? all->p->knobs.lr : mul(x, all->p->knobs.lr, wide(x, scale));
     if (before > 0) {
         ot_value *begun = ot_map2(&x->b, OT_FN_Greater, 0, 0, t, wide(x, before));

@@ -84,6 +84,7 @@ typedef struct ot_plan_options {
     ot_spec *losses; /* 0: chosen by the loss pass, one per output with a target */
     ot_spec optimizer;
     double clip_norm, clip_value; /* 0: none */
+    double l1;                    /* penalty: this times the sum of absolute values of weights */
     double ema;                   /* decay of averaged weights; 0: none */
     bool skip_nonfinite;          /* an update with a non-finite loss or gradient changes nothing */
     ot_bn bn;

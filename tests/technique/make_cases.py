@@ -97,6 +97,13 @@ def layer_decay():
     case('layer decay', [*SGD, '--layer-decay', '0.5'], groups)
 
 
+def l1():
+    def loss(net, x, y):  # what is logged is the loss of the data
+        penalty = sum(.01 * p.abs().sum() for p in net.parameters() if p.ndim > 1)
+        return F.cross_entropy(net(x), y) + penalty - penalty.detach()
+    case('l1', [*SGD, '--l1', '0.01', '--no-decay', 'norms,biases'], lambda net: sgd(net, momentum=.9), loss=loss)
+
+
 def unfreeze():
     begins = {'out': 0, 'hidden': 4, 'norm': 8, 'conv': 8}  # updates; an epoch has 4
 
@@ -128,7 +135,7 @@ def find_lr():
     cases[-1].update(rates=numbers(rates), end=None)
 
 
-for make in ema, muon, layer_decay, unfreeze, find_lr:
+for make in ema, muon, layer_decay, l1, unfreeze, find_lr:
     make()
 json.dump({'batch': BATCH, 'start': {n: numbers(v) for n, v in START.items()}, 'x': numbers(X), 'y': Y.tolist(), 'cases': cases},
           open(HERE + '/cases.json', 'w'), separators=(',', ':'))

@@ -224,6 +224,7 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->seed = (uint64_t)ot_options_int(o, "seed");
     s->keep = (int)ot_options_int(o, "keep");
     s->options.clip_norm = ot_options_num(o, "clip-norm");
+    s->options.l1 = ot_options_get(o, "l1") ? ot_options_num(o, "l1") : 0;
     s->options.layer_decay = ot_options_num(o, "layer-decay");
     s->options.ema = ot_options_get(o, "ema") ? ot_options_num(o, "ema") : 0;
     s->options.clip_value = ot_options_num(o, "clip-value");

@@ -11,7 +11,7 @@ static const char *const says_how[] = { "lr",        "momentum",    "weight-deca
                                         "schedule",  "accumulate",  "clip-norm",    "clip-value",
                                         "train",     "freeze",      "lr-scale",     "untie",
                                         "unfold-bn", "add-dropout", "output",       "quantized-scales",
-                                        "ema",       "layer-decay", "unfreeze" };
+                                        "ema",       "layer-decay", "unfreeze",     "l1" };
 
 static const char use_options[] = "use --loss or --optimizer to train with the options instead";
 
