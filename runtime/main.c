@@ -198,7 +198,8 @@ static ot_status do_resume(job *j)
     if (!s) s = ot_checkpoint_options(c, j->o, &j->err);
     const char *log = ot_options_get(j->o, "log");
     if (log && !strcmp(log, "-")) j->cb.log = on_log;
-    if (!s) s = ot_model_load(ot_checkpoint_model(c), &j->m, &j->err);
+    if (!s) s = ot_model_load(j->word[1] ? j->word[1] : ot_checkpoint_model(c), &j->m, &j->err);
+    if (!s) s = ot_checkpoint_check(c, j->m, &j->err);
     if (!s) s = ot_trainer_new(j->m, j->o, &j->cb, &t, &j->err);
     if (!s) s = ot_trainer_resume(t, c, &j->err);
     ot_checkpoint_free(c);

@@ -160,7 +160,7 @@ typedef struct ot_options ot_options;
 #define OT_COMMAND_LIST(X)                                                                                             \
     X(TRAIN, 1, train, 1, "MODEL --data DATA [-o FILE]", "a model file, such as lenet.onnx",                           \
       "train; the default command; DATA: mnist, cifar10 ... or a file")                                                \
-    X(RESUME, 8192, resume, 1, "RUN [--epochs N]", "the folder of a run, such as runs/lenet-1",                          \
+    X(RESUME, 8192, resume, 2, "DIR [MODEL] [--epochs N]", "the folder of a run, such as runs/lenet-1",                          \
       "continue a run from its last checkpoint, or train it longer")                                                   \
     X(EVAL, 2, eval, 1, "MODEL --data DATA", "a model", "loss, accuracy, confusion matrix")                            \
     X(FIND_LR, 131072, find_lr, 1, "MODEL --data DATA", "a model", "try rising learning rates and suggest one")         \
@@ -315,6 +315,9 @@ OT_API OT_CHECK ot_status ot_checkpoint_open(const char *run_dir, const ot_callb
                                              ot_error *err);
 OT_API void ot_checkpoint_free(ot_checkpoint *c);
 OT_API const char *ot_checkpoint_model(ot_checkpoint *c); /* path of the model; borrowed; NULL: no memory */
+
+/* Whether m is the model of the run.  Errors: OT_E_MODEL. */
+OT_API OT_CHECK ot_status ot_checkpoint_check(const ot_checkpoint *c, const ot_model *m, ot_error *err);
 
 /* Sets the options of the run in o, its "run-dir" and "o" too; those that o has already stay.  Errors: OT_E_USAGE. */
 OT_API OT_CHECK ot_status ot_checkpoint_options(const ot_checkpoint *c, ot_options *o, ot_error *err);

@@ -32,7 +32,7 @@ typedef struct row {
 
 #define DEPLOY (OT_CMD_TRAIN | OT_CMD_EXPORT)
 #define RUNS  (OT_CMD_TRAIN | OT_CMD_RESUME)                             /* what a run may change when it continues */
-#define ANY   (ALL | OT_CMD_RESUME)
+#define FIXED (ALL & ~OT_CMD_RESUME) /* what a run cannot change when it continues */
 #define TEXTS (OT_CMD_EVAL | OT_CMD_FIND_LR | OT_CMD_CHECK | OT_CMD_INSPECT | OT_CMD_PLAN | OT_CMD_OPS | OT_CMD_ENV)
 
 #define BASIC  true
@@ -88,7 +88,7 @@ static const row table[] = {
     ROW("ema", 0, "DECAY", NULL, G,
         "exponential moving average of weights and running statistics; evaluation and the written models use it",
         OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, NUM, 0, 0.9999999),
-    ROW("seed", 0, "N", "0", G, "seed for shuffling, dropout and new weights", ALL, 0, BASIC, INT, 0,
+    ROW("seed", 0, "N", "0", G, "seed for shuffling, dropout and new weights", FIXED, 0, BASIC, INT, 0,
         9007199254740992.0),
     ROW("initialize", 0, "auto|always|never", "auto", G,
         "initialization stored in the file (TrainingInfoProto): auto runs it if the model is untrained",
@@ -128,13 +128,13 @@ static const row table[] = {
         CHOICE, 0, 0),
 #undef G
 #define G "Machine"
-    ROW("device", 0, "auto|cpu|cuda[:N]", "auto", G, "cpu, cuda, cuda:N, or auto", ANY, 0, BASIC, TEXT, 0, 0),
-    ROW("threads", 0, "N", NULL, G, "number of CPU threads (all processors, or the CPU quota)", ANY, 0, 0, INT, 1,
+    ROW("device", 0, "auto|cpu|cuda[:N]", "auto", G, "cpu, cuda, cuda:N, or auto", ALL, 0, BASIC, TEXT, 0, 0),
+    ROW("threads", 0, "N", NULL, G, "number of CPU threads (all processors, or the CPU quota)", ALL, 0, 0, INT, 1,
         4096),
     ROW("tune", 0, NULL, NULL, G, "measure all kernels for each operator once on the GPU and use the fastest",
         FED | OT_CMD_GRAD, 0, 0, FLAG, 0, 0),
     ROW("precision", 0, "fp32|tf32|bf16|fp16|auto", "fp32", G,
-        "type for matrix products, convolutions and activations; weights stay float32", ALL, 0, 0, CHOICE, 0, 0),
+        "type for matrix products, convolutions and activations; weights stay float32", FIXED, 0, 0, CHOICE, 0, 0),
 #undef G
 #define G "Output"
     ROW("o", 'o', "FILE", NULL, G, "output file: trained model, outputs or gradients (<model>-trained.onnx)",
@@ -171,8 +171,8 @@ static const row table[] = {
     ROW("why", 0, NULL, NULL, G, "plan: print why faster kernels were not used", OT_CMD_PLAN, 0, 0, FLAG, 0, 0),
     ROW("markdown", 0, NULL, NULL, G, "help: print tables in Markdown", OT_CMD_HELP, 0, 0, FLAG, 0, 0),
     ROW("man", 0, NULL, NULL, G, "help: print the manual page (roff)", OT_CMD_HELP, 0, 0, FLAG, 0, 0),
-    ROW("quiet", 'q', NULL, NULL, G, "print errors only", ANY | LOGS, 0, 0, FLAG, 0, 0),
-    ROW("verbose", 'v', NULL, NULL, G, "print all decisions", ANY | LOGS, 0, 0, FLAG, 0, 0),
+    ROW("quiet", 'q', NULL, NULL, G, "print warnings and errors only", ALL | LOGS, 0, 0, FLAG, 0, 0),
+    ROW("verbose", 'v', NULL, NULL, G, "print all decisions", ALL | LOGS, 0, 0, FLAG, 0, 0),
     ROW("config", 0, "FILE", NULL, G,
         "file of lines 'key = value' with these option names; command-line options take precedence", ALL, 0, 0, TEXT, 0,
         0),

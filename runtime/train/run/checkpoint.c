@@ -116,6 +116,8 @@ static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
     pair(x, "model", t->loaded->file->path);
     number(x, "model hash", model_hash(t->loaded->file));
     number(x, "data hash", t->data->hash);
+    number(x, "evaluation hash", t->eval_data ? t->eval_data->hash : 0);
+    number(x, "updates", (unsigned long long)t->total);
     number(x, "samples", (unsigned long long)t->train.samples);
     pair(x, "folder", here);
     pair(x, "run folder", t->folder.path);
@@ -215,15 +217,18 @@ static int list_files(int folder, int64_t *step, int most, bool clean)
     return n;
 }
 
-static void remove_old(const ot_trainer *t)
+/* All but the newest `keep`.  false: there are no others. */
+static bool remove_old(const ot_trainer *t, int keep)
 {
+    bool some = false;
     int64_t step[MOST_FILES];
     int n = list_files(t->folder.fd, step, MOST_FILES, true);
-    for (int i = t->s.keep; i < n; i++) {
+    for (int i = keep; i < n; i++) {
         char name[64];
         snprintf(name, sizeof name, name_format, (long long)step[i]);
-        if (step[i] < t->step) (void)unlinkat(t->folder.fd, name, 0); /* one more than asked for is no failure */
+        if (step[i] < t->step && !unlinkat(t->folder.fd, name, 0)) some = true; /* one too many is no failure */
     }
+    return some;
 }
 
 static void log_checkpoint(ot_trainer *t, const char *name)
@@ -232,25 +237,30 @@ static void log_checkpoint(ot_trainer *t, const char *name)
                                     (json_int_t)t->epoch + 1, "file", name));
 }
 
+static ot_status write_file(ot_trainer *t, const char *name, ot_error *err)
+{
+    ot_npz *z = NULL;
+    OT_TRY(ot_npz_begin(t->folder.fd, name, &z, err));
+    ot_status s = write_members(t, z, err);
+    if (!s) return ot_npz_commit(z, err);
+    ot_npz_abort(z);
+    return s;
+}
+
 ot_status ot_trainer_checkpoint(ot_trainer *t, ot_error *err)
 {
     char name[64];
-    ot_npz *z = NULL;
-    ot_error e = { 0 };
+    ot_error e = { 0 }, again = { 0 };
     if (!t->folder.path) return OT_OK;
     ot_log_sync(&t->log);
     snprintf(name, sizeof name, name_format, (long long)t->step);
-    ot_status s = ot_npz_begin(t->folder.fd, name, &z, &e);
-    if (!s) {
-        s = write_members(t, z, &e);
-        if (s) ot_npz_abort(z);
-        else s = ot_npz_commit(z, &e);
-    }
+    ot_status s = write_file(t, name, &e);
+    if (s == OT_E_IO && remove_old(t, 1)) s = write_file(t, name, &again); /* a full disk: the newest one is enough */
     t->checkpoint_at = ot_seconds(); /* also of one that failed: the next one is tried when it is due */
     t->checkpoint_step = t->step;
     if (s) return ot_fail(err, s, "%s/%s", t->folder.path, e.text);
     log_checkpoint(t, name);
-    remove_old(t);
+    (void)remove_old(t, t->s.keep);
     return OT_OK;
 }
 
@@ -317,7 +327,9 @@ static ot_status read_newest(ot_checkpoint *c, const ot_callbacks *cb, ot_error 
     if (!n)
         return ot_fail(err, OT_E_IO, "%s: has no checkpoint; start the training again with 'onnxtrain train'",
                        c->folder.path);
-    return ot_fail(err, OT_E_IO, "%-s; none of the %d checkpoints can be used", first.text, n);
+    return ot_fail(err, OT_E_IO,
+                   "%-s; none of the %d checkpoints can be used: start the training again with 'onnxtrain train'",
+                   first.text, n);
 }
 
 /* The run was started in a folder, and its paths are relative to that.  A copy of the whole, at another place, is by itself: if
@@ -458,18 +470,66 @@ static ot_status read_state(const ot_checkpoint *c, ot_trainer *t, int i, const 
     return ot_exec_write(t->x.slot[t->x.lead].exec, v, a->t.data, err);
 }
 
+ot_status ot_checkpoint_check(const ot_checkpoint *c, const ot_model *m, ot_error *err)
+{
+    OT_GIVEN(c);
+    OT_GIVEN(m);
+    const char *model = find(c, "model hash");
+    if (model && strtoull(model, NULL, 10) == model_hash(m->file)) return OT_OK;
+    return ot_fail(err, OT_E_MODEL,
+                   "%s: is not the model that the run was started with; a run continues with the same model only",
+                   m->file->path);
+}
+
 static ot_status check_same(const ot_checkpoint *c, const ot_trainer *t, ot_error *err)
 {
-    const char *model = find(c, "model hash"), *data = find(c, "data hash");
-    if (!model || strtoull(model, NULL, 10) != model_hash(t->loaded->file))
-        return ot_fail(err, OT_E_MODEL,
-                       "%s: has changed since the run was started; a run continues with the same model only",
-                       t->loaded->file->path);
+    const char *data = find(c, "data hash");
+    OT_TRY(ot_checkpoint_check(c, t->loaded, err));
     if (!data || strtoull(data, NULL, 10) != t->data->hash)
         return ot_fail(err, OT_E_DATA,
                        "%s: has changed since the run was started; a run continues with the same data only",
                        t->data->name);
     return OT_OK;
+}
+
+/* More or fewer updates than the run had: a schedule over the whole run is another one. */
+static void say_schedule(const ot_checkpoint *c, const ot_trainer *t)
+{
+    const char *updates = find(c, "updates");
+    ot_schedule was = t->schedule;
+    double rate, now, momentum;
+    was.total = updates ? strtoll(updates, NULL, 10) : t->total;
+    if (was.total == t->total) return;
+    ot_schedule_at(&was, t->step > 0 ? t->step - 1 : 0, &rate, &momentum);
+    ot_schedule_at(&t->schedule, t->step > 0 ? t->step - 1 : 0, &now, &momentum);
+    if (rate != now)
+        ot_trainer_say(
+            t, OT_WARNING,
+            "schedule %s now spans %lld updates, not %lld: the learning rate continues at %.4g, and was %.4g; the "
+            "result is not that of one run of that length",
+            t->s.schedule.name, (long long)t->total, (long long)was.total, now, rate);
+}
+
+/* A best value of one set says nothing about another. */
+static void compare_evaluation(const ot_checkpoint *c, ot_trainer *t)
+{
+    const char *hash = find(c, "evaluation hash");
+    if (!hash || strtoull(hash, NULL, 10) == (t->eval_data ? t->eval_data->hash : 0)) return;
+    ot_trainer_say(t, OT_WARNING,
+                   "the evaluation set is not the one that the run was started with: the best model is chosen again");
+    t->result.best = NAN;
+    t->result.best_path = NULL;
+}
+
+static void say_progress(const ot_trainer *t)
+{
+    const char *limit = t->s.steps && t->total == t->s.steps ? "--steps" : "--epochs";
+    if (t->step < t->total)
+        ot_trainer_say(t, OT_INFO, "continuing from %s: %lld of %lld updates done", t->resumed, (long long)t->step,
+                       (long long)t->total);
+    else
+        ot_trainer_say(t, OT_INFO, "%s: all %lld updates are done; use a larger %s to train longer", t->resumed,
+                       (long long)t->step, limit);
 }
 
 static void say_differences(const ot_checkpoint *c, const ot_trainer *t)
@@ -514,7 +574,8 @@ ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)
     if (!isnan(t->result.best) && !faccessat(t->folder.fd, "best.onnx", F_OK, 0))
         t->result.best_path = ot_arena_printf(t->a, "%s/best.onnx", t->folder.path);
     say_differences(c, t);
-    ot_trainer_say(t, OT_INFO, "continuing from %s: %lld of %lld updates done%s", t->resumed, (long long)t->step,
-                   (long long)t->total, t->step >= t->total ? "; use --epochs or --steps to train longer" : "");
+    say_schedule(c, t);
+    compare_evaluation(c, t);
+    say_progress(t);
     return OT_OK;
 }

@@ -219,8 +219,10 @@ static char *options_text(const ot_trainer *t)
     FILE *f = lines ? open_memstream(&text, &size) : NULL;
     if (f) {
         ot_print(f, OT_FOLDER_MARK "%s; model: %s\n%-s", OT_VERSION, t->m->file->path, lines);
-        fprintf(f, "# threads: %d; samples: %lld; updates: %lld\n", t->x.threads, (long long)t->train.samples,
-                (long long)t->total);
+        fprintf(
+            f,
+            "# resume continues with the options in the newest checkpoint, not with this file\n# threads: %d; samples: %lld; updates: %lld\n",
+            t->x.threads, (long long)t->train.samples, (long long)t->total);
         for (const char *p = t->notes; p && *p;) {
             size_t n = strcspn(p, "\n");
             fprintf(f, "# %.*s\n", (int)n, p);
