@@ -55,6 +55,14 @@ static void on_log(void *user, const char *line, size_t n)
     w->before = calls;
 }
 
+/* The end of an epoch, which allocates, is no step. */
+static void on_epoch(void *user, const ot_epoch *e)
+{
+    watch *w = user;
+    (void)e;
+    w->before = calls;
+}
+
 static void on_progress(void *user, const ot_progress *p) { (void)user, (void)p; }
 
 static void set(ot_options *o, const char *name, const char *value)
@@ -84,7 +92,7 @@ static void train(const char *model, int rank, const char *const *pairs)
     ot_error err = { 0 };
     ot_model *m = NULL;
     ot_trainer *t = NULL;
-    ot_callbacks cb = { .user = &w, .log = on_log, .progress = on_progress };
+    ot_callbacks cb = { .user = &w, .log = on_log, .progress = on_progress, .epoch = on_epoch };
     ot_options *o = ot_options_new();
     assert_non_null(mkdtemp(folder));
     snprintf(run_dir, sizeof run_dir, "%s/run", folder);

@@ -38,6 +38,8 @@ static bool is_checkpoint(const file *x)
 {
     return !strncmp(base(x->name), "checkpoint-", 11) && ends_in(x->name, ".npz");
 }
+static bool is_page(const file *x) { return ends_in(x->name, "/report.html"); }
+static bool is_table(const file *x) { return ends_in(x->name, "/epochs.csv"); }
 static bool is_temporary(const file *x) { return *base(x->name) == '.' && ends_in(x->name, ".tmp"); }
 
 /* Whole lines, the last one perhaps cut. */
@@ -51,6 +53,20 @@ static bool log_holds(const file *x, bool cut)
         p = line + 1;
     }
     return true;
+}
+
+static bool page_whole(const file *x)
+{
+    static const char end[] = "</html>\n";
+    return x->n > sizeof end && !memcmp(x->bytes + x->n - (sizeof end - 1), end, sizeof end - 1);
+}
+
+/* Begins with the names of its columns; the last row may be cut where the log's line may. */
+static bool table_holds(const file *x, bool cut)
+{
+    static const char head[] = "epoch,step,";
+    return !x->n ||
+           ((x->n > sizeof head && !memcmp(x->bytes, head, sizeof head - 1)) && (cut || x->bytes[x->n - 1] == '\n'));
 }
 
 /* From its first member to its end record. */
@@ -107,7 +123,12 @@ static const char *nothing_else(const record *r, const files *now, bool killed, 
             if (!archive_whole(x)) return wrong("%s is cut", x->name);
             continue;
         }
+        if (is_page(x) || is_table(x)) { /* likewise */
+            if (is_page(x) ? !page_whole(x) : !table_holds(x, killed || log_fails)) return wrong("%s is cut", x->name);
+            continue;
+        }
         if (unlinking && is_temporary(x)) continue;
+        if (killed && is_temporary(x) && !strncmp(base(x->name), ".report.html", 12) && page_whole(x)) continue;
         if (killed && is_temporary(x) && !strncmp(base(x->name), ".checkpoint-", 12) && archive_whole(x)) continue;
         if (killed && is_temporary(x) && (r->s->no_tmpfile || is_complete(r, x))) continue;
         if (!old && !fresh) return wrong("%s is neither the old nor the new one (%zu bytes)", x->name, x->n);
@@ -127,7 +148,8 @@ static const char *nothing_lost(const record *r, const files *now)
         for (int k = 0; k < now->n && !kept; k++)
             kept = !strcmp(base(now->list[k].name), base(x->name)) && file_same(&now->list[k], x);
         if (is_checkpoint(x)) continue; /* newer ones replace it */
-        bool succeeded = is && (is_log(x) || file_same(is, files_find(&r->after, x->name)));
+        bool succeeded =
+            is && (is_log(x) || is_page(x) || is_table(x) || file_same(is, files_find(&r->after, x->name)));
         bool superseded = !files_find(&r->after, x->name) && model_of(r->s, x->name, model) && is_new(r, now, model);
         if (!kept && !succeeded && !superseded) return wrong("%s is lost", x->name);
     }
@@ -150,7 +172,7 @@ static const char *all_done(const record *r, const files *now)
 {
     for (int i = 0; i < r->after.n; i++) {
         const file *x = &r->after.list[i], *is = files_find(now, x->name);
-        if (is_checkpoint(x) && is) continue;
+        if ((is_checkpoint(x) || is_page(x) || is_table(x)) && is) continue; /* seconds differ */
         if (!is || (!is_log(x) && !file_same(is, x))) return wrong("exit 0, and %s is not what it should be", x->name);
         if (is_log(x) && !file_same(x, files_find(&r->before, x->name)) && !strstr(is->bytes, "\"event\":\"end\""))
             return wrong("exit 0, and %s has no end", x->name);
@@ -221,7 +243,8 @@ static const char *model_delivered(const record *r, const fault *f, const outcom
     bool writes =
         !strcmp(name, "write") || !strcmp(name, "fsync") || !strcmp(name, "linkat") || !strcmp(name, "renameat");
     bool lost = f->kind == FAULT_ERROR && o->code && writes &&
-                (strstr(said, ".jsonl: ") || strstr(said, "/best.onnx: ") || strstr(said, "/checkpoint-"));
+                (strstr(said, ".jsonl: ") || strstr(said, "/best.onnx: ") || strstr(said, "/checkpoint-") ||
+                 strstr(said, "/epochs.csv: ") || strstr(said, "/report.html: "));
     return lost && !is_new(r, now, "out.onnx") ? wrong("the trained model is not written") : NULL;
 }
 

@@ -470,8 +470,8 @@ static void show_epoch(ot_trainer *t)
                    .seconds = now - t->epoch_began,
                    .best = r->best_epoch == t->epoch + 1 };
     ot_epoch_table_row(&t->table, e.epoch, e.step, e.lr, e.train_loss, eval, t->seconds);
-    if (t->cb.epoch) t->cb.epoch(t->cb.user, &e);
     write_report(t, false);
+    if (t->cb.epoch) t->cb.epoch(t->cb.user, &e);
     t->epoch_began = now;
     json_decref(eval);
 }
