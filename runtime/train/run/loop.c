@@ -453,13 +453,13 @@ static void write_report(ot_trainer *t, bool ends)
     ot_fail(&t->lost, s, "%-s", e.text);
 }
 
-/* The end of an epoch, evaluated: its row of epochs.csv, and the caller's. */
-static void show_epoch(ot_trainer *t)
+/* The end of an epoch, evaluated if there is a set for that: its row of epochs.csv, and the caller's. */
+static void show_epoch(ot_trainer *t, int64_t epoch)
 {
     const ot_result *r = &t->result;
     json_t *eval = ot_log_take_eval(&t->log);
     double now = ot_seconds();
-    ot_epoch e = { .epoch = t->epoch + 1,
+    ot_epoch e = { .epoch = epoch + 1,
                    .epochs = t->epochs,
                    .step = t->step,
                    .lr = t->log.lr,
@@ -468,7 +468,7 @@ static void show_epoch(ot_trainer *t)
                    .loss = eval ? r->loss : (double)NAN,
                    .accuracy = eval ? r->accuracy : (double)NAN,
                    .seconds = now - t->epoch_began,
-                   .best = r->best_epoch == t->epoch + 1 };
+                   .best = r->best_epoch == epoch + 1 };
     ot_epoch_table_row(&t->table, e.epoch, e.step, e.lr, e.train_loss, eval, t->seconds);
     write_report(t, false);
     if (t->cb.epoch) t->cb.epoch(t->cb.user, &e);
@@ -497,6 +497,9 @@ static ot_status update_done(ot_trainer *t, const ot_update_record *now, ot_erro
     bool evaluated = t->evaluation >= 0;
     if (!evaluated && !now->skipped) ot_schedule_feedback(&t->schedule, now->step, now->loss);
     if (isfinite(now->loss) || now->skipped) report(t, now, now->in_epoch + 1 == t->updates || t->step == t->total);
+    bool ends = now->in_epoch + 1 == t->updates || t->step == t->total;
+    if (!evaluated && ends)
+        show_epoch(t, now->epoch); /* updates of later epochs may be in flight: nothing waits for them */
     (void)err;
     return OT_OK;
 }
@@ -588,10 +591,10 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
             OT_TRY(ot_trainer_update(t, t->given - t->epoch * t->updates, err));
             if (t->given < end) OT_TRY(checkpoint_if_due(t, false, err));
         }
-        OT_TRY(ot_trainer_settle(t, err));
+        if (t->evaluation >= 0 || t->cancelled) OT_TRY(ot_trainer_settle(t, err));
         if (!t->cancelled) OT_TRY(evaluate_epoch(t, err));
         if (t->cancelled) break;
-        show_epoch(t);
+        if (t->evaluation >= 0) show_epoch(t, t->epoch);
         t->epoch++;
         if (!is_over(t)) OT_TRY(checkpoint_if_due(t, true, err));
     }
