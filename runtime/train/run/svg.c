@@ -50,7 +50,7 @@ static double tick_step(double range)
 static void widen(double *low, double *high)
 {
     if (*high > *low) return;
-    double by = *low ? fabs(*low) / 10 : 1;
+    double by = *low == 0 ? 1 : fabs(*low) / 10;
     *low -= by;
     *high += by;
 }
