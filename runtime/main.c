@@ -93,11 +93,11 @@ static void print_word(const char *w)
 static void say_evaluation(const job *j, const char *path)
 {
     static const char *const kept[] = { "data", "test", "target", "normalize", "output", "loss" };
-    const char *val = ot_options_get(j->o, "val");
+    const char *val = ot_options_get(j->o, "val"), *test = ot_options_get(j->o, "test");
     fputs("to evaluate:   onnxtrain eval", stderr);
     print_word(path);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        const char *name = val && !strcmp(kept[i], "test") ? "val" : kept[i], *text;
+        const char *name = val && !test && !strcmp(kept[i], "test") ? "val" : kept[i], *text;
         for (int k = 0; (text = ot_options_nth(j->o, name, k)); k++) {
             fprintf(stderr, " --%s", kept[i]);
             print_word(text);
@@ -122,15 +122,12 @@ static void say_result(const job *j, const ot_result *r, const char *path)
     fputc('\n', stderr);
     if (r->model_data) fprintf(stderr, "external data: %s (keep it beside the model)\n", shown(r->model_data));
     if (r->best_path && !isnan(r->best)) {
-        if (!isnan(r->accuracy))
-            fprintf(stderr, "best model:    %s (accuracy %.2f %%, epoch %lld)\n", shown(r->best_path), 100 * r->best,
-                    (long long)r->best_epoch);
-        else
-            fprintf(stderr, "best model:    %s (loss %.5g, epoch %lld)\n", shown(r->best_path), r->best,
-                    (long long)r->best_epoch);
+        bool percent = strstr(r->best_metric, "accuracy");
+        fprintf(stderr, "best model:    %s (%s %.*g%s, epoch %lld)\n", shown(r->best_path), r->best_metric,
+                percent ? 4 : 5, percent ? 100 * r->best : r->best, percent ? " %" : "", (long long)r->best_epoch);
     }
     if (r->run_dir) fprintf(stderr, "run folder:    %s\n", shown(r->run_dir));
-    if (r->run_dir && strcmp(r->reason, "finished")) {
+    if (r->run_dir && strcmp(r->reason, "finished") && strcmp(r->reason, "early stop")) {
         fputs("to continue:   onnxtrain resume", stderr);
         print_word(r->run_dir);
         fputc('\n', stderr);
@@ -151,7 +148,10 @@ static ot_status deliver(job *j, ot_trainer *t, ot_status trained)
     ot_result r;
     ot_error e = { 0 };
     ot_trainer_result(t, &r);
-    if (trained && !(r.reason && (!strcmp(r.reason, "finished") || !strcmp(r.reason, "cancelled")))) return trained;
+    static const char *const whole[] = { "finished", "early stop", "time limit", "cancelled" };
+    bool has_weights = false;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) has_weights |= r.reason && !strcmp(r.reason, whole[i]);
+    if (trained && !has_weights) return trained;
     ot_status s = ot_trainer_export(t, NULL, &e);
     if (!s && ot_options_get(j->o, "deploy")) s = ot_trainer_deploy(t, NULL, &e);
     ot_trainer_result(t, &r);

@@ -273,18 +273,19 @@ typedef struct ot_callbacks { /* any may be NULL */
 typedef struct ot_trainer ot_trainer;
 
 typedef struct ot_result {
-    const char *reason; /* "finished", "cancelled"; borrowed */
+    const char *reason; /* "finished", "early stop", "time limit", "cancelled"; "failed", "diverged"; borrowed */
     int64_t steps, epochs;
     const char *split; /* what loss and accuracy are of: "val", "test" at the last evaluation; "train": without one */
     double loss; /* mean over the set, or over the updates of the last epoch; of the last ot_trainer_step; NaN: none */
     double accuracy; /* of the last evaluation; NaN: none */
-    double best;     /* best accuracy, or lowest loss if there is no accuracy; NaN: none */
+    double best;     /* of the best epoch; NaN: none */
     int64_t best_epoch;
     double seconds, samples_per_second;
     int64_t planned_bytes, peak_bytes;
     const char *model_path; /* the last file that ot_trainer_export wrote; NULL: none; borrowed */
     const char *run_dir;    /* NULL: none; borrowed */
     const char *best_path;  /* the best model; NULL: none; borrowed */
+    const char *best_metric; /* what best is: "val accuracy", "val loss", "training loss"; NULL: no best; borrowed */
     const char *model_data; /* names of the data files of model_path, beside it; NULL: none; borrowed */
 } ot_result;
 

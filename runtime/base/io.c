@@ -249,6 +249,14 @@ ot_status ot_replace_probe(const char *path, ot_error *err)
     return s;
 }
 
+int ot_truncate(int fd, int64_t size)
+{
+    int bad;
+    do bad = ftruncate(fd, (off_t)size);
+    while (bad && errno == EINTR);
+    return bad;
+}
+
 /* Writes directly, past the buffer. */
 static ot_status write_out(ot_replace *r, const unsigned char *p, size_t n, ot_error *err)
 {

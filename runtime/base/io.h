@@ -15,6 +15,9 @@ ot_status ot_read_file(const char *path, size_t limit, void **bytes, size_t *n, 
 /* The same for an open file, from its beginning; `path` is for messages. */
 ot_status ot_read_open(int fd, const char *path, size_t limit, void **bytes, size_t *n, ot_error *err);
 
+/* ftruncate, made again when a signal interrupts it.  -1 and errno: the file keeps its size. */
+int ot_truncate(int fd, int64_t size);
+
 /* $XDG_CACHE_HOME/onnxtrain/<folder>/<name>, or the same below ~/.cache; make: creates the folders.  false: there is
  * no cache folder. */
 bool ot_cache_path(const char *folder, const char *name, bool make, char *path, size_t n);

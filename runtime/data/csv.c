@@ -319,7 +319,9 @@ ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, const
 
 int64_t ot_dataset_line(const ot_dataset *d, int64_t sample)
 {
-    return d->table && sample >= 0 && sample < d->table->rows ? d->table->line[sample] : 0;
+    if (!d->table || sample < 0 || sample >= d->samples) return 0;
+    sample = ot_dataset_origin(d, sample);
+    return sample < d->table->rows ? d->table->line[sample] : 0;
 }
 
 ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)

@@ -34,6 +34,7 @@ typedef struct ot_dataset {
     struct ot_read_from *from;     /* the files it was read from */
     const char *column;            /* of CSV: the index of the target */
     bool last;                     /* and it is the target because it is the last */
+    const int64_t *origin;         /* of a part of a set: the number of each sample in the whole; NULL: its own */
 } ot_dataset;
 
 /* Of a table with a header: some column names are numbers, as if the first row of data were taken for a header. */
@@ -49,6 +50,15 @@ extern const ot_registry ot_data_sets;    /* the named sets alone */
 
 ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *search, ot_dataset **out, ot_error *err);
 void ot_dataset_free(ot_dataset *d);
+
+/* Keeps a fraction of d's samples back (at least one, and one remains), in the order of the file: d loses them, *out has
+ * them.  The same for equal (seed, fraction, data).  *classes: of how many classes each gave its share; 0: the target is
+ * no class.  *out borrows names, classes and whole arrays of d, and is freed before it.  d keeps its hash; *out's is of
+ * the choice too.  Errors: OT_E_DATA (fewer than 2 samples), OT_E_NOMEM: then d is of no use. */
+ot_status ot_dataset_split(ot_dataset *d, double fraction, uint64_t seed, ot_dataset **out, int *classes, ot_error *err);
+
+/* The number of a sample in the file that it came from. */
+int64_t ot_dataset_origin(const ot_dataset *d, int64_t sample);
 
 /* Makes the array (of a table: the column) `name` the target instead of the current one, and counts samples again
  * (--target).  Errors: OT_E_DATA, listing the available names. */

@@ -74,6 +74,11 @@ const ot_array *ot_dataset_find(const ot_dataset *d, const char *name)
     return NULL;
 }
 
+int64_t ot_dataset_origin(const ot_dataset *d, int64_t sample)
+{
+    return d->origin && sample >= 0 && sample < d->samples ? d->origin[sample] : sample;
+}
+
 ot_shape ot_array_shape(const ot_array *a)
 {
     ot_shape s = { .rank = a->t.rank };

@@ -115,6 +115,8 @@ static void finish(ot_trainer *t, stop *s, const char *reason)
     ot_trainer_free(t);
 }
 
+static bool stops_early;
+
 static void start(const char *model, const char *name, const char *const *pairs, int64_t at)
 {
     ot_error err = { 0 };
@@ -129,7 +131,7 @@ static void start(const char *model, const char *name, const char *const *pairs,
     set_pairs(o, pairs);
     assert_ok(ot_model_load(model, &m, &err), err);
     assert_ok(ot_trainer_new(m, o, &cb, &t, &err), err);
-    finish(t, &s, at ? "cancelled" : "finished");
+    finish(t, &s, at ? "cancelled" : stops_early ? "early stop" : "finished");
     ot_model_free(m);
     ot_options_free(o);
 }
@@ -202,11 +204,11 @@ static void assert_same_log(const char *a, const char *b)
     free(q);
 }
 
-static void assert_same_run(bool evaluated)
+static void assert_same_run(void)
 {
     assert_same_file(path_of("whole", ".onnx"), path_of("parts", ".onnx"));
     assert_same_log(path_of("whole", "/log.jsonl"), path_of("parts", "/log.jsonl"));
-    if (evaluated) assert_same_file(path_of("whole", "/best.onnx"), path_of("parts", "/best.onnx"));
+    assert_same_file(path_of("whole", "/best.onnx"), path_of("parts", "/best.onnx"));
 }
 
 static void clear(void)
@@ -219,14 +221,12 @@ static void clear(void)
 /* Steps at which the run is stopped: within an epoch, at its end, at the first update, at the last. */
 static void compare(const char *model, const char *const *pairs, int64_t first, int64_t second)
 {
-    bool evaluated = false;
-    for (const char *const *p = pairs; *p; p += 2) evaluated |= !strcmp(*p, "test");
     clear();
     start(model, "whole", pairs, 0);
     start(model, "parts", pairs, first);
     resume("parts", NULL, second, "cancelled");
     resume("parts", NULL, 0, "finished");
-    assert_same_run(evaluated);
+    assert_same_run();
 }
 
 /* ---- cases ----------------------------------------------------------------------------------------- */
@@ -311,6 +311,40 @@ static void norms_and_dropout(void **state)
     compare(cnn, (const char *[]){ "test", images, "ema", "0.9", NULL }, 1, 12);
 }
 
+/* The samples that are kept back, the best epoch and its weights, epochs without a gain: all of it survives. */
+static void splits_and_best(void **state)
+{
+    (void)state;
+    const char *const sgd = "sgd:lr=0.5,momentum=0.9"; /* it overshoots: the last epoch is not the best */
+    compare(mlp, (const char *[]){ "val-split", "0.1", "optimizer", sgd, NULL }, 2, 13);
+    compare(mlp, (const char *[]){ "val-split", "0.1", "optimizer", sgd, "select", "best", "test", flat, NULL }, 11, 17);
+    compare(mlp, (const char *[]){ "val", flat, "monitor", "loss", "optimizer", sgd, "select", "best", NULL }, 6, 16);
+    compare(mlp, (const char *[]){ "select", "best", "optimizer", sgd, "schedule", "plateau", NULL }, 4, 19);
+    compare(cnn, (const char *[]){ "val-split", "0.1", "schedule", "plateau:patience=0", "select", "best", "data", images,
+                                   NULL },
+            5, 12);
+}
+
+/* Epochs without a gain are counted through a stop; a run that stopped early has nothing left to do. */
+static void early_stop(void **state)
+{
+    (void)state;
+    const char *const pairs[] = { "patience", "2", "min-delta", "100", "epochs", "9", NULL };
+    clear();
+    stops_early = true; /* the first epoch is the best, and the third without another ends it: 15 updates, then 20 */
+    start(mlp, "whole", pairs, 0);
+    start(mlp, "parts", pairs, 7);
+    resume("parts", NULL, 0, "early stop");
+    resume("parts", NULL, 0, "early stop");
+    resume("whole", (const char *[]){ "patience", "3", NULL }, 0, "early stop");
+    resume("parts", (const char *[]){ "patience", "3", NULL }, 0, "early stop");
+    stops_early = false;
+    assert_same_run();
+    char *log = lines_of(path_of("whole", "/log.jsonl"));
+    assert_null(strstr(log, "\"step\":21"));
+    free(log);
+}
+
 /* At the end of an epoch, where the evaluation is still to come; before the first and after the last update. */
 static void ends_of_epochs(void **state)
 {
@@ -332,7 +366,7 @@ static void more_epochs(void **state)
     start(mlp, "parts", pairs, 0);
     resume("parts", NULL, 0, "finished"); /* nothing is left to do */
     resume("parts", (const char *[]){ "epochs", "6", NULL }, 0, "finished");
-    assert_same_run(true);
+    assert_same_run();
     char *log = lines_of(path_of("parts", "/log.jsonl"));
     assert_non_null(strstr(log, "\"step\":30"));
     free(log);
@@ -372,7 +406,7 @@ static void damaged(void **state)
         start(mlp, "parts", pairs, 11);
         break_newest(where[i]);
         resume("parts", NULL, 0, "finished");
-        assert_same_run(false);
+        assert_same_run();
     }
     ot_checkpoint *c = NULL;
     ot_error err = { 0 };
@@ -468,6 +502,20 @@ static void refused(void **state)
     ot_model_free(m);
     ot_options_free(o);
     ot_checkpoint_free(c);
+    clear();
+    start(mlp, "parts", (const char *[]){ "val-split", "0.2", NULL }, 3);
+    o = ot_options_new();
+    err = (ot_error){ 0 };
+    assert_ok(ot_options_set(o, "seed", "8", &err), err); /* other samples would be kept back */
+    assert_ok(ot_checkpoint_open(path_of("parts", ""), NULL, &c, &err), err);
+    assert_ok(ot_checkpoint_options(c, o, &err), err);
+    assert_ok(ot_model_load(mlp, &m, &err), err);
+    assert_ok(ot_trainer_new(m, o, NULL, &t, &err), err);
+    assert_int_equal(ot_trainer_resume(t, c, &err), OT_E_USAGE);
+    ot_trainer_free(t);
+    ot_model_free(m);
+    ot_options_free(o);
+    ot_checkpoint_free(c);
     err = (ot_error){ 0 };
     assert_int_equal(ot_checkpoint_open(folder, NULL, &c, &err), OT_E_USAGE);
     err = (ot_error){ 0 };
@@ -492,6 +540,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ends_of_epochs),  cmocka_unit_test(more_epochs),
         cmocka_unit_test(damaged),         cmocka_unit_test(as_many_as_asked_for),
         cmocka_unit_test(refused),         cmocka_unit_test(impossible_counters),
+        cmocka_unit_test(splits_and_best), cmocka_unit_test(early_stop),
     };
     if (argc > 1) {
         device = argv[1];

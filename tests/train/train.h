@@ -23,6 +23,7 @@ int test_precision(void);
 int test_cpus(void);
 int test_trainer(void);
 int test_misuse(void);
+int test_best(void);
 
 #define assert_ok(expr, err)                                                                       \
     do {                                                                                           \

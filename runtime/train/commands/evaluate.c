@@ -13,11 +13,11 @@ enum { MOST_CLASSES = 100 };
 /* A confusion matrix makes sense for one output (N, C) and one target of class numbers. */
 static ot_status want_confusion(ot_trainer *t, ot_error *err)
 {
-    const ot_plan *p = t->x.slot[t->evaluation].plan;
+    const ot_plan *p = t->x.slot[t->eval.slot].plan;
     const ot_feeder *target = NULL;
     int n = 0;
-    for (int i = 0; i < t->eval.n; i++)
-        if (t->eval.f[i].target) target = &t->eval.f[i], n++;
+    for (int i = 0; i < t->eval.fs.n; i++)
+        if (t->eval.fs.f[i].target) target = &t->eval.fs.f[i], n++;
     if (n != 1 || !ot_is_int(target->dtype) || target->sample.rank != 0 || p->graph->n_outputs != 1) return OT_OK;
     const ot_value *y = p->graph->outputs[0];
     if (y->shape.rank != 2 || y->shape.dim[1] < 2 || y->shape.dim[1] > MOST_CLASSES) return OT_OK;
@@ -29,7 +29,7 @@ static ot_status want_confusion(ot_trainer *t, ot_error *err)
 
 static void print_confusion(const ot_trainer *t, FILE *f)
 {
-    const ot_dataset *d = t->eval_data;
+    const ot_dataset *d = t->eval.data;
     ot_print(f,
              "\n"
              "confusion matrix: rows are true classes, columns are predicted classes\n"
@@ -49,60 +49,59 @@ static void print_confusion(const ot_trainer *t, FILE *f)
     }
 }
 
-void ot_log_heads(json_t **event, const ot_trainer *t)
+/* Of classes: how many, precision, recall, F1 of each. */
+static void print_classes(const ot_meter *m, const ot_dataset *d, FILE *f)
 {
-    const ot_plan *p = t->x.slot[t->evaluation].plan;
-    if (!p->n_heads) return;
-    json_t *losses = json_object(), *right = json_object();
-    for (int k = 0; k < p->n_heads; k++) {
-        char name[1000];
-        const char *shown = ot_shown(p->head[k].output, name, sizeof name);
-        double v = t->evaluated_head[k], share = t->evaluated_right[k];
-        ot_json_set(&losses, shown, isfinite(v) ? json_real(v) : json_null());
-        if (!isnan(share)) ot_json_set(&right, shown, json_real(share));
+    ot_print(f, "\n%-12s %8s %10s %8s %8s\n", "class", "samples", "precision", "recall", "f1");
+    for (int64_t c = 0; c < m->classes; c++) {
+        char name[13];
+        double v[3];
+        ot_meter_class(m, c, v);
+        snprintf(name, sizeof name, "%s", d->class_name && c < d->n_classes ? d->class_name[c] : "");
+        ot_print(f, "%3lld %-8.8s %8lld %10.4f %8.4f %8.4f\n", (long long)c, name, (long long)m->is[c], v[0], v[1], v[2]);
     }
-    ot_json_set(event, "losses", losses);
-    if (!right || json_object_size(right)) ot_json_set(event, "accuracies", right);
-    else json_decref(right);
 }
 
-const char *ot_trainer_accuracies(const ot_trainer *t, double accuracy, char buf[600])
+static void print_measured(const ot_trainer *t, FILE *f)
 {
-    const ot_plan *p = t->x.slot[t->evaluation].plan;
-    int n = 0;
-    size_t at = 0;
-    *buf = '\0';
-    for (int k = 0; k < p->n_heads; k++) n += !isnan(t->evaluated_right[k]);
-    if (n < 2 && !isnan(accuracy)) snprintf(buf, 600, "accuracy %.2f %%", 100 * accuracy);
-    for (int k = 0; k < p->n_heads && n > 1 && at < 500; k++)
-        if (!isnan(t->evaluated_right[k]))
-            at += (size_t)snprintf(buf + at, 600 - at, "%s%.60s %.2f %%", at ? ", " : "accuracy ", p->head[k].output,
-                                   100 * t->evaluated_right[k]);
-    return buf;
+    const ot_scored *e = &t->eval;
+    for (int i = 0; i < e->n_measured; i++) {
+        const char *output = t->x.slot[e->slot].plan->graph->outputs[e->measured[i].output]->name;
+        for (int k = 0; k < OT_METRIC_COUNT; k++) {
+            double v = ot_meter_value(&e->measured[i].meter, k);
+            if (!isnan(v))
+                ot_print(f, "%-9s %.6g%s%s\n", ot_metrics.entries[k]->name, v, e->n_measured > 1 ? "  " : "",
+                         e->n_measured > 1 ? output : "");
+        }
+    }
 }
 
-static void print_text(const ot_trainer *t, double loss, double accuracy, FILE *f)
+static void print_text(const ot_trainer *t, FILE *f)
 {
-    const ot_plan *p = t->x.slot[t->evaluation].plan;
-    ot_print(f, "samples   %lld\n", (long long)t->eval.samples);
+    double loss = t->eval.loss, accuracy = t->eval.accuracy;
+    const ot_plan *p = t->x.slot[t->eval.slot].plan;
+    ot_print(f, "samples   %lld\n", (long long)t->eval.fs.samples);
     if (!isnan(loss)) ot_print(f, "loss      %.6g\n", loss);
-    for (int k = 0; k < p->n_heads; k++) ot_print(f, "          %.6g  %s\n", t->evaluated_head[k], p->head[k].output);
+    for (int k = 0; k < p->n_heads; k++) ot_print(f, "          %.6g  %s\n", t->eval.head[k], p->head[k].output);
     if (!isnan(accuracy) && !p->n_heads) ot_print(f, "accuracy  %.4f %%\n", 100 * accuracy);
     for (int k = 0, n = 0; k < p->n_heads; k++)
-        if (!isnan(t->evaluated_right[k]))
-            ot_print(f, "%s  %.4f %%  %s\n", n++ ? "        " : "accuracy", 100 * t->evaluated_right[k],
+        if (!isnan(t->eval.right[k]))
+            ot_print(f, "%s  %.4f %%  %s\n", n++ ? "        " : "accuracy", 100 * t->eval.right[k],
                      p->head[k].output);
+    print_measured(t, f);
+    for (int i = 0; i < t->eval.n_measured; i++) {
+        const ot_meter *m = &t->eval.measured[i].meter;
+        if (m->kind == OT_METER_CLASSES && m->classes <= MOST_CLASSES) print_classes(m, t->eval.data, f);
+    }
     if (t->confusion && t->classes <= 20) print_confusion(t, f);
 }
 
-static void fill_json(const ot_trainer *t, double loss, double accuracy, ot_page *p)
+static void fill_json(const ot_trainer *t, ot_page *p)
 {
     ot_json_set(&p->json, "model", ot_json_text(t->m->file->path));
-    ot_json_set(&p->json, "data", ot_json_text(t->eval_data->name));
-    ot_json_set(&p->json, "samples", json_integer(t->eval.samples));
-    ot_json_real(&p->json, ot_metrics.entries[OT_METRIC_LOSS]->name, loss);
-    ot_log_heads(&p->json, t);
-    if (!isnan(accuracy)) ot_json_real(&p->json, ot_metrics.entries[OT_METRIC_ACCURACY]->name, accuracy);
+    ot_json_set(&p->json, "data", ot_json_text(t->eval.data->name));
+    ot_json_set(&p->json, "samples", json_integer(t->eval.fs.samples));
+    ot_log_scores(&p->json, t, &t->eval);
     if (!t->confusion) return;
     json_t *m = json_array();
     for (int64_t r = 0; r < t->classes; r++) {
@@ -115,14 +114,14 @@ static void fill_json(const ot_trainer *t, double loss, double accuracy, ot_page
 
 static ot_status evaluate(ot_trainer *t, char **text, ot_error *err)
 {
-    double loss, accuracy;
     ot_page p;
     OT_TRY(ot_trainer_open_evaluation(t, err));
     OT_TRY(want_confusion(t, err));
-    OT_TRY(ot_trainer_evaluate(t, &loss, &accuracy, err));
+    t->eval.all = true;
+    OT_TRY(ot_trainer_score(t, &t->eval, err));
     OT_TRY(ot_page_open(&p, t->s.json, err));
-    if (t->s.json) fill_json(t, loss, accuracy, &p);
-    else print_text(t, loss, accuracy, p.f);
+    if (t->s.json) fill_json(t, &p);
+    else print_text(t, p.f);
     return ot_page_close(&p, text, err);
 }
 

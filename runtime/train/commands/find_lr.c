@@ -54,8 +54,10 @@ static ot_status open(ot_trainer *t, sweep *s, ot_error *err)
     OT_TRY(ot_spec_set(&t->s.options.optimizer, "lr", s->from, t->a, err));
     if (!t->s.steps) t->s.steps = DEFAULT_UPDATES;
     OT_TRY(ot_trainer_open(t, err));
-    ot_dataset_free(t->eval_data);
-    t->eval_data = NULL;
+    ot_dataset_free(t->test.data);
+    ot_dataset_free(t->eval.data);
+    t->test.data = t->eval.data = NULL;
+    t->has_val = false;
     OT_TRY(ot_trainer_prepare(t, err));
     s->most = t->total;
     s->at = ot_arena_alloc(t->a, sizeof *s->at * (size_t)(s->most + 1));

@@ -426,7 +426,7 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
         int64_t at = samples > 0 ? i / (n / samples) : i, line = ot_dataset_line(w->data, at);
         char where[64];
         if (line) snprintf(where, sizeof where, "line %lld", (long long)line);
-        else snprintf(where, sizeof where, "sample %lld", (long long)at);
+        else snprintf(where, sizeof where, "sample %lld", (long long)ot_dataset_origin(w->data, at));
         return ot_fail_more(err, OT_E_DATA,
                             "target '%s': %s has class %lld, but output '%s' has %lld class%s, 0 to "
                             "%lld%s",
@@ -605,13 +605,13 @@ static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t 
             return ot_fail_more(err, OT_E_DATA,
                                 "target '%s': sample %lld has class %lld, but output '%s' has %lld "
                                 "classes, 0 to %lld",
-                                t->name, (long long)(i / most), (long long)y, o->name, (long long)classes,
+                                t->name, (long long)ot_dataset_origin(w->data, i / most), (long long)y, o->name, (long long)classes,
                                 (long long)classes - 1);
         if (!padding && behind)
             return ot_fail_more(err, OT_E_DATA,
                                 "target '%s': sample %lld has a label after its padding (the blank "
                                 "class %lld, or negative numbers)",
-                                t->name, (long long)(i / most), (long long)blank);
+                                t->name, (long long)ot_dataset_origin(w->data, i / most), (long long)blank);
     }
     set_feed(f, w, OT_I64, sample);
     const ot_param *first = ot_spec_find(w->loss, "batch_first");

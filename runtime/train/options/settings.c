@@ -10,6 +10,7 @@
 #include "runtime/train/options/options.h"
 #include "runtime/train/options/schedules.h"
 #include "runtime/train/options/specs.h"
+#include "runtime/train/run/metrics.h"
 
 /* --name X for the optimizer's parameter `key`. */
 static ot_status short_form(const ot_options *o, const char *name, const char *key, ot_settings *s, ot_arena *a,
@@ -223,6 +224,11 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->threads = (int)ot_options_int(o, "threads");
     s->seed = (uint64_t)ot_options_int(o, "seed");
     s->keep = (int)ot_options_int(o, "keep");
+    s->patience = ot_options_int(o, "patience");
+    s->min_delta = ot_options_num(o, "min-delta");
+    s->val_split = ot_options_num(o, "val-split");
+    s->all_metrics = !strcmp(ot_options_get(o, "metrics"), "all");
+    s->select_best = !strcmp(ot_options_get(o, "select"), "best");
     s->options.clip_norm = ot_options_num(o, "clip-norm");
     s->options.l1 = ot_options_get(o, "l1") ? ot_options_num(o, "l1") : 0;
     s->options.layer_decay = ot_options_num(o, "layer-decay");
@@ -264,6 +270,34 @@ static ot_status read_interval(const ot_options *o, const char *name, ot_interva
                    name, text);
 }
 
+/* What decides which epoch is the best, and when to stop. */
+static ot_status read_watch(const ot_options *o, ot_settings *s, ot_error *err)
+{
+    const char *monitor = ot_options_nth(o, "monitor", 0);
+    ot_interval limit = { 0 };
+    s->monitor = -1;
+    for (int i = 0; monitor && ot_metrics.entries[i]; i++)
+        if (!strcmp(monitor, ot_metrics.entries[i]->name)) s->monitor = i;
+    if (monitor && s->monitor < 0)
+        return ot_fail(err, OT_E_USAGE, "--monitor: unknown metric '%s'; see 'onnxtrain help metric'", monitor);
+    if (s->val && s->val_split > 0)
+        return ot_fail(err, OT_E_USAGE, "--val and --val-split: use one of them");
+    if (s->val_split >= 1)
+        return ot_fail(err, OT_E_USAGE, "--val-split: invalid value '%s'; expected a fraction between 0 and 1",
+                       ot_options_get(o, "val-split"));
+    if (s->monitor > OT_METRIC_LOSS && s->data && !s->val && !(s->val_split > 0))
+        return ot_fail(err, OT_E_USAGE,
+                       "--monitor %s needs validation samples; use --val-split 0.1, or --val with a set of its own",
+                       monitor);
+    if (!ot_options_nth(o, "time-limit", 0)) return OT_OK;
+    OT_TRY(read_interval(o, "time-limit", &limit, err));
+    if (limit.steps || limit.epochs)
+        return ot_fail(err, OT_E_USAGE, "--time-limit: invalid value '%s'; expected a time: 30s, 5min, 1h",
+                       ot_options_get(o, "time-limit"));
+    s->time_limit = limit.seconds;
+    return OT_OK;
+}
+
 ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_arena *a, ot_settings *out,
                            ot_error *err)
 {
@@ -274,6 +308,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     read_precision(o, s);
     OT_TRY(read_device(ot_options_get(o, "device"), s, err));
     OT_TRY(read_interval(o, "checkpoint-every", &s->checkpoint, err));
+    OT_TRY(read_watch(o, s, err));
     OT_TRY(read_dropout(o, &s->options.dropout, err));
     OT_TRY(read_added_dropout(o, &s->options.add_dropout, err));
     OT_TRY(copy_list(o, "output", a, &s->n_outputs, &s->outputs, err));

@@ -15,7 +15,7 @@
 #include "ops/op.h"
 #include "runtime/train/run/device.h"
 
-enum { FORMAT = 1, MOST_FILES = 4096 };
+enum { FORMAT = 2, MOST_FILES = 4096 };
 
 static const char name_format[] = "checkpoint-%09lld.npz";
 
@@ -31,7 +31,8 @@ static const char name_format[] = "checkpoint-%09lld.npz";
     X(random_counter, t->x.counter) \
     X(schedule_bad, t->schedule.bad) \
     X(schedule_cooldown, t->schedule.cooldown) \
-    X(best_epoch, t->result.best_epoch)
+    X(best_epoch, t->result.best_epoch) \
+    X(best_stale, t->best.stale)
 
 #define OT_REALS(X)                      \
     X(seconds, t->seconds)               \
@@ -42,7 +43,9 @@ static const char name_format[] = "checkpoint-%09lld.npz";
     X(schedule_best, t->schedule.best)   \
     X(best, t->result.best)              \
     X(loss, t->result.loss)              \
-    X(accuracy, t->result.accuracy)
+    X(accuracy, t->result.accuracy)      \
+    X(best_loss, t->best.loss)           \
+    X(best_accuracy, t->best.accuracy)
 
 struct ot_checkpoint {
     ot_arena *a;
@@ -116,8 +119,10 @@ static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
     pair(x, "model", t->loaded->file->path);
     number(x, "model hash", model_hash(t->loaded->file));
     number(x, "data hash", t->data->hash);
-    number(x, "evaluation hash", t->eval_data ? t->eval_data->hash : 0);
+    number(x, "evaluation hash", t->has_val ? t->eval.data->hash : 0);
     number(x, "updates", (unsigned long long)t->total);
+    if (t->s.val_split > 0) number(x, "split hash", t->eval.data->hash);
+    if (t->result.best_metric) pair(x, "best metric", t->result.best_metric);
     number(x, "samples", (unsigned long long)t->train.samples);
     pair(x, "folder", here);
     pair(x, "run folder", t->folder.path);
@@ -165,14 +170,16 @@ static ot_status add_counters(ot_trainer *t, ot_npz *z, ot_error *err)
     return add_row(z, "log_bytes", OT_I64, 2, log, err);
 }
 
-static ot_status add_state(ot_trainer *t, ot_npz *z, int i, const ot_value *v, ot_error *err)
+/* best: as it was at the best epoch. */
+static ot_status add_state(ot_trainer *t, ot_npz *z, int i, const ot_value *v, bool best, ot_error *err)
 {
     const ot_slot *q = &t->x.slot[t->x.lead];
     ot_arena *a = ot_arena_new();
-    char *name = a ? ot_arena_printf(a, "%d/%s", i, v->name) : NULL;
-    void *bytes = name ? ot_arena_alloc(a, ot_bytes(&v->shape, v->dtype) + 1) : NULL;
-    ot_status s = bytes ? ot_exec_read(q->exec, v, bytes, err)
-                        : ot_fail(err, OT_E_NOMEM, "no memory for '%s' in a checkpoint", v->name);
+    char *name = a ? ot_arena_printf(a, "%s%d/%s", best ? "best/" : "", i, v->name) : NULL;
+    void *bytes = !name ? NULL : best ? t->best.state[i] : ot_arena_alloc(a, ot_bytes(&v->shape, v->dtype) + 1);
+    ot_status s = !bytes ? ot_fail(err, OT_E_NOMEM, "no memory for '%s' in a checkpoint", v->name)
+                  : best ? OT_OK
+                         : ot_exec_read(q->exec, v, bytes, err);
     ot_tensor x = { .name = name, .dtype = v->dtype, .rank = v->shape.rank, .data = bytes };
     memcpy(x.dim, v->shape.dim, sizeof x.dim);
     if (!s) s = ot_npz_add(z, &x, err);
@@ -189,7 +196,8 @@ static ot_status write_members(ot_trainer *t, ot_npz *z, ot_error *err)
     if (x.f) fclose(x.f);
     free(x.p);
     if (!s) s = add_counters(t, z, err);
-    for (int i = 0; i < p->n_states && !s; i++) s = add_state(t, z, i, p->states[i], err);
+    for (int i = 0; i < p->n_states && !s; i++) s = add_state(t, z, i, p->states[i], false, err);
+    for (int i = 0; i < p->n_states && !s && t->best.state; i++) s = add_state(t, z, i, p->states[i], true, err);
     return s;
 }
 
@@ -457,9 +465,9 @@ static ot_status read_counters(const ot_checkpoint *c, ot_trainer *t, ot_error *
     return sound ? OT_OK : unusable(c, err, "has counters that do not fit together");
 }
 
-static ot_status read_state(const ot_checkpoint *c, ot_trainer *t, int i, const ot_value *v, ot_error *err)
+static ot_status read_state(const ot_checkpoint *c, ot_trainer *t, int i, const ot_value *v, bool best, ot_error *err)
 {
-    char *name = ot_arena_printf(c->a, "%d/%s", i, v->name);
+    char *name = ot_arena_printf(c->a, "%s%d/%s", best ? "best/" : "", i, v->name);
     const ot_array *a = name ? ot_dataset_find(c->arrays, name) : NULL;
     if (!name) return ot_fail(err, OT_E_NOMEM, "no memory for a checkpoint");
     bool same = a && a->t.rank == v->shape.rank;
@@ -467,7 +475,22 @@ static ot_status read_state(const ot_checkpoint *c, ot_trainer *t, int i, const 
     same = same && ot_dtype_bits(a->t.dtype) == ot_dtype_bits(v->dtype);
     if (!same)
         return ot_fail(err, OT_E_IO, "%s: does not contain '%s' of this training in its shape", c->path, v->name);
-    return ot_exec_write(t->x.slot[t->x.lead].exec, v, a->t.data, err);
+    if (!best) return ot_exec_write(t->x.slot[t->x.lead].exec, v, a->t.data, err);
+    memcpy(t->best.state[i], a->t.data, ot_bytes(&v->shape, v->dtype));
+    return OT_OK;
+}
+
+/* What was the best, and its states where -o gets them. */
+static ot_status read_best(const ot_checkpoint *c, ot_trainer *t, ot_error *err)
+{
+    const ot_plan *p = t->x.slot[t->x.lead].plan;
+    const char *metric = find(c, "best metric");
+    t->result.best_metric = metric ? ot_arena_strdup(t->a, metric) : NULL;
+    if (metric && !t->result.best_metric) return ot_fail(err, OT_E_NOMEM, "no memory for a run folder");
+    if (!t->s.select_best || isnan(t->result.best)) return OT_OK;
+    OT_TRY(ot_best_room(t, err));
+    for (int i = 0; i < p->n_states; i++) OT_TRY(read_state(c, t, i, p->states[i], true, err));
+    return OT_OK;
 }
 
 ot_status ot_checkpoint_check(const ot_checkpoint *c, const ot_model *m, ot_error *err)
@@ -489,6 +512,13 @@ static ot_status check_same(const ot_checkpoint *c, const ot_trainer *t, ot_erro
         return ot_fail(err, OT_E_DATA,
                        "%s: has changed since the run was started; a run continues with the same data only",
                        t->data->name);
+    const char *split = find(c, "split hash");
+    uint64_t now = t->s.val_split > 0 ? t->eval.data->hash : 0;
+    if ((split ? strtoull(split, NULL, 10) : 0) != now)
+        return ot_fail(err, OT_E_USAGE,
+                       "%s: --val-split would keep other samples back than in this run; a run continues with its own "
+                       "--val-split and --seed only",
+                       c->path);
     return OT_OK;
 }
 
@@ -514,10 +544,11 @@ static void say_schedule(const ot_checkpoint *c, const ot_trainer *t)
 static void compare_evaluation(const ot_checkpoint *c, ot_trainer *t)
 {
     const char *hash = find(c, "evaluation hash");
-    if (!hash || strtoull(hash, NULL, 10) == (t->eval_data ? t->eval_data->hash : 0)) return;
+    if (!hash || strtoull(hash, NULL, 10) == (t->has_val ? t->eval.data->hash : 0)) return;
     ot_trainer_say(t, OT_WARNING,
-                   "the evaluation set is not the one that the run was started with: the best model is chosen again");
+                   "the validation set is not the one that the run was started with: the best model is chosen again");
     t->result.best = NAN;
+    t->best.stale = 0;
     t->result.best_path = NULL;
 }
 
@@ -560,9 +591,10 @@ ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)
     const ot_plan *p = t->x.slot[t->x.lead].plan;
     OT_TRY(check_same(c, t, err));
     OT_TRY(read_counters(c, t, err));
-    for (int i = 0; i < p->n_states; i++) OT_TRY(read_state(c, t, i, p->states[i], err));
+    for (int i = 0; i < p->n_states; i++) OT_TRY(read_state(c, t, i, p->states[i], false, err));
+    OT_TRY(read_best(c, t, err));
     t->given = t->checkpoint_step = t->result.steps = t->step;
-    if (t->evaluation >= 0 && !isnan(t->result.loss)) t->result.split = ot_trainer_split(t);
+    if (t->eval.slot >= 0 && !isnan(t->result.loss)) t->result.split = t->eval.split;
     if (t->epoch > t->step / t->updates)
         t->epoch = t->step / t->updates; /* it ended within an epoch, and now continues */
     t->result.epochs = t->epoch;

@@ -164,9 +164,8 @@ static ot_status begin_writing(const ot_inputs *in, int fd, ot_file_kind kind, c
         return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     if (!S_ISREG(st.st_mode)) return OT_OK;
     OT_TRY(judge(in, fd, &st, kind, what, err));
-    while (ftruncate(fd, 0))
-        if (errno != EINTR)
-            return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
+    if (ot_truncate(fd, 0))
+        return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     return OT_OK;
 }
 

@@ -11,7 +11,7 @@ typedef struct ot_inputs {
     const ot_imported *model; /* and its external data */
     const ot_config_file *configs;
     const char *named[3]; /* what --data, --val, --test say, before they are open */
-    const ot_dataset *data[2];
+    const ot_dataset *data[3];
 } ot_inputs;
 
 /* What an output is; a file of another kind that is there already is not replaced. */

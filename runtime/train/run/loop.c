@@ -11,123 +11,9 @@
 
 #include "runtime/train/run/checkpoint.h"
 #include "runtime/train/run/events.h"
-#include "runtime/train/run/metrics.h"
 #include "runtime/train/run/report.h"
 #include "runtime/train/run/device.h"
 #include "runtime/train/run/trainer.h"
-
-/* ---- evaluation -------------------------------------------------------------------- */
-
-/* Sums of an evaluation; a batch's mean loss counts by what it was the mean over. */
-typedef struct tally {
-    double loss, weight, correct, counted;
-    double head[OT_HEADS], right[OT_HEADS], of[OT_HEADS];
-} tally;
-
-/* Which class the model answers, and which was right; labels that are no class are not counted. */
-static ot_status count_answers(ot_trainer *t, int slot, ot_error *err)
-{
-    const ot_slot *q = &t->x.slot[slot];
-    const ot_value *y = q->plan->graph->outputs[0]; /* (N, C) */
-    ot_feeder *target = NULL;
-    for (int i = 0; i < q->feeders->n; i++)
-        if (q->feeders->f[i].target) target = &q->feeders->f[i];
-    if (!target || y->shape.rank != 2 || y->shape.dim[1] != t->classes) return OT_OK;
-    OT_TRY(ot_exec_read(q->exec, y, t->answers, err));
-    ot_feeder_take(target, t->index, q->batch, target->buffer, 1);
-    for (int64_t i = 0; i < q->batch; i++) {
-        int64_t right = ot_get_i64(target->buffer, target->dtype, i), best = 0, at = i * t->classes;
-        for (int64_t c = 1; c < t->classes; c++)
-            if (ot_get_f64(t->answers, y->dtype, at + c) > ot_get_f64(t->answers, y->dtype, at + best)) best = c;
-        if (right >= 0 && right < t->classes) t->confusion[right * t->classes + best]++;
-    }
-    return OT_OK;
-}
-
-static ot_status take_batch(ot_trainer *t, tally *y, ot_error *err)
-{
-    int slot;
-    ot_numbers n;
-    OT_TRY(ot_session_collect(&t->x, &slot, &n, err));
-    const ot_slot *q = &t->x.slot[slot];
-    double weight = (double)q->batch;
-    if (q->plan->counted && q->plan->correct) {
-        y->correct += n.correct;
-        y->counted += n.counted;
-        if (q->plan->n_losses < 2) weight = n.counted;
-    }
-    for (int k = 0; k < q->plan->n_heads; k++)
-        if (q->plan->head[k].right >= 0) y->right[k] += n.right[k], y->of[k] += n.of[k];
-    if (q->plan->loss && weight > 0) {
-        y->loss += n.loss * weight;
-        for (int k = 0; k < q->plan->n_heads; k++) y->head[k] += n.head[k] * weight;
-        y->weight += weight;
-    }
-    return OT_OK;
-}
-
-static ot_status evaluate_batch(ot_trainer *t, int slot, int64_t first, tally *y, ot_error *err)
-{
-    const ot_slot *q = &t->x.slot[slot];
-    for (int64_t i = 0; i < q->batch; i++) t->index[i] = first + i;
-    while (!ot_session_has_room(&t->x)) OT_TRY(take_batch(t, y, err));
-    OT_TRY(ot_session_submit(&t->x, slot, OT_RUN_BATCH, t->index, err));
-    return t->confusion ? count_answers(t, slot, err) : OT_OK; /* outputs are read before the next run writes them */
-}
-
-/* Before the first batch and after each. */
-static void report_evaluation(const ot_trainer *t, int64_t batches, int64_t of, double began)
-{
-    if (!t->cb.progress) return;
-    double seconds = ot_seconds() - began;
-    ot_progress p = { .step = batches,
-                      .steps = of,
-                      .epoch = t->epoch + 1,
-                      .epochs = t->epochs,
-                      .in_epoch = batches,
-                      .of_epoch = of,
-                      .loss = NAN,
-                      .accuracy = NAN,
-                      .seconds = seconds,
-                      .evaluating = true,
-                      .left = batches ? seconds / (double)batches * (double)(of - batches) : (double)NAN };
-    if (seconds > 0) p.rate = (double)(batches * t->x.slot[t->evaluation].batch) / seconds;
-    t->cb.progress(t->cb.user, &p);
-}
-
-static ot_status evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err)
-{
-    tally y = { 0 };
-    int64_t n = t->eval.samples, batch = t->x.slot[t->evaluation].batch, done = 0, of = n / batch + (n % batch > 0);
-    double began = ot_seconds();
-    for (; done + batch <= n && !t->cancelled; done += batch) {
-        report_evaluation(t, done / batch, of, began);
-        OT_TRY(evaluate_batch(t, t->evaluation, done, &y, err));
-    }
-    report_evaluation(t, done / batch, of, began);
-    if (done < n && t->evaluation_rest >= 0 && !t->cancelled)
-        OT_TRY(evaluate_batch(t, t->evaluation_rest, done, &y, err));
-    while (ot_session_in_flight(&t->x)) OT_TRY(take_batch(t, &y, err));
-    if (y.weight > 0) *loss = y.loss / y.weight;
-    for (int k = 0; k < OT_HEADS; k++) {
-        t->evaluated_head[k] = y.weight > 0 ? y.head[k] / y.weight : (double)NAN;
-        t->evaluated_right[k] = y.of[k] > 0 ? y.right[k] / y.of[k] : (double)NAN;
-    }
-    if (y.counted > 0) *accuracy = y.correct / y.counted;
-    return OT_OK;
-}
-
-ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err)
-{
-    OT_GIVEN(t);
-    OT_GIVEN(loss);
-    OT_GIVEN(accuracy);
-    *loss = *accuracy = NAN;
-    if (t->evaluation < 0) return ot_fail(err, OT_E_DATA, "no evaluation set; use --val or --test");
-    OT_TRY(ot_trainer_use_averages(t, err));
-    ot_status s = evaluate(t, loss, accuracy, err);
-    return ot_trainer_put_back(t, s, err);
-}
 
 /* ---- log ------------------------------------------------------------------------------ */
 
@@ -184,14 +70,11 @@ const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char 
     return buf;
 }
 
-static void log_eval(ot_trainer *t, double loss, double accuracy)
+static void log_eval(ot_trainer *t, const ot_scored *y, int64_t epoch)
 {
-    json_t *e =
-        json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step, "epoch",
-                  (json_int_t)t->epoch + 1, "split", ot_trainer_split(t), "samples", (json_int_t)t->eval.samples);
-    ot_json_real(&e, ot_metrics.entries[OT_METRIC_LOSS]->name, loss);
-    ot_log_heads(&e, t);
-    if (!isnan(accuracy)) ot_json_real(&e, ot_metrics.entries[OT_METRIC_ACCURACY]->name, accuracy);
+    json_t *e = json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step, "epoch",
+                          (json_int_t)epoch, "split", y->split, "samples", (json_int_t)y->fs.samples);
+    ot_log_scores(&e, t, y);
     ot_log_write(&t->log, e);
 }
 
@@ -206,6 +89,11 @@ static void log_end(ot_trainer *t)
     ot_json_real(&e, "samples_per_second", r->samples_per_second);
     if (!isnan(r->best)) ot_json_real(&e, "best", r->best);
     else ot_json_set(&e, "best", json_null());
+    if (!isnan(r->best)) {
+        ot_json_set(&e, "best_metric", json_string(r->best_metric));
+        ot_json_set(&e, "best_epoch", json_integer(r->best_epoch));
+    }
+    ot_json_set(&e, "selected", json_string(t->best.used ? "best" : "last"));
     ot_log_write(&t->log, e);
 }
 
@@ -295,9 +183,7 @@ static ot_status reopen_log(ot_trainer *t, int i, int at, const char *path, cons
         int64_t end = t->log_bytes[i];
         if (end < 0 || st.st_size < end)
             ot_trainer_say(t, OT_WARNING, "%s: does not contain all steps before the checkpoint", shown);
-        int bad = end >= 0 && st.st_size > end ? ftruncate(fd, (off_t)end) : 0;
-        while (bad && errno == EINTR) bad = ftruncate(fd, (off_t)end);
-        if (bad) {
+        if (end >= 0 && st.st_size > end && ot_truncate(fd, end)) {
             ot_status s = ot_fail(err, ot_failed_call(errno), "%s: cannot be truncated: %s", shown, strerror(errno));
             close(fd);
             return s;
@@ -365,30 +251,6 @@ static ot_status open_folder(ot_trainer *t, ot_error *err)
     if (t->folder.path)
         OT_TRY(ot_epoch_table_open(&t->table, t->folder.fd, t->folder.path, t->resumed ? t->epoch : 0, err));
     return open_events(t, err);
-}
-
-/* A best model that cannot be written does not end the training: it is told now, and the run fails at its end.  Then
- * best.onnx stays the best of those that could be. */
-static ot_status keep_best(ot_trainer *t, double loss, double accuracy, ot_error *err)
-{
-    ot_result *r = &t->result;
-    ot_error e = { 0 };
-    bool by_accuracy = !isnan(accuracy);
-    double now = by_accuracy ? accuracy : loss;
-    if (!isfinite(now) || (!isnan(r->best) && !(by_accuracy ? now > r->best : now < r->best))) return OT_OK;
-    const char *path = t->folder.path ? ot_arena_printf(t->a, "%s/best.onnx", t->folder.path) : NULL;
-    if (t->folder.path && !path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
-    ot_status s = path ? ot_trainer_save(t, &t->folder.fd, "best.onnx", false, NULL, &e) : OT_OK;
-    if (s && s != OT_E_IO && s != OT_E_NOMEM) return ot_fail(err, s, "%s/%-s", t->folder.path, e.text);
-    if (s) {
-        ot_trainer_say(t, OT_WARNING, "%s/%-s; training continues", t->folder.path, e.text);
-        ot_fail(&t->lost, s, "%s/%-s", t->folder.path, e.text);
-        return OT_OK;
-    }
-    r->best = now;
-    r->best_epoch = t->epoch + 1;
-    r->best_path = path;
-    return OT_OK;
 }
 
 /* ---- the loop ------------------------------------------------------------------------------ */
@@ -483,7 +345,7 @@ static ot_status update_done(ot_trainer *t, const ot_update_record *now, ot_erro
     if (now->skipped) t->skipped++;
     else t->epoch_loss += now->loss, t->epoch_counted++;
     for (int k = 0; k < heads && !now->skipped; k++) t->epoch_head[k] += now->head[k];
-    if (t->evaluation < 0) t->result.loss = epoch_mean(t);
+    if (t->eval.slot < 0) t->result.loss = epoch_mean(t);
     ot_log_step line = { .step = t->step,
                          .epoch = now->epoch + 1,
                          .samples = now->samples,
@@ -494,38 +356,61 @@ static ot_status update_done(ot_trainer *t, const ot_update_record *now, ot_erro
                          .head = heads ? now->head : NULL,
                          .has_norm = isfinite(now->loss) };
     ot_log_write_step(&t->log, &line);
-    bool evaluated = t->evaluation >= 0;
-    if (!evaluated && !now->skipped) ot_schedule_feedback(&t->schedule, now->step, now->loss);
+    if (t->eval.slot < 0 && !now->skipped) ot_schedule_feedback(&t->schedule, now->step, now->loss);
     if (isfinite(now->loss) || now->skipped) report(t, now, now->in_epoch + 1 == t->updates || t->step == t->total);
     bool ends = now->in_epoch + 1 == t->updates || t->step == t->total;
-    if (!evaluated && ends)
+    if (!ot_best_looks(t) && ends)
         show_epoch(t, now->epoch); /* updates of later epochs may be in flight: nothing waits for them */
     (void)err;
     return OT_OK;
 }
 
-static ot_status evaluate_epoch(ot_trainer *t, ot_error *err)
+/* Evaluates, logs, and says it: "epoch 3: val", or "test" of the written model. */
+static ot_status evaluate_on(ot_trainer *t, ot_scored *e, const char *head, int64_t epoch, ot_error *err)
 {
-    double loss, accuracy;
-    if (t->evaluation < 0) return OT_OK;
     double before = ot_seconds();
-    OT_TRY(ot_trainer_evaluate(t, &loss, &accuracy, err));
+    OT_TRY(ot_trainer_score(t, e, err));
     if (t->cancelled) return OT_OK; /* half an evaluation is none */
-    log_eval(t, loss, accuracy);
-    bool max = ot_spec_is(&t->s.schedule, "mode", "max");
-    ot_schedule_feedback(&t->schedule, t->step - 1, max && !isnan(accuracy) ? accuracy : loss);
-    t->result.split = ot_trainer_split(t);
-    t->result.loss = loss;
-    t->result.accuracy = accuracy;
+    log_eval(t, e, epoch);
+    t->result.split = e->split;
+    t->result.loss = e->loss;
+    t->result.accuracy = e->accuracy;
     char right[600], losses[600], shown[620] = "";
-    if (*ot_trainer_losses(t->x.slot[t->evaluation].plan, t->evaluated_head, 1, losses))
+    if (*ot_trainer_losses(t->x.slot[e->slot].plan, e->head, 1, losses))
         snprintf(shown, sizeof shown, " (%s)", losses);
-    ot_trainer_accuracies(t, accuracy, right);
-    ot_trainer_say(t, t->cb.epoch && !*shown ? OT_DETAIL : OT_INFO,
-                   "epoch %lld: %s: loss %.4g%s%s%s (%s%lld samples, %.1f s)", (long long)t->epoch + 1,
-                   ot_trainer_split(t), loss, shown, *right ? ", " : "", right, t->same_set ? "the same " : "",
-                   (long long)t->eval.samples, ot_seconds() - before);
-    return keep_best(t, loss, accuracy, err);
+    ot_trainer_accuracies(t, e, right);
+    ot_trainer_say(t, t->cb.epoch && !*shown && e == &t->eval ? OT_DETAIL : OT_INFO,
+                   "%s%s: loss %.4g%s%s%s (%s%lld samples, %.1f s)", head, e->split, e->loss, shown,
+                   *right ? ", " : "", right, t->same_set && e == &t->eval ? "the same " : "", (long long)e->fs.samples,
+                   ot_seconds() - before);
+    return OT_OK;
+}
+
+/* The end of an epoch: evaluation, plateau, best model. */
+static ot_status end_epoch(ot_trainer *t, ot_error *err)
+{
+    char head[40];
+    double mean = epoch_mean(t), watched = mean;
+    snprintf(head, sizeof head, "epoch %lld: ", (long long)t->epoch + 1);
+    if (t->eval.slot >= 0) {
+        OT_TRY(evaluate_on(t, &t->eval, head, t->epoch + 1, err));
+        if (t->cancelled) return OT_OK;
+        bool max = ot_spec_is(&t->s.schedule, "mode", "max");
+        if (t->has_val) watched = max && !isnan(t->eval.accuracy) ? t->eval.accuracy : t->eval.loss;
+        ot_schedule_feedback(&t->schedule, t->step - 1, watched);
+    }
+    return ot_best_epoch(t, mean, err);
+}
+
+/* The test set is looked at once, with the weights that are written. */
+static ot_status end_run(ot_trainer *t, ot_error *err)
+{
+    ot_result *r = &t->result;
+    r->epochs = t->epoch + (t->step > t->epoch * t->updates);
+    OT_TRY(ot_best_use(t, err));
+    if (!t->cancelled) ot_best_say(t);
+    if (t->test.slot < 0 || t->cancelled) return OT_OK;
+    return evaluate_on(t, &t->test, "", t->best.used ? r->best_epoch : r->epochs, err);
 }
 
 /* Updates that were left out, at the end. */
@@ -582,25 +467,28 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
     if (p->n_heads) ot_log_name_heads(&t->log, p->n_heads, names);
     t->done = update_done;
     t->tokens = count_tokens(t);
-    t->epoch_began = ot_seconds();
-    t->checkpoint_at = ot_seconds();
-    while (!t->cancelled && !is_over(t)) {
+    t->epoch_began = t->checkpoint_at = t->best.began = ot_seconds();
+    while (!t->cancelled && !is_over(t) && !(t->ends = ot_best_ends(t))) {
         if (t->s.shuffle) ot_order(t->s.seed, (uint64_t)t->epoch, t->train.samples, t->order);
         int64_t end = (t->epoch + 1) * t->updates < t->total ? (t->epoch + 1) * t->updates : t->total;
-        while (t->given < end && !t->cancelled) {
+        while (t->given < end && !t->cancelled && !t->ends) {
             OT_TRY(ot_trainer_update(t, t->given - t->epoch * t->updates, err));
             if (t->given < end) OT_TRY(checkpoint_if_due(t, false, err));
+            if (t->given < end) t->ends = ot_best_ends(t);
         }
-        if (t->evaluation >= 0 || t->cancelled) OT_TRY(ot_trainer_settle(t, err));
-        if (!t->cancelled) OT_TRY(evaluate_epoch(t, err));
+        bool looks = ot_best_looks(t);
+        if (looks || t->cancelled) OT_TRY(ot_trainer_settle(t, err));
+        if (t->ends) break;
+        if (looks && !t->cancelled) OT_TRY(end_epoch(t, err));
         if (t->cancelled) break;
-        if (t->evaluation >= 0) show_epoch(t, t->epoch);
+        if (looks) show_epoch(t, t->epoch);
         t->epoch++;
         if (!is_over(t)) OT_TRY(checkpoint_if_due(t, true, err));
     }
     OT_TRY(ot_trainer_settle(t, err));
     if (t->step != t->checkpoint_step) OT_TRY(keep_checkpoint(t, err));
-    return say_skipped(t, err);
+    OT_TRY(say_skipped(t, err));
+    return end_run(t, err);
 }
 
 ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
@@ -615,9 +503,12 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
         else log_start(t);
         s = run_epochs(t, &first);
         ot_result *r = &t->result;
-        r->reason = s == OT_E_DIVERGED ? "diverged" : s ? "failed" : t->step < t->total ? "cancelled" : "finished";
+        r->reason = s == OT_E_DIVERGED   ? "diverged"
+                    : s                  ? "failed"
+                    : t->ends            ? t->ends
+                    : t->step < t->total ? "cancelled"
+                                         : "finished";
         r->steps = t->step;
-        r->epochs = t->epoch + (t->step > t->epoch * t->updates);
         r->seconds = t->seconds;
         r->samples_per_second = t->busy > 0 ? (double)t->samples / t->busy : 0;
         log_end(t);

@@ -35,8 +35,6 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
     }
 }
 
-const char *ot_trainer_split(const ot_trainer *t) { return t->s.val ? "val" : "test"; }
-
 /* ---- data ------------------------------------------------------------------------ */
 
 /* A set that was opened: which of it is the target, and whether it can be learnt from. */
@@ -78,15 +76,27 @@ static void note_classes(ot_trainer *t)
                   d->n_classes > SHOWN ? " ..." : "");
 }
 
+/* The file or named set `spec`, beside the one that trains. */
+static ot_status open_other(ot_trainer *t, const char *spec, ot_dataset **out, ot_error *err)
+{
+    OT_TRY(open_set(t, spec, OT_SPLIT_TEST, out, err));
+    if (!*out && spec != t->s.data) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, out, err));
+    return *out ? ot_dataset_match(*out, t->data, err) : OT_OK;
+}
+
 ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
 {
-    const char *other = t->s.val ? t->s.val : t->s.test;
+    const char *test = t->s.test ? t->s.test : t->s.data;
+    t->has_val = t->s.val || t->s.val_split > 0;
     OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
     note_classes(t);
-    OT_TRY(open_set(t, other ? other : t->s.data, OT_SPLIT_TEST, &t->eval_data, err));
-    if (other && !t->eval_data) OT_TRY(open_set(t, other, OT_SPLIT_TRAIN, &t->eval_data, err));
-    return t->eval_data ? ot_dataset_match(t->eval_data, t->data, err) : OT_OK;
+    t->eval.split = t->has_val ? "val" : "test";
+    t->test.split = "test";
+    if (t->s.val_split > 0)
+        OT_TRY(ot_dataset_split(t->data, t->s.val_split, t->s.seed, &t->eval.data, &t->split_classes, err));
+    if (t->s.val) OT_TRY(open_other(t, t->s.val, &t->eval.data, err));
+    return open_other(t, test, t->has_val ? &t->test.data : &t->eval.data, err);
 }
 
 static int64_t set_bytes(const ot_dataset *d)
@@ -163,13 +173,13 @@ static ot_status plan_training(ot_trainer *t, ot_error *err)
     return OT_OK;
 }
 
-static ot_status plan_evaluation(ot_trainer *t, ot_error *err)
+static ot_status plan_evaluation(ot_trainer *t, ot_scored *e, ot_error *err)
 {
-    int64_t n = t->eval_data ? t->eval.samples : 0, batch = t->batch < n ? t->batch : n;
-    t->evaluation = t->evaluation_rest = -1;
+    int64_t n = e->data ? e->fs.samples : 0, batch = t->batch < n ? t->batch : n;
+    e->slot = e->rest = -1;
     if (n < 1) return OT_OK;
-    OT_TRY(ot_session_plan(&t->x, OT_WANT_EVAL, &t->eval, batch, 1, &t->evaluation, err));
-    if (n % batch) OT_TRY(ot_session_plan(&t->x, OT_WANT_EVAL, &t->eval, n % batch, 1, &t->evaluation_rest, err));
+    OT_TRY(ot_session_plan(&t->x, OT_WANT_EVAL, &e->fs, batch, 1, &e->slot, err));
+    if (n % batch) OT_TRY(ot_session_plan(&t->x, OT_WANT_EVAL, &e->fs, n % batch, 1, &e->rest, err));
     return OT_OK;
 }
 
@@ -185,16 +195,16 @@ static ot_adapt_env adapt_env(ot_trainer *t)
 }
 
 /* One set may be bytes that are scaled and the other none: it is said. */
-static void compare_scales(const ot_trainer *t, const ot_adapt_env *e)
+static void compare_scales(const ot_trainer *t, const ot_scored *y, const ot_adapt_env *e)
 {
     for (int i = 0; i < t->train.n; i++)
-        for (int k = 0; k < t->eval.n; k++) {
-            const ot_feeder *f = &t->train.f[i], *q = &t->eval.f[k];
+        for (int k = 0; k < y->fs.n; k++) {
+            const ot_feeder *f = &t->train.f[i], *q = &y->fs.f[k];
             if (strcmp(f->name, q->name) || f->gather.scale == q->gather.scale) continue;
             bool first = f->gather.scale;
             ot_dtype as_is = first ? q->src->t.dtype : f->src->t.dtype;
             ot_adapt_note(e, "input '%s': images of %s are scaled, but %s is fed unchanged (%s%s)", f->name,
-                          first ? t->data->name : t->eval_data->name, first ? t->eval_data->name : t->data->name,
+                          first ? t->data->name : y->data->name, first ? y->data->name : t->data->name,
                           ot_dtype_name(as_is), as_is == OT_U8 ? "; use --normalize 1/255 to scale both" : "");
         }
 }
@@ -213,14 +223,18 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
         OT_TRY(ot_adapt_targets(&e, outputs, n, &t->train, err));
         ot_trainer_try_together(t, &t->train);
     }
-    if (!t->eval_data) return OT_OK;
-    ot_adapt_env q = e;
-    q.notes = NULL;
-    q.measure = false;
-    q.beside = true;
-    OT_TRY(ot_adapt_inputs(&q, t->eval_data, &t->eval, err));
-    compare_scales(t, &e);
-    return t->own.file ? OT_OK : ot_adapt_targets(&q, outputs, n, &t->eval, err);
+    ot_scored *sets[] = { &t->eval, &t->test };
+    for (int i = 0; i < OT_LEN(sets); i++) {
+        ot_adapt_env q = e;
+        q.notes = NULL;
+        q.measure = false;
+        q.beside = true;
+        if (!sets[i]->data) continue;
+        OT_TRY(ot_adapt_inputs(&q, sets[i]->data, &sets[i]->fs, err));
+        compare_scales(t, sets[i], &e);
+        if (!t->own.file) OT_TRY(ot_adapt_targets(&q, outputs, n, &sets[i]->fs, err));
+    }
+    return OT_OK;
 }
 
 static ot_status start_schedule(ot_trainer *t, ot_error *err)
@@ -276,10 +290,30 @@ static void say_options(const ot_trainer *t)
                        s->options.ema);
     if (!strcmp(s->schedule.name, "plateau"))
         ot_trainer_say(t, OT_INFO, "schedule plateau uses %s",
-                       !t->eval_data ? "the loss of each update, because there is no evaluation set (--val)"
+                       !t->eval.data ? "the loss of each update, because there is no evaluation set (--val)"
+                       : !t->has_val ? "the mean training loss of each epoch, because there are no validation samples "
+                                       "(--val, --val-split)"
                        : ot_spec_is(&s->schedule, "mode", "max") ? "the accuracy of each evaluation, or the loss if "
                                                                    "there is none"
                                                                  : "the loss of each evaluation");
+}
+
+/* What trains, and what it is evaluated on. */
+static void say_sets(const ot_trainer *t)
+{
+    char classes[80] = "", val[300] = "", test[300] = "";
+    if (t->split_classes) snprintf(classes, sizeof classes, ", of each of %d classes its share", t->split_classes);
+    if (t->eval.data)
+        snprintf(val, sizeof val, "; %s after each epoch: %s%.200s, %lld samples%s", t->eval.split,
+                 t->same_set ? "the same " : "", t->eval.data->name, (long long)t->eval.fs.samples, classes);
+    if (t->test.data)
+        snprintf(test, sizeof test, "; test at the end: %.200s, %lld samples", t->test.data->name,
+                 (long long)t->test.fs.samples);
+    ot_trainer_say(t, OT_INFO, "%s: %lld samples%s%s", t->data->name, (long long)t->train.samples, val, test);
+    if (!t->has_val && !t->own.file)
+        ot_trainer_say(t, OT_INFO,
+                       "all of them train, and the training loss decides which epoch is the best; --val-split 0.1 keeps "
+                       "samples back to decide by");
 }
 
 static void say_plan(const ot_trainer *t)
@@ -294,11 +328,7 @@ static void say_plan(const ot_trainer *t)
     ot_trainer_say(t, OT_INFO, "%s: %lld parameters in %d initializer%s (of %d tensors, opset %lld)", stem ? stem : "",
                    (long long)parameters(p), p->n_weights, p->n_weights == 1 ? " trains" : "s train",
                    t->m->file->n_sources, (long long)t->m->file->opset);
-    if (t->eval_data)
-        ot_trainer_say(t, OT_INFO, "%s: %lld samples; %s after each epoch: %s%s, %lld samples", t->data->name,
-                       (long long)t->train.samples, ot_trainer_split(t), t->same_set ? "the same " : "",
-                       t->eval_data->name, (long long)t->eval.samples);
-    else ot_trainer_say(t, OT_INFO, "%s: %lld samples", t->data->name, (long long)t->train.samples);
+    say_sets(t);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     ot_trainer_say_findings(t, true);
     say_options(t);
@@ -321,7 +351,7 @@ static void say_plan(const ot_trainer *t)
                    "memory: %.1f MiB planned (weights and state %.1f, activations %.1f, data %.1f, "
                    "file and constants %.1f)",
                    (double)t->planned / mib, (double)x->state_bytes / mib, (double)x->scratch_bytes / mib,
-                   (double)(set_bytes(t->data) + set_bytes(t->eval_data)) / mib,
+                   (double)(set_bytes(t->data) + set_bytes(t->eval.data) + set_bytes(t->test.data)) / mib,
                    (double)(t->m->bytes + x->const_bytes) / mib);
 }
 
@@ -337,14 +367,15 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
     OT_TRY(start_schedule(t, err));
     OT_TRY(ot_trainer_choose_precision(t, err));
     OT_TRY(plan_training(t, err));
-    OT_TRY(plan_evaluation(t, err));
-    t->proof = t->evaluation;
+    OT_TRY(plan_evaluation(t, &t->eval, err));
+    OT_TRY(plan_evaluation(t, &t->test, err));
+    t->proof = t->eval.slot;
     ot_error none = { 0 };
     if (t->proof < 0 && ot_session_plan(&t->x, OT_WANT_EVAL, &t->train, t->batch, 1, &t->proof, &none)) t->proof = -1;
-    t->same_set = t->eval_data && t->eval_data->hash == t->data->hash && t->eval.samples == t->train.samples;
+    t->same_set = t->eval.data && t->eval.data->hash == t->data->hash && t->eval.fs.samples == t->train.samples;
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
-    t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval_data) + t->m->bytes +
-                 (t->train.samples + t->batch) * (int64_t)sizeof *t->order + ot_trainer_average_bytes(t);
+    t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval.data) + set_bytes(t->test.data) +
+                 t->m->bytes + (t->train.samples + t->batch) * (int64_t)sizeof *t->order + ot_trainer_average_bytes(t);
     return OT_OK;
 }
 
@@ -367,9 +398,9 @@ ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
 static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
 {
     const char *spec = t->s.test ? t->s.test : t->s.data;
-    OT_TRY(open_set(t, spec, OT_SPLIT_TEST, &t->eval_data, err));
-    bool whole = !t->eval_data && !t->s.test; /* one set, of which nothing is kept for a test */
-    if (!t->eval_data) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, &t->eval_data, err));
+    OT_TRY(open_set(t, spec, OT_SPLIT_TEST, &t->eval.data, err));
+    bool whole = !t->eval.data && !t->s.test; /* one set, of which nothing is kept for a test */
+    if (!t->eval.data) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, &t->eval.data, err));
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     if (t->normalize.kind != OT_NORMALIZE_MEASURE) return OT_OK;
     if (whole)
@@ -394,17 +425,17 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
         return ot_fail(err, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
     OT_TRY(ot_trainer_review(t, true, err));
     OT_TRY(open_evaluation_set(t, err));
-    OT_TRY(ot_trainer_number_classes(t, t->eval_data, false, err));
-    OT_TRY(ot_adapt_inputs(&e, t->eval_data, &t->eval, err));
-    if (t->eval.samples < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->eval_data->name);
+    OT_TRY(ot_trainer_number_classes(t, t->eval.data, false, err));
+    OT_TRY(ot_adapt_inputs(&e, t->eval.data, &t->eval.fs, err));
+    if (t->eval.fs.samples < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->eval.data->name);
     t->batch = t->s.batch ? t->s.batch : 64;
-    if (t->batch > t->eval.samples) t->batch = t->eval.samples;
+    if (t->batch > t->eval.fs.samples) t->batch = t->eval.fs.samples;
     t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
     if (!t->index) return ot_fail(err, OT_E_NOMEM, "no memory for a batch");
-    OT_TRY(ot_session_outputs(&t->x, &t->eval, t->batch, &outputs, &n, err));
-    OT_TRY(ot_adapt_targets(&e, outputs, n, &t->eval, err));
-    ot_trainer_try_together(t, &t->eval);
-    OT_TRY(plan_evaluation(t, err));
+    OT_TRY(ot_session_outputs(&t->x, &t->eval.fs, t->batch, &outputs, &n, err));
+    OT_TRY(ot_adapt_targets(&e, outputs, n, &t->eval.fs, err));
+    ot_trainer_try_together(t, &t->eval.fs);
+    OT_TRY(plan_evaluation(t, &t->eval, err));
     ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
@@ -448,7 +479,8 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
     t->o = o;
     t->notes = "";
     t->folder.fd = -1;
-    t->x.lead = t->evaluation = t->evaluation_rest = t->proof = -1;
+    t->x.lead = t->eval.slot = t->eval.rest = t->test.slot = t->test.rest = t->proof = -1;
+    t->best.loss = t->best.accuracy = NAN;
     if (cb) t->cb = *cb;
     t->log.user = t->cb.user;
     t->log.line = t->cb.log;
@@ -475,7 +507,7 @@ ot_inputs ot_trainer_inputs(const ot_trainer *t)
     return (ot_inputs){ .model = t->m->file,
                         .configs = t->configs,
                         .named = { open ? NULL : t->s.data, open ? NULL : t->s.val, open ? NULL : t->s.test },
-                        .data = { t->data, t->eval_data } };
+                        .data = { t->data, t->eval.data, t->test.data } };
 }
 
 /* Whether everything can be written at the end, before anything is computed. */
@@ -531,7 +563,10 @@ void ot_trainer_free(ot_trainer *t)
     ot_folder_close(&t->folder);
     ot_session_close(&t->x);
     ot_model_cut_drop(&t->cut);
-    ot_dataset_free(t->eval_data);
+    ot_measure_close(&t->eval);
+    ot_measure_close(&t->test);
+    ot_dataset_free(t->test.data);
+    ot_dataset_free(t->eval.data);
     ot_dataset_free(t->data);
     if (t->n_unfolded) ot_graph_free(t->m->file->graph);
     if (t->remade) ot_import_free(t->remade);

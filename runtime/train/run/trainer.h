@@ -7,8 +7,10 @@
 #include "runtime/train/run/files.h"
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/history.h"
+#include "runtime/train/run/best.h"
 #include "runtime/train/run/log.h"
 #include "runtime/train/run/watch.h"
+#include "runtime/train/run/meter.h"
 #include "runtime/train/options/schedules.h"
 #include "runtime/train/run/session.h"
 
@@ -28,6 +30,26 @@ typedef struct ot_flight {
     int batch, batches;
 } ot_flight;
 
+/* What is measured of one output besides loss and accuracy. */
+typedef struct ot_measured {
+    ot_meter meter;
+    int output, feeder; /* of the graph; its target's, of the set */
+    void *answers;      /* a batch of the output */
+} ot_measured;
+
+/* A set that the model is evaluated on, and what came out last. */
+typedef struct ot_scored {
+    ot_dataset *data; /* NULL: there is none */
+    ot_feeders fs;
+    int slot, rest;    /* of its full batches, of the short one; -1: none */
+    const char *split; /* "val", "test" */
+    double loss, accuracy; /* NaN: none */
+    double head[OT_HEADS], right[OT_HEADS]; /* of the single losses: means, and the shares of right answers; NaN: none */
+    bool all; /* everything is measured; else what --monitor and --metrics say, and of values */
+    int n_measured;
+    ot_measured measured[OT_HEADS];
+} ot_scored;
+
 struct ot_trainer {
     const ot_model *m;      /* that trains: `loaded`, or `cut`, or a copy of one of them that was changed (unfold.c) */
     const ot_model *loaded; /* as the file is */
@@ -45,15 +67,18 @@ struct ot_trainer {
     ot_findings findings; /* about the model and the plans */
     ot_review review;
 
-    ot_dataset *data, *eval_data;
-    ot_feeders train, eval;
+    ot_dataset *data;
+    ot_feeders train;
+    ot_scored eval; /* after each epoch; of `eval`: all that the command evaluates on */
+    ot_scored test; /* at the end, where `eval` is a validation set */
+    bool has_val;   /* `eval` is one: it decides which epoch is the best, when to stop, and the plateaus */
     ot_normalize normalize;
     bool same_set; /* what is evaluated on is what trains */
+    int split_classes; /* --val-split: classes that each gave its share */
     ot_session x;
-    int evaluation, evaluation_rest; /* slots; -1: none */
-    bool dry;                        /* what is written gets no name */
-    int proof;                       /* slot the written file is compared with; -1: none */
-    const char *saving;              /* path of the file that is being written */
+    bool dry;           /* what is written gets no name */
+    int proof;          /* slot the written file is compared with; -1: none */
+    const char *saving; /* path of the file that is being written */
 
     /* How an epoch is cut.  Shuffled: full batches, then a short one; else all are full. */
     int64_t batch, full, rest; /* samples, batches, samples of the short batch (0: none) */
@@ -90,10 +115,10 @@ struct ot_trainer {
     int64_t skipped;                     /* updates in all that were left out */
     int64_t uncounted;                   /* those of them of whose targets nothing counts */
     double epoch_head[OT_HEADS];         /* of the single losses, likewise */
-    double evaluated_head[OT_HEADS];     /* means of the last evaluation */
-    double evaluated_right[OT_HEADS];    /* and the shares of answers that are right; NaN: there are none */
     double last_loss;                    /* of the last update */
     ot_result result;
+    ot_best best;
+    const char *ends;     /* why the run ends before its last update; NULL: it does not */
     bool by_steps;        /* fed by ot_trainer_step */
     const char *resumed;  /* checkpoint that the run continues from; NULL: it starts */
     double checkpoint_at; /* when the last checkpoint was written, and after which update */
@@ -110,7 +135,17 @@ struct ot_trainer {
     void *answers; /* an evaluation batch's output, where they are counted */
 };
 
-const char *ot_trainer_split(const ot_trainer *t); /* what is evaluated on: "val", "test" */
+/* evaluation.c: t's weights on the set; with progress.  A cancelled one leaves numbers of a part of it. */
+ot_status ot_trainer_score(ot_trainer *t, ot_scored *e, ot_error *err);
+
+/* measure.c: opens what is measured on a set, feeds a batch that was submitted, closes. */
+ot_status ot_measure_open(ot_trainer *t, ot_scored *e, ot_error *err);
+ot_status ot_measure_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err);
+void ot_measure_close(ot_scored *e);
+double ot_measure_value(const ot_scored *e, int metric); /* of the first output that has it; NaN: none */
+
+/* The same numbers into an event, by name; with several outputs an object "metrics" of each output's. */
+void ot_measure_log(json_t **event, const ot_trainer *t, const ot_scored *e);
 
 /* One line for the user. */
 void ot_trainer_say(const ot_trainer *t, ot_level level, const char *fmt, ...) OT_PRINTF(3, 4);
@@ -125,11 +160,12 @@ ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out,
  * Errors: OT_E_DATA: a class that the model does not have. */
 ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, ot_error *err);
 
-/* Of the last evaluation "losses" and "accuracies": objects of each head's by name; nothing where the plan has one loss. */
-void ot_log_heads(json_t **event, const ot_trainer *t);
+/* Of an evaluation the loss and the accuracy, and "losses" and "accuracies": objects of each head's by name, where the plan
+ * has several losses. */
+void ot_log_scores(json_t **event, const ot_trainer *t, const ot_scored *e);
 
 /* "accuracy 93.20 %", or each head's by name where several have one; "": none has. */
-const char *ot_trainer_accuracies(const ot_trainer *t, double accuracy, char buf[600]);
+const char *ot_trainer_accuracies(const ot_trainer *t, const ot_scored *e, char buf[600]);
 
 /* "cls 1.2, reg 0.9" of the single losses v, each divided by n; "": the plan has no several. */
 const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char buf[600]);

@@ -189,7 +189,7 @@ static ot_status ahead(ot_trainer *t, const ot_update_record *now, int64_t first
 /* The next update's rate waits for this one's loss. */
 static bool rate_waits(const ot_trainer *t)
 {
-    return t->by_steps || (t->evaluation < 0 && !strcmp(t->s.schedule.name, "plateau"));
+    return t->by_steps || (t->eval.slot < 0 && !strcmp(t->s.schedule.name, "plateau"));
 }
 
 ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_error *err)

@@ -106,7 +106,7 @@ static ot_status keep_rows(ot_epoch_table *w, int64_t after, ot_error *err)
         at = keep = (size_t)(stop - text) + 1;
     }
     free(bytes);
-    if (ftruncate(w->fd, (off_t)keep) || lseek(w->fd, 0, SEEK_END) < 0)
+    if (ot_truncate(w->fd, (int64_t)keep) || lseek(w->fd, 0, SEEK_END) < 0)
         return ot_fail(err, ot_failed_call(errno), "%s: cannot be truncated: %s", w->path, strerror(errno));
     return OT_OK;
 }

@@ -1,0 +1,136 @@
+/* best.c - which epoch of a training is the best, and when it ends for want of a better one. */
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/train/run/metrics.h"
+#include "runtime/train/run/trainer.h"
+
+/* What is watched: --monitor, else the accuracy where there is one, else the loss. */
+static int metric_of(const ot_trainer *t)
+{
+    if (!t->has_val) return OT_METRIC_LOSS;
+    if (t->s.monitor >= 0) return t->s.monitor;
+    return isnan(t->eval.accuracy) ? OT_METRIC_LOSS : OT_METRIC_ACCURACY;
+}
+
+const char *ot_best_watched(const ot_trainer *t)
+{
+    if (!t->has_val) return "training loss";
+    static const char *const name[] = {
+#define X(id, name, meaning) "val " name,
+        OT_METRICS(X)
+#undef X
+    };
+    return name[metric_of(t)];
+}
+
+/* ---- the states of the best epoch -------------------------------------------------------- */
+
+ot_status ot_best_room(ot_trainer *t, ot_error *err)
+{
+    const ot_plan *p = t->x.slot[t->x.lead].plan;
+    if (t->best.state) return OT_OK;
+    void **state = ot_arena_alloc(t->a, (size_t)(p->n_states + 1) * sizeof *state);
+    bool good = state != NULL;
+    for (int i = 0; i < p->n_states && good; i++)
+        good = (state[i] = ot_arena_alloc(t->a, ot_bytes(&p->states[i]->shape, p->states[i]->dtype) + 1)) != NULL;
+    if (!good) return ot_fail(err, OT_E_NOMEM, "no memory for the weights of the best epoch (--select best)");
+    t->best.state = state;
+    return OT_OK;
+}
+
+static ot_status copy_states(ot_trainer *t, bool back, ot_error *err)
+{
+    const ot_slot *q = &t->x.slot[t->x.lead];
+    for (int i = 0; i < q->plan->n_states; i++)
+        OT_TRY(back ? ot_exec_write(q->exec, q->plan->states[i], t->best.state[i], err)
+                    : ot_exec_read(q->exec, q->plan->states[i], t->best.state[i], err));
+    return OT_OK;
+}
+
+ot_status ot_best_use(ot_trainer *t, ot_error *err)
+{
+    if (!t->best.state || isnan(t->result.best)) return OT_OK;
+    OT_TRY(copy_states(t, true, err));
+    t->best.used = true;
+    if (!t->has_val) return OT_OK;
+    t->result.loss = t->best.loss;
+    t->result.accuracy = t->best.accuracy;
+    return OT_OK;
+}
+
+/* ---- epochs --------------------------------------------------------------------------------- */
+
+/* best.onnx; path NULL: there is no run folder. */
+static ot_status write_best(ot_trainer *t, const char **path, ot_error *err)
+{
+    ot_error e = { 0 };
+    *path = t->folder.path ? ot_arena_printf(t->a, "%s/best.onnx", t->folder.path) : NULL;
+    if (!t->folder.path) return OT_OK;
+    if (!*path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
+    ot_status s = ot_trainer_save(t, &t->folder.fd, "best.onnx", false, NULL, &e);
+    if (!s) return OT_OK;
+    if (s != OT_E_IO && s != OT_E_NOMEM) return ot_fail(err, s, "%s/%-s", t->folder.path, e.text);
+    ot_trainer_say(t, OT_WARNING, "%s/%-s; training continues", t->folder.path, e.text);
+    ot_fail(&t->lost, s, "%s/%-s", t->folder.path, e.text);
+    *path = NULL;
+    return OT_OK;
+}
+
+bool ot_best_looks(const ot_trainer *t) { return t->eval.slot >= 0 || t->s.select_best || t->s.patience; }
+
+ot_status ot_best_epoch(ot_trainer *t, double mean, ot_error *err)
+{
+    ot_result *r = &t->result;
+    int metric = metric_of(t);
+    double now = t->has_val ? ot_measure_value(&t->eval, metric) : mean, least = t->s.min_delta;
+    if (t->has_val && t->s.monitor >= 0 && isnan(now) && metric != OT_METRIC_LOSS && isnan(r->best))
+        return ot_fail(err, OT_E_USAGE, "--monitor %s: this training has no %s; use --monitor loss",
+                       ot_metrics.entries[metric]->name, ot_metrics.entries[metric]->name);
+    if (r->best_metric && strcmp(r->best_metric, ot_best_watched(t))) r->best = NAN; /* continued with another set */
+    double gain = ot_metric_rises(metric) ? now - r->best : r->best - now;
+    bool better = isfinite(now) && (isnan(r->best) || (least > 0 ? gain >= least : gain > 0));
+    if (!better) {
+        t->best.stale++;
+        return OT_OK;
+    }
+    const char *path;
+    OT_TRY(write_best(t, &path, err));
+    if (t->s.select_best) {
+        OT_TRY(ot_best_room(t, err));
+        OT_TRY(copy_states(t, false, err));
+    }
+    t->best.stale = 0;
+    t->best.loss = t->has_val ? t->eval.loss : mean;
+    t->best.accuracy = t->has_val ? t->eval.accuracy : (double)NAN;
+    if (t->folder.path && !path) return OT_OK; /* best.onnx stays the best of those that could be written */
+    r->best = now;
+    r->best_epoch = t->epoch + 1;
+    r->best_path = path;
+    r->best_metric = ot_best_watched(t);
+    return OT_OK;
+}
+
+const char *ot_best_ends(const ot_trainer *t)
+{
+    if (t->s.patience && t->best.stale >= t->s.patience) return "early stop";
+    return t->s.time_limit > 0 && ot_seconds() - t->best.began >= t->s.time_limit ? "time limit" : NULL;
+}
+
+void ot_best_say(const ot_trainer *t)
+{
+    const ot_result *r = &t->result;
+    if (isnan(r->best)) return;
+    if (t->best.used)
+        ot_trainer_say(t, OT_INFO, "the written model has the weights of epoch %lld, the best (%s %.5g)",
+                       (long long)r->best_epoch, r->best_metric, r->best);
+    else if (r->epochs == r->best_epoch)
+        ot_trainer_say(t, OT_INFO, "the written model has the last weights, of epoch %lld, the best (%s %.5g)",
+                       (long long)r->best_epoch, r->best_metric, r->best);
+    else
+        ot_trainer_say(t, OT_INFO,
+                       "the written model has the last weights, of epoch %lld; the best was epoch %lld (%s %.5g); "
+                       "--select best writes it",
+                       (long long)r->epochs, (long long)r->best_epoch, r->best_metric, r->best);
+}

@@ -1,0 +1,132 @@
+/* measure.c - which metrics the outputs of a model have, by their targets, and their batches. */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/losses/tails.h"
+#include "runtime/train/run/metrics.h"
+#include "runtime/train/run/trainer.h"
+
+/* The output that a target is of; -1: it is not among the plan's. */
+static int output_of(const ot_plan *p, const ot_feeder *f)
+{
+    const char *name = strncmp(f->name, "target_", 7) ? NULL : f->name + 7;
+    for (int i = 0; i < p->graph->n_outputs; i++)
+        if (!name || !strcmp(p->graph->outputs[i]->name, name)) return i;
+    return -1;
+}
+
+/* By the tail of the output in the file. */
+static ot_meter_scale scale_of(const ot_trainer *t, const char *output)
+{
+    const ot_graph *g = t->m->file->graph;
+    for (int i = 0; i < g->n_outputs; i++) {
+        if (strcmp(g->outputs[i]->name, output)) continue;
+        ot_tail_kind k = ot_tail_find(g->outputs[i]).kind;
+        return k == OT_TAIL_SOFTMAX || k == OT_TAIL_SIGMOID ? OT_SCALE_PROBABILITIES
+               : k == OT_TAIL_LOG_SOFTMAX                   ? OT_SCALE_LOGS
+                                                            : OT_SCALE_LOGITS;
+    }
+    return OT_SCALE_LOGITS;
+}
+
+/* Is the output's shape that of the target with one more axis, at `axis`?  y: (N, ...); the target's sample without N. */
+static bool fits(const ot_shape *y, const ot_shape *sample, int axis)
+{
+    if (y->rank != sample->rank + 2) return false;
+    for (int i = 1, k = 0; i < y->rank; i++)
+        if (i != axis && y->dim[i] != sample->dim[k++]) return false;
+    return true;
+}
+
+/* What kind of answers an output gives; false: none that is measured here. */
+static bool look_at(const ot_trainer *t, const ot_slot *q, const ot_feeder *f, const ot_value *y, ot_meter *m)
+{
+    const ot_shape *s = &y->shape;
+    int64_t per = q->batch > 0 ? ot_numel(s) / q->batch : 0, each = ot_numel(&f->sample);
+    bool counted = q->plan->counted != NULL;
+    if (f->whole || f->batch_axis || s->rank < 1 || s->dim[0] != q->batch || !ot_is_float(y->dtype)) return false;
+    *m = (ot_meter){ .scale = scale_of(t, y->name), .inner = 1, .columns = each, .classes = 1 };
+    m->mask = s->rank >= 4;
+    if (per == each) {
+        m->kind = f->binary && counted ? OT_METER_BINARY : OT_METER_VALUES;
+        return !(m->kind == OT_METER_VALUES && counted);
+    }
+    int axis = fits(s, &f->sample, 1) ? 1 : fits(s, &f->sample, s->rank - 1) ? s->rank - 1 : 0;
+    if (!axis || !ot_is_int(f->dtype) || !counted) return false;
+    m->kind = OT_METER_CLASSES;
+    m->classes = s->dim[axis];
+    for (int i = axis + 1; i < s->rank; i++) m->inner *= s->dim[i];
+    m->columns = each / m->inner; /* labels of a sample before the class axis */
+    m->text = s->rank == 3 && axis == 2;
+    return m->classes > 1;
+}
+
+void ot_measure_close(ot_scored *e)
+{
+    for (int i = 0; i < e->n_measured; i++) {
+        ot_meter_close(&e->measured[i].meter);
+        free(e->measured[i].answers);
+    }
+    e->n_measured = 0;
+}
+
+ot_status ot_measure_open(ot_trainer *t, ot_scored *e, ot_error *err)
+{
+    const ot_slot *q = &t->x.slot[e->slot];
+    bool all = e->all || t->s.all_metrics || t->s.monitor > OT_METRIC_ACCURACY;
+    ot_measure_close(e);
+    for (int i = 0; i < e->fs.n && e->n_measured < OT_HEADS && !t->own.file; i++) {
+        int k = e->fs.f[i].target ? output_of(q->plan, &e->fs.f[i]) : -1;
+        ot_measured *d = &e->measured[e->n_measured];
+        *d = (ot_measured){ .output = k, .feeder = i };
+        if (k < 0 || !look_at(t, q, &e->fs.f[i], q->plan->graph->outputs[k], &d->meter)) continue;
+        if (!all && d->meter.kind != OT_METER_VALUES) continue;
+        const ot_value *y = q->plan->graph->outputs[k];
+        if (!(d->answers = malloc(ot_bytes(&y->shape, y->dtype) + 1)))
+            return ot_fail(err, OT_E_NOMEM, "no memory for metrics");
+        e->n_measured++;
+        OT_TRY(ot_meter_open(&d->meter, err));
+    }
+    return OT_OK;
+}
+
+ot_status ot_measure_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err)
+{
+    const ot_slot *q = &t->x.slot[slot];
+    for (int i = 0; i < e->n_measured; i++) {
+        ot_measured *d = &e->measured[i];
+        ot_feeder *f = &e->fs.f[d->feeder];
+        const ot_value *y = q->plan->graph->outputs[d->output];
+        OT_TRY(ot_exec_read(q->exec, y, d->answers, err));
+        ot_feeder_take(f, t->index, q->batch, f->buffer, 1);
+        int64_t rows = d->meter.kind == OT_METER_CLASSES ? q->batch * d->meter.columns : q->batch;
+        OT_TRY(ot_meter_add(&d->meter, d->answers, y->dtype, f->buffer, f->dtype, rows, err));
+    }
+    return OT_OK;
+}
+
+double ot_measure_value(const ot_scored *e, int metric)
+{
+    double v = NAN;
+    if (metric == OT_METRIC_LOSS || metric == OT_METRIC_ACCURACY) return metric == OT_METRIC_LOSS ? e->loss : e->accuracy;
+    for (int i = 0; i < e->n_measured && isnan(v); i++) v = ot_meter_value(&e->measured[i].meter, metric);
+    return v;
+}
+
+void ot_measure_log(json_t **event, const ot_trainer *t, const ot_scored *e)
+{
+    json_t *heads = e->n_measured > 1 ? json_object() : NULL;
+    for (int i = 0; i < e->n_measured; i++) {
+        char name[1000];
+        const ot_value *y = t->x.slot[e->slot].plan->graph->outputs[e->measured[i].output];
+        json_t *own = heads ? json_object() : NULL;
+        for (int k = 0; k < OT_METRIC_COUNT; k++) {
+            double v = ot_meter_value(&e->measured[i].meter, k);
+            if (!isnan(v)) ot_json_real(heads ? &own : event, ot_metrics.entries[k]->name, v);
+        }
+        if (heads) ot_json_set(&heads, ot_shown(y->name, name, sizeof name), own);
+    }
+    if (heads) ot_json_set(event, "metrics", heads);
+}

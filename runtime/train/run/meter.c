@@ -1,0 +1,222 @@
+/* meter.c - what the answers of an output are worth, by their targets.
+ *
+ * Numerics  Sums are in float64.  AUC is computed from all scores at the end: the area under the curve of the ranks, ties
+ *           count half.  Averages over classes leave out those that are neither a target nor an answer.
+ * Source    The definitions are those of scikit-learn (macro averages, zero_division=0, one-vs-rest). */
+#include "runtime/train/run/meter.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/train/run/metrics.h"
+
+enum { MOST_RANKED = 1 << 26 }; /* scores that are kept */
+
+ot_status ot_meter_open(ot_meter *m, ot_error *err)
+{
+    size_t c = (size_t)(m->kind == OT_METER_CLASSES ? m->classes : 1), k = (size_t)(m->columns > 0 ? m->columns : 1);
+    m->right = calloc(3 * c, sizeof *m->right);
+    m->off = calloc(4 * k, sizeof *m->off);
+    m->ranks = m->kind != OT_METER_VALUES && !m->mask && !m->text;
+    if (!m->right || !m->off) {
+        ot_meter_close(m);
+        return ot_fail(err, OT_E_NOMEM, "no memory for metrics");
+    }
+    m->said = m->right + c, m->is = m->said + c;
+    m->square = m->off + k, m->mean = m->square + k, m->spread = m->mean + k;
+    return OT_OK;
+}
+
+void ot_meter_close(ot_meter *m)
+{
+    free(m->right);
+    free(m->off);
+    free(m->score);
+    free(m->label);
+    m->right = m->label = NULL;
+    m->off = m->score = NULL;
+}
+
+/* Room for one more answer of `width` scores; too many, and AUC is given up. */
+static ot_status make_room(ot_meter *m, int64_t width, ot_error *err)
+{
+    if (m->ranks && (m->n + 1) * width > MOST_RANKED) m->ranks = false;
+    if (!m->ranks || m->n < m->room) return OT_OK;
+    int64_t room = m->room ? 2 * m->room : 1024;
+    double *score = realloc(m->score, (size_t)(room * width) * sizeof *score);
+    if (score) m->score = score;
+    int64_t *label = realloc(m->label, (size_t)room * sizeof *label);
+    if (label) m->label = label;
+    if (!score || !label) return ot_fail(err, OT_E_NOMEM, "no memory for the scores of AUC");
+    m->room = room;
+    return OT_OK;
+}
+
+/* ---- classes ----------------------------------------------------------------------------- */
+
+/* One answer: scores y[0], y[inner] ..., of which `label` is right. */
+static ot_status add_class(ot_meter *m, const void *y, ot_dtype type, int64_t at, int64_t label, ot_error *err)
+{
+    int64_t best = 0, above = 0, c = m->classes;
+    double most = ot_get_f64(y, type, at), own = ot_get_f64(y, type, at + label * m->inner), sum = 0;
+    for (int64_t k = 1; k < c; k++) {
+        double v = ot_get_f64(y, type, at + k * m->inner);
+        if (v > most) most = v, best = k;
+    }
+    for (int64_t k = 0; k < c; k++) {
+        double v = ot_get_f64(y, type, at + k * m->inner);
+        above += v > own;
+        sum += m->scale == OT_SCALE_PROBABILITIES ? v : exp(v - most);
+    }
+    OT_TRY(make_room(m, c, err));
+    for (int64_t k = 0; k < c && m->ranks; k++) {
+        double v = ot_get_f64(y, type, at + k * m->inner);
+        m->score[m->n * c + k] = (m->scale == OT_SCALE_PROBABILITIES ? v : exp(v - most)) / sum;
+    }
+    if (m->ranks) m->label[m->n] = label;
+    m->log_loss += m->scale == OT_SCALE_PROBABILITIES ? log(sum) - log(own > 1e-300 ? own : 1e-300) : log(sum) + most - own;
+    m->right[label] += best == label;
+    m->said[best]++;
+    m->is[label]++;
+    m->in_five += above < 5;
+    m->n++;
+    return OT_OK;
+}
+
+static ot_status add_binary(ot_meter *m, double y, bool is, ot_error *err)
+{
+    bool logits = m->scale == OT_SCALE_LOGITS, said = logits ? y > 0 : y > 0.5;
+    double p = logits ? 1 / (1 + exp(-y)) : y, q = is ? p : 1 - p;
+    OT_TRY(make_room(m, 1, err));
+    if (m->ranks) m->score[m->n] = y, m->label[m->n] = is;
+    m->log_loss += logits ? log1p(exp(-fabs(y))) + (is ? fmax(-y, 0) : fmax(y, 0)) : -log(q > 1e-300 ? q : 1e-300);
+    m->right[0] += said && is;
+    m->said[0] += said;
+    m->is[0] += is;
+    m->n++;
+    return OT_OK;
+}
+
+/* A row of values; mean and spread of the targets by Welford's update. */
+static void add_values(ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t row)
+{
+    m->n++;
+    for (int64_t k = 0; k < m->columns; k++) {
+        double v = ot_get_f64(t, target, row * m->columns + k), d = ot_get_f64(y, type, row * m->columns + k) - v;
+        double from = v - m->mean[k];
+        m->off[k] += fabs(d);
+        m->square[k] += d * d;
+        m->mean[k] += from / (double)m->n;
+        m->spread[k] += from * (v - m->mean[k]);
+    }
+}
+
+ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t rows, ot_error *err)
+{
+    if (m->kind == OT_METER_VALUES)
+        for (int64_t i = 0; i < rows; i++) add_values(m, y, type, t, target, i);
+    for (int64_t i = 0; m->kind == OT_METER_BINARY && i < rows * m->columns; i++)
+        OT_TRY(add_binary(m, ot_get_f64(y, type, i), ot_get_f64(t, target, i) > 0.5, err));
+    for (int64_t i = 0; m->kind == OT_METER_CLASSES && i < rows * m->inner; i++) {
+        int64_t label = ot_get_i64(t, target, i), at = i / m->inner * m->classes * m->inner + i % m->inner;
+        if (label >= 0 && label < m->classes) OT_TRY(add_class(m, y, type, at, label, err));
+    }
+    return OT_OK;
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+typedef struct ranked {
+    double score;
+    bool is;
+} ranked;
+
+static int by_score(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    return (x->score > y->score) - (x->score < y->score);
+}
+
+/* Of class c against the others; NaN: all are of one kind, or no memory. */
+static double auc_of(const ot_meter *m, int64_t c, int64_t width)
+{
+    ranked *r = malloc((size_t)m->n * sizeof *r + 1);
+    double below = 0, area = 0, no = 0, yes = 0;
+    for (int64_t i = 0; r && i < m->n; i++)
+        r[i] = (ranked){ m->score[i * width + c], width > 1 ? m->label[i] == c : m->label[i] != 0 };
+    if (r) qsort(r, (size_t)m->n, sizeof *r, by_score);
+    for (int64_t i = 0, end; r && i < m->n; i = end) {
+        double pos = 0, neg = 0;
+        for (end = i; end < m->n && r[end].score == r[i].score; end++) *(r[end].is ? &pos : &neg) += 1;
+        area += pos * (below + neg / 2);
+        below += neg;
+        yes += pos, no += neg;
+    }
+    free(r);
+    return yes > 0 && no > 0 ? area / (yes * no) : (double)NAN;
+}
+
+static double auc(const ot_meter *m)
+{
+    if (!m->ranks || !m->n) return NAN;
+    if (m->kind == OT_METER_BINARY) return auc_of(m, 0, 1);
+    if (m->classes == 2) return auc_of(m, 1, 2);
+    double sum = 0;
+    for (int64_t c = 0; c < m->classes; c++) sum += auc_of(m, c, m->classes); /* NaN where a class is missing */
+    return sum / (double)m->classes;
+}
+
+void ot_meter_class(const ot_meter *m, int64_t c, double out[3])
+{
+    double right = (double)m->right[c], said = (double)m->said[c], is = (double)m->is[c];
+    out[0] = said > 0 ? right / said : 0;
+    out[1] = is > 0 ? right / is : 0;
+    out[2] = said + is > 0 ? 2 * right / (said + is) : 0;
+}
+
+/* which: 0 precision, 1 recall, 2 F1, 3 intersection over union; the mean over classes, or of the class 1. */
+static double over_classes(const ot_meter *m, int which)
+{
+    int64_t c = m->kind == OT_METER_BINARY ? 1 : m->classes, used = 0;
+    double sum = 0;
+    for (int64_t k = 0; k < c; k++) {
+        double v[3], both = (double)(m->said[k] + m->is[k] - m->right[k]);
+        if (both == 0 && c > 1) continue;
+        ot_meter_class(m, k, v);
+        sum += which < 3 ? v[which] : both > 0 ? (double)m->right[k] / both : 0;
+        used++;
+    }
+    return used ? sum / (double)used : (double)NAN;
+}
+
+static double over_columns(const ot_meter *m, int metric)
+{
+    double sum = 0, n = (double)m->n;
+    for (int64_t k = 0; k < m->columns; k++) {
+        double r2 = m->spread[k] > 0 ? 1 - m->square[k] / m->spread[k] : m->square[k] > 0 ? 0 : 1;
+        sum += metric == OT_METRIC_MAE ? m->off[k] / n : metric == OT_METRIC_RMSE ? sqrt(m->square[k] / n) : r2;
+    }
+    return metric == OT_METRIC_R2 && m->n < 2 ? (double)NAN : sum / (double)m->columns;
+}
+
+double ot_meter_value(const ot_meter *m, int metric)
+{
+    bool values = m->kind == OT_METER_VALUES;
+    if (!m->n) return NAN;
+    switch (metric) {
+    case OT_METRIC_MAE:
+    case OT_METRIC_RMSE:
+    case OT_METRIC_R2: return values ? over_columns(m, metric) : (double)NAN;
+    case OT_METRIC_TOP5: return m->kind == OT_METER_CLASSES && m->classes > 5 ? (double)m->in_five / (double)m->n : (double)NAN;
+    case OT_METRIC_PRECISION: return values ? (double)NAN : over_classes(m, 0);
+    case OT_METRIC_RECALL: return values ? (double)NAN : over_classes(m, 1);
+    case OT_METRIC_F1: return values ? (double)NAN : over_classes(m, 2);
+    case OT_METRIC_IOU: return m->mask && !values ? over_classes(m, 3) : (double)NAN;
+    case OT_METRIC_DICE: return m->mask && !values ? over_classes(m, 2) : (double)NAN;
+    case OT_METRIC_AUC: return values ? (double)NAN : auc(m);
+    case OT_METRIC_LOG_LOSS: return values ? (double)NAN : m->log_loss / (double)m->n;
+    case OT_METRIC_PERPLEXITY: return m->text ? exp(m->log_loss / (double)m->n) : (double)NAN;
+    default: return NAN;
+    }
+}

@@ -1,0 +1,42 @@
+/* meter.h - what the answers of an output are worth, by their targets, collected batch by batch. */
+#ifndef OT_METER_H
+#define OT_METER_H
+
+#include "runtime/base/base.h"
+
+/* What an output says: scores of classes along an axis, a yes or no per element, or values. */
+typedef enum ot_meter_kind { OT_METER_CLASSES, OT_METER_BINARY, OT_METER_VALUES } ot_meter_kind;
+
+/* How its scores are meant. */
+typedef enum ot_meter_scale { OT_SCALE_LOGITS, OT_SCALE_PROBABILITIES, OT_SCALE_LOGS } ot_meter_scale;
+
+typedef struct ot_meter {
+    ot_meter_kind kind;
+    ot_meter_scale scale;
+    int64_t classes, inner;  /* CLASSES: an output is (rows, classes, inner), its target (rows, inner) */
+    int64_t columns;         /* VALUES: an output is (rows, columns) */
+    bool mask, text;         /* one class per pixel; one per place of a sequence */
+    int64_t n;               /* answers that count, or rows */
+    int64_t *right, *said, *is; /* by class: right answers, answers, targets.  BINARY: of the class 1 */
+    int64_t in_five;
+    double log_loss;               /* sum */
+    double *off, *square, *mean, *spread; /* by column: sums of |y - t| and (y - t)^2, mean of t, sum of its squared deviations */
+    double *score;                 /* (n, classes) probabilities, for AUC; BINARY: (n) */
+    int64_t *label, room;
+    bool ranks;                    /* they are kept */
+} ot_meter;
+
+/* m has kind, scale, classes, inner, columns, mask, text; the rest is zero.  Errors: OT_E_NOMEM. */
+ot_status ot_meter_open(ot_meter *m, ot_error *err);
+void ot_meter_close(ot_meter *m);
+
+/* Answers y to targets t, of `rows` samples each.  Labels that are no class do not count. */
+ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t rows, ot_error *err);
+
+/* One of OT_METRIC_; NaN: it says nothing of such answers.  Any batches give the same number. */
+double ot_meter_value(const ot_meter *m, int metric);
+
+/* Of one class: precision, recall, F1; 0 where nothing was said or is. */
+void ot_meter_class(const ot_meter *m, int64_t c, double out[3]);
+
+#endif

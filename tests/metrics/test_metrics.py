@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""test_metrics.py PROGRAM [--write]: `onnxtrain eval --json` measures what scikit-learn measures of the same outputs.
+
+The models are one Identity: the data's inputs are the outputs to be judged.  With scikit-learn the numbers are computed here, and --write
+keeps them; without it they are those of the file beside this test, of the same data.  Every case runs with three batch sizes, which
+must give the same numbers.
+"""
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+try:
+    import sklearn.metrics as sk
+except ImportError:
+    sk = None
+
+FROZEN = pathlib.Path(__file__).with_name("figures.json")
+program = pathlib.Path(sys.argv[1]).resolve()
+N = 101
+
+
+def numbers(shape, seed):
+    """The same on every version of numpy: a linear congruential generator, as -1 ... 1."""
+    x, out = seed, []
+    for _ in range(int(np.prod(shape))):
+        x = (x * 6364136223846793005 + 1442695040888963407) % 2**64
+        out.append((x >> 40) / 2**23 - 1)
+    return np.array(out, np.float32).reshape(shape)
+
+
+def labels(shape, classes, seed):
+    return np.minimum(((numbers(shape, seed) + 1) / 2 * classes).astype(np.int64), classes - 1)
+
+
+def softmax(x, axis):
+    e = np.exp(x.astype(np.float64) - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def of_classes(y, t):
+    p = softmax(y, 1)
+    if y.ndim > 2:
+        p, t = np.moveaxis(p, 1, -1).reshape(-1, y.shape[1]), t.reshape(-1)
+    said, all_classes = p.argmax(1), list(range(p.shape[1]))
+    out = {"accuracy": sk.accuracy_score(t, said), "log_loss": sk.log_loss(t, p, labels=all_classes)}
+    for name, f in ("precision", sk.precision_score), ("recall", sk.recall_score), ("f1", sk.f1_score):
+        out[name] = f(t, said, average="macro", zero_division=0)
+    if y.ndim > 2:
+        out["iou"] = sk.jaccard_score(t, said, average="macro", zero_division=0)
+        out["dice"] = out["f1"]
+    else:
+        out["auc"] = sk.roc_auc_score(t, p[:, 1]) if p.shape[1] == 2 else sk.roc_auc_score(t, p, multi_class="ovr")
+    if p.shape[1] > 5:
+        out["top5"] = sk.top_k_accuracy_score(t, p, k=5, labels=all_classes)
+    return out
+
+
+def of_binary(y, t):
+    said, y, t = (y > 0).ravel(), y.ravel().astype(np.float64), t.ravel()
+    return {"accuracy": sk.accuracy_score(t, said), "precision": sk.precision_score(t, said), "recall": sk.recall_score(t, said),
+            "f1": sk.f1_score(t, said), "auc": sk.roc_auc_score(t, y), "log_loss": sk.log_loss(t, 1 / (1 + np.exp(-y)))}
+
+
+def of_values(y, t):
+    return {"mae": sk.mean_absolute_error(t, y), "rmse": float(np.mean(np.sqrt(np.mean((t - y).astype(np.float64) ** 2, 0)))),
+            "r2": sk.r2_score(t, y)}
+
+
+def cases():
+    c = labels(N, 3, 1)
+    yield "three classes", numbers((N, 3), 2) + 2 * (np.arange(3) == c[:, None]).astype(np.float32), c, None, of_classes
+    c = labels(N, 2, 3)
+    yield "two classes", numbers((N, 2), 4), c, None, of_classes
+    c = labels(N, 9, 5)
+    yield "nine classes", numbers((N, 9), 6) + (np.arange(9) == c[:, None]).astype(np.float32), c, None, of_classes
+    yield "masks", numbers((N, 3, 4, 5), 8), labels((N, 4, 5), 3, 9), None, of_classes
+    t = labels((N, 1), 2, 10)
+    yield "binary", numbers((N, 1), 11) + t.astype(np.float32), t.astype(np.float32), "bce_with_logits", of_binary
+    t = numbers((N, 2), 12)
+    yield "values", t + numbers((N, 2), 13) / 3, t * np.float32(1.5), "mse", of_values
+    yield "one value", numbers((N, 1), 14), numbers((N, 1), 15) + 2, "mse", of_values
+
+
+def evaluate(folder, y, t, loss, batch):
+    np.savez(folder + "/d.npz", x=y, target=t)
+    shape = ["N", *y.shape[1:]]
+    g = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "g",
+                          [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                          [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+                          [helper.make_tensor("w", TensorProto.FLOAT, [1], [1.0])])
+    onnx.save(helper.make_model(g, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder + "/m.onnx")
+    command = [program, "eval", folder + "/m.onnx", "--data", folder + "/d.npz", "--json", "--batch-size", str(batch), "--device", "cpu"]
+    r = subprocess.run(command + (["--loss", loss] if loss else []), capture_output=True, text=True)
+    if r.returncode:
+        sys.exit(f"eval: exit {r.returncode}: {r.stderr.strip()}")
+    return json.loads(r.stdout)
+
+
+def main():
+    frozen = json.loads(FROZEN.read_text()) if FROZEN.exists() else {}
+    bad, computed = 0, {}
+    for name, y, t, loss, judge in cases():
+        want = computed[name] = {k: float(v) for k, v in judge(y, t).items()} if sk else frozen[name]
+        with tempfile.TemporaryDirectory() as folder:
+            for batch in 7, 32, N:
+                got = evaluate(folder, y, t, loss, batch)
+                for key, v in want.items():
+                    if key not in got or not math.isclose(got[key], v, rel_tol=1e-6, abs_tol=1e-6):
+                        print(f"{name}, batches of {batch}: {key} is {got.get(key)}, not {v}")
+                        bad += 1
+        print(f"{name}: {', '.join(want)}")
+    if sk and "--write" in sys.argv:
+        FROZEN.write_text(json.dumps(computed, indent=1) + "\n")
+    elif sk and computed.keys() != frozen.keys():
+        print("figures.json has other cases; write it again with --write")
+        bad += 1
+    sys.exit(bad > 0)
+
+
+main()
