@@ -282,11 +282,11 @@ typedef struct ot_result {
     int64_t best_epoch;
     double seconds, samples_per_second;
     int64_t planned_bytes, peak_bytes;
-    const char *model_path; /* the last file that ot_trainer_export wrote; NULL: none; borrowed */
-    const char *run_dir;    /* NULL: none; borrowed */
-    const char *best_path;  /* the best model; NULL: none; borrowed */
+    const char *model_path;  /* the last file that ot_trainer_export wrote; NULL: none; borrowed */
+    const char *run_dir;     /* NULL: none; borrowed */
+    const char *best_path;   /* the best model; NULL: none; borrowed */
     const char *best_metric; /* what best is: "val accuracy", "val loss", "training loss"; NULL: no best; borrowed */
-    const char *model_data; /* names of the data files of model_path, beside it; NULL: none; borrowed */
+    const char *model_data;  /* names of the data files of model_path, beside it; NULL: none; borrowed */
 } ot_result;
 
 /* Opens the data, checks it against the model, plans every batch size and allocates all memory of the training.

@@ -55,7 +55,8 @@ void ot_dataset_free(ot_dataset *d);
  * them.  The same for equal (seed, fraction, data).  *classes: of how many classes each gave its share; 0: the target is
  * no class.  *out borrows names, classes and whole arrays of d, and is freed before it.  d keeps its hash; *out's is of
  * the choice too.  Errors: OT_E_DATA (fewer than 2 samples), OT_E_NOMEM: then d is of no use. */
-ot_status ot_dataset_split(ot_dataset *d, double fraction, uint64_t seed, ot_dataset **out, int *classes, ot_error *err);
+ot_status ot_dataset_split(ot_dataset *d, double fraction, uint64_t seed, ot_dataset **out, int *classes,
+                           ot_error *err);
 
 /* The number of a sample in the file that it came from. */
 int64_t ot_dataset_origin(const ot_dataset *d, int64_t sample);

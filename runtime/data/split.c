@@ -171,8 +171,9 @@ ot_status ot_dataset_split(ot_dataset *d, double fraction, uint64_t seed, ot_dat
                        (long long)n, n == 1 ? "" : "s");
     for (int i = 0; i < d->n; i++)
         if (!d->array[i].whole && d->array[i].t.dtype != OT_STRING && ot_dtype_bits(d->array[i].t.dtype) < 8)
-            return ot_fail(err, OT_E_DATA, "%s: array '%s' has elements smaller than a byte and cannot be split; use --val",
-                           d->name, d->array[i].t.name);
+            return ot_fail(err, OT_E_DATA,
+                           "%s: array '%s' has elements smaller than a byte and cannot be split; use --val", d->name,
+                           d->array[i].t.name);
     keep = keep < 1 ? 1 : keep > n - 1 ? n - 1 : keep;
     ot_dataset *v = ot_dataset_new(d->name);
     ot_arena *a = ot_arena_new();
@@ -180,8 +181,8 @@ ot_status ot_dataset_split(ot_dataset *d, double fraction, uint64_t seed, ot_dat
     int64_t *value = a ? ot_arena_alloc(a, (size_t)n * sizeof *value) : NULL;
     class_count *c = a ? ot_arena_alloc(a, MOST_CLASSES * sizeof *c) : NULL;
     bool *kept = a ? ot_arena_alloc(a, (size_t)n) : NULL;
-    ot_status s = v && order && value && c && kept ? OT_OK
-                                                   : ot_fail(err, OT_E_NOMEM, "no memory for the validation samples");
+    ot_status s =
+        v && order && value && c && kept ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the validation samples");
     if (!s) {
         find_classes(d, value, order, c, classes);
         set_quotas(c, *classes, fraction, keep);

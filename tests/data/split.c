@@ -15,7 +15,9 @@ static ot_dataset *make(bool floats)
     ot_error err = { 0 };
     ot_dataset *d = ot_dataset_new("made");
     const char *const names[] = { "input", "target", "wide" };
-    const ot_shape shapes[] = { { .rank = 2, .dim = { SAMPLES, 2 } }, { .rank = 1, .dim = { SAMPLES } }, { .rank = 1, .dim = { 5 } } };
+    const ot_shape shapes[] = { { .rank = 2, .dim = { SAMPLES, 2 } },
+                                { .rank = 1, .dim = { SAMPLES } },
+                                { .rank = 1, .dim = { 5 } } };
     const ot_dtype types[] = { OT_F32, floats ? OT_F32 : OT_I64, OT_F32 };
     for (int k = 0; k < 3; k++) {
         ot_array *a = ot_dataset_add(d, names[k]);

@@ -208,7 +208,10 @@ static void assert_same_run(void)
 {
     assert_same_file(path_of("whole", ".onnx"), path_of("parts", ".onnx"));
     assert_same_log(path_of("whole", "/log.jsonl"), path_of("parts", "/log.jsonl"));
-    assert_same_file(path_of("whole", "/best.onnx"), path_of("parts", "/best.onnx"));
+    bool best =
+        !access(path_of("whole", "/best.onnx"), F_OK); /* where an epoch is evaluated, or the best is asked for */
+    assert_int_equal(best, !access(path_of("parts", "/best.onnx"), F_OK));
+    if (best) assert_same_file(path_of("whole", "/best.onnx"), path_of("parts", "/best.onnx"));
 }
 
 static void clear(void)
@@ -317,11 +320,13 @@ static void splits_and_best(void **state)
     (void)state;
     const char *const sgd = "sgd:lr=0.5,momentum=0.9"; /* it overshoots: the last epoch is not the best */
     compare(mlp, (const char *[]){ "val-split", "0.1", "optimizer", sgd, NULL }, 2, 13);
-    compare(mlp, (const char *[]){ "val-split", "0.1", "optimizer", sgd, "select", "best", "test", flat, NULL }, 11, 17);
+    compare(mlp, (const char *[]){ "val-split", "0.1", "optimizer", sgd, "select", "best", "test", flat, NULL }, 11,
+            17);
     compare(mlp, (const char *[]){ "val", flat, "monitor", "loss", "optimizer", sgd, "select", "best", NULL }, 6, 16);
     compare(mlp, (const char *[]){ "select", "best", "optimizer", sgd, "schedule", "plateau", NULL }, 4, 19);
-    compare(cnn, (const char *[]){ "val-split", "0.1", "schedule", "plateau:patience=0", "select", "best", "data", images,
-                                   NULL },
+    compare(cnn,
+            (const char *[]){ "val-split", "0.1", "schedule", "plateau:patience=0", "select", "best", "data", images,
+                              NULL },
             5, 12);
 }
 

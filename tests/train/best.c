@@ -26,7 +26,8 @@ static void on_log(void *user, const char *line, size_t n)
 {
     bed *b = user;
     json_t *e = json_loadb(line, n, 0, NULL);
-    const char *event = json_string_value(json_object_get(e, "event")), *split = json_string_value(json_object_get(e, "split"));
+    const char *event = json_string_value(json_object_get(e, "event")),
+               *split = json_string_value(json_object_get(e, "split"));
     double loss = json_number_value(json_object_get(e, "loss"));
     int64_t epoch = json_integer_value(json_object_get(e, "epoch"));
     if (!strcmp(event, "step")) b->mean[epoch] += loss, b->updates[epoch]++;
@@ -37,7 +38,8 @@ static void on_log(void *user, const char *line, size_t n)
         b->test_epoch = epoch;
         b->n_test = json_integer_value(json_object_get(e, "samples"));
     }
-    if (!strcmp(event, "end")) snprintf(b->selected, sizeof b->selected, "%s", json_string_value(json_object_get(e, "selected")));
+    if (!strcmp(event, "end"))
+        snprintf(b->selected, sizeof b->selected, "%s", json_string_value(json_object_get(e, "selected")));
     json_decref(e);
 }
 
@@ -183,7 +185,10 @@ static void the_test_set_decides_nothing(void **state)
     assert_near(b->result.best, b->mean[b->result.best_epoch], 1e-8);
     assert_ok(run(b, &err, ROUGH, NULL), err);
     assert_int_equal(b->tests, 0);
+    assert_string_equal(b->best_metric, "none");
+    assert_ok(run(b, &err, ROUGH, "select=best", NULL), err);
     assert_string_equal(b->best_metric, "training loss");
+    assert_true(same_files(b));
 }
 
 static void it_stops(void **state)
@@ -200,7 +205,8 @@ static void it_stops(void **state)
     assert_string_equal(b->result.reason, "time limit");
     assert_true(b->result.steps > 0);
     char command[200];
-    snprintf(command, sizeof command, "ls %s/run/checkpoint-%09lld.npz >/dev/null", b->folder, (long long)b->result.steps);
+    snprintf(command, sizeof command, "ls %s/run/checkpoint-%09lld.npz >/dev/null", b->folder,
+             (long long)b->result.steps);
     assert_int_equal(system(command), 0);
 }
 

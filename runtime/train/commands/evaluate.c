@@ -58,7 +58,8 @@ static void print_classes(const ot_meter *m, const ot_dataset *d, FILE *f)
         double v[3];
         ot_meter_class(m, c, v);
         snprintf(name, sizeof name, "%s", d->class_name && c < d->n_classes ? d->class_name[c] : "");
-        ot_print(f, "%3lld %-8.8s %8lld %10.4f %8.4f %8.4f\n", (long long)c, name, (long long)m->is[c], v[0], v[1], v[2]);
+        ot_print(f, "%3lld %-8.8s %8lld %10.4f %8.4f %8.4f\n", (long long)c, name, (long long)m->is[c], v[0], v[1],
+                 v[2]);
     }
 }
 
@@ -86,8 +87,7 @@ static void print_text(const ot_trainer *t, FILE *f)
     if (!isnan(accuracy) && !p->n_heads) ot_print(f, "accuracy  %.4f %%\n", 100 * accuracy);
     for (int k = 0, n = 0; k < p->n_heads; k++)
         if (!isnan(t->eval.right[k]))
-            ot_print(f, "%s  %.4f %%  %s\n", n++ ? "        " : "accuracy", 100 * t->eval.right[k],
-                     p->head[k].output);
+            ot_print(f, "%s  %.4f %%  %s\n", n++ ? "        " : "accuracy", 100 * t->eval.right[k], p->head[k].output);
     print_measured(t, f);
     for (int i = 0; i < t->eval.n_measured; i++) {
         const ot_meter *m = &t->eval.measured[i].meter;

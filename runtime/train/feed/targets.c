@@ -605,8 +605,8 @@ static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t 
             return ot_fail_more(err, OT_E_DATA,
                                 "target '%s': sample %lld has class %lld, but output '%s' has %lld "
                                 "classes, 0 to %lld",
-                                t->name, (long long)ot_dataset_origin(w->data, i / most), (long long)y, o->name, (long long)classes,
-                                (long long)classes - 1);
+                                t->name, (long long)ot_dataset_origin(w->data, i / most), (long long)y, o->name,
+                                (long long)classes, (long long)classes - 1);
         if (!padding && behind)
             return ot_fail_more(err, OT_E_DATA,
                                 "target '%s': sample %lld has a label after its padding (the blank "

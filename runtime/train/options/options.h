@@ -28,13 +28,13 @@ typedef struct ot_settings {
     uint64_t seed;
     bool shuffle, drop_last;
     bool auto_precision; /* options.precision is what a check leaves */
-    double val_split;        /* 0: none */
-    int monitor;             /* OT_METRIC_; -1: not given */
-    int64_t patience;        /* epochs; 0: the run does not stop early */
-    double min_delta;        /* least change that is a gain */
-    double time_limit;       /* seconds; 0: none */
-    bool all_metrics;        /* --metrics all */
-    bool select_best;        /* -o gets the best weights, not the last */
+    double val_split;    /* 0: none */
+    int monitor;         /* OT_METRIC_; -1: not given */
+    int64_t patience;    /* epochs; 0: the run does not stop early */
+    double min_delta;    /* least change that is a gain */
+    double time_limit;   /* seconds; 0: none */
+    bool all_metrics;    /* --metrics all */
+    bool select_best;    /* -o gets the best weights, not the last */
     ot_interval checkpoint;
     int keep; /* checkpoints */
     ot_device_wish device;

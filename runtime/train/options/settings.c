@@ -280,8 +280,7 @@ static ot_status read_watch(const ot_options *o, ot_settings *s, ot_error *err)
         if (!strcmp(monitor, ot_metrics.entries[i]->name)) s->monitor = i;
     if (monitor && s->monitor < 0)
         return ot_fail(err, OT_E_USAGE, "--monitor: unknown metric '%s'; see 'onnxtrain help metric'", monitor);
-    if (s->val && s->val_split > 0)
-        return ot_fail(err, OT_E_USAGE, "--val and --val-split: use one of them");
+    if (s->val && s->val_split > 0) return ot_fail(err, OT_E_USAGE, "--val and --val-split: use one of them");
     if (s->val_split >= 1)
         return ot_fail(err, OT_E_USAGE, "--val-split: invalid value '%s'; expected a fraction between 0 and 1",
                        ot_options_get(o, "val-split"));

@@ -376,12 +376,11 @@ static ot_status evaluate_on(ot_trainer *t, ot_scored *e, const char *head, int6
     t->result.loss = e->loss;
     t->result.accuracy = e->accuracy;
     char right[600], losses[600], shown[620] = "";
-    if (*ot_trainer_losses(t->x.slot[e->slot].plan, e->head, 1, losses))
-        snprintf(shown, sizeof shown, " (%s)", losses);
+    if (*ot_trainer_losses(t->x.slot[e->slot].plan, e->head, 1, losses)) snprintf(shown, sizeof shown, " (%s)", losses);
     ot_trainer_accuracies(t, e, right);
     ot_trainer_say(t, t->cb.epoch && !*shown && e == &t->eval ? OT_DETAIL : OT_INFO,
-                   "%s%s: loss %.4g%s%s%s (%s%lld samples, %.1f s)", head, e->split, e->loss, shown,
-                   *right ? ", " : "", right, t->same_set && e == &t->eval ? "the same " : "", (long long)e->fs.samples,
+                   "%s%s: loss %.4g%s%s%s (%s%lld samples, %.1f s)", head, e->split, e->loss, shown, *right ? ", " : "",
+                   right, t->same_set && e == &t->eval ? "the same " : "", (long long)e->fs.samples,
                    ot_seconds() - before);
     return OT_OK;
 }

@@ -110,7 +110,8 @@ ot_status ot_measure_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err)
 double ot_measure_value(const ot_scored *e, int metric)
 {
     double v = NAN;
-    if (metric == OT_METRIC_LOSS || metric == OT_METRIC_ACCURACY) return metric == OT_METRIC_LOSS ? e->loss : e->accuracy;
+    if (metric == OT_METRIC_LOSS || metric == OT_METRIC_ACCURACY)
+        return metric == OT_METRIC_LOSS ? e->loss : e->accuracy;
     for (int i = 0; i < e->n_measured && isnan(v); i++) v = ot_meter_value(&e->measured[i].meter, metric);
     return v;
 }

@@ -34,9 +34,16 @@ void ot_meter_close(ot_meter *m)
     free(m->off);
     free(m->score);
     free(m->label);
+    free(m->ranked);
     m->right = m->label = NULL;
     m->off = m->score = NULL;
+    m->ranked = NULL;
 }
+
+struct ot_ranked {
+    double score;
+    bool is;
+};
 
 /* Room for one more answer of `width` scores; too many, and AUC is given up. */
 static ot_status make_room(ot_meter *m, int64_t width, ot_error *err)
@@ -48,7 +55,9 @@ static ot_status make_room(ot_meter *m, int64_t width, ot_error *err)
     if (score) m->score = score;
     int64_t *label = realloc(m->label, (size_t)room * sizeof *label);
     if (label) m->label = label;
-    if (!score || !label) return ot_fail(err, OT_E_NOMEM, "no memory for the scores of AUC");
+    struct ot_ranked *ranked = realloc(m->ranked, (size_t)room * sizeof *ranked);
+    if (ranked) m->ranked = ranked;
+    if (!score || !label || !ranked) return ot_fail(err, OT_E_NOMEM, "no memory for the scores of AUC");
     m->room = room;
     return OT_OK;
 }
@@ -75,7 +84,8 @@ static ot_status add_class(ot_meter *m, const void *y, ot_dtype type, int64_t at
         m->score[m->n * c + k] = (m->scale == OT_SCALE_PROBABILITIES ? v : exp(v - most)) / sum;
     }
     if (m->ranks) m->label[m->n] = label;
-    m->log_loss += m->scale == OT_SCALE_PROBABILITIES ? log(sum) - log(own > 1e-300 ? own : 1e-300) : log(sum) + most - own;
+    m->log_loss +=
+        m->scale == OT_SCALE_PROBABILITIES ? log(sum) - log(own > 1e-300 ? own : 1e-300) : log(sum) + most - own;
     m->right[label] += best == label;
     m->said[best]++;
     m->is[label]++;
@@ -112,7 +122,8 @@ static void add_values(ot_meter *m, const void *y, ot_dtype type, const void *t,
     }
 }
 
-ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t rows, ot_error *err)
+ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t rows,
+                       ot_error *err)
 {
     if (m->kind == OT_METER_VALUES)
         for (int64_t i = 0; i < rows; i++) add_values(m, y, type, t, target, i);
@@ -127,33 +138,27 @@ ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t,
 
 /* ---- values -------------------------------------------------------------------------------- */
 
-typedef struct ranked {
-    double score;
-    bool is;
-} ranked;
-
 static int by_score(const void *a, const void *b)
 {
-    const ranked *x = a, *y = b;
+    const struct ot_ranked *x = a, *y = b;
     return (x->score > y->score) - (x->score < y->score);
 }
 
-/* Of class c against the others; NaN: all are of one kind, or no memory. */
+/* Of class c against the others; NaN: all are of one kind. */
 static double auc_of(const ot_meter *m, int64_t c, int64_t width)
 {
-    ranked *r = malloc((size_t)m->n * sizeof *r + 1);
+    struct ot_ranked *r = m->ranked;
     double below = 0, area = 0, no = 0, yes = 0;
-    for (int64_t i = 0; r && i < m->n; i++)
-        r[i] = (ranked){ m->score[i * width + c], width > 1 ? m->label[i] == c : m->label[i] != 0 };
-    if (r) qsort(r, (size_t)m->n, sizeof *r, by_score);
-    for (int64_t i = 0, end; r && i < m->n; i = end) {
+    for (int64_t i = 0; i < m->n; i++)
+        r[i] = (struct ot_ranked){ m->score[i * width + c], width > 1 ? m->label[i] == c : m->label[i] != 0 };
+    qsort(r, (size_t)m->n, sizeof *r, by_score);
+    for (int64_t i = 0, end; i < m->n; i = end) {
         double pos = 0, neg = 0;
         for (end = i; end < m->n && r[end].score == r[i].score; end++) *(r[end].is ? &pos : &neg) += 1;
         area += pos * (below + neg / 2);
         below += neg;
         yes += pos, no += neg;
     }
-    free(r);
     return yes > 0 && no > 0 ? area / (yes * no) : (double)NAN;
 }
 
@@ -208,7 +213,8 @@ double ot_meter_value(const ot_meter *m, int metric)
     case OT_METRIC_MAE:
     case OT_METRIC_RMSE:
     case OT_METRIC_R2: return values ? over_columns(m, metric) : (double)NAN;
-    case OT_METRIC_TOP5: return m->kind == OT_METER_CLASSES && m->classes > 5 ? (double)m->in_five / (double)m->n : (double)NAN;
+    case OT_METRIC_TOP5:
+        return m->kind == OT_METER_CLASSES && m->classes > 5 ? (double)m->in_five / (double)m->n : (double)NAN;
     case OT_METRIC_PRECISION: return values ? (double)NAN : over_classes(m, 0);
     case OT_METRIC_RECALL: return values ? (double)NAN : over_classes(m, 1);
     case OT_METRIC_F1: return values ? (double)NAN : over_classes(m, 2);

@@ -13,17 +13,19 @@ typedef enum ot_meter_scale { OT_SCALE_LOGITS, OT_SCALE_PROBABILITIES, OT_SCALE_
 typedef struct ot_meter {
     ot_meter_kind kind;
     ot_meter_scale scale;
-    int64_t classes, inner;  /* CLASSES: an output is (rows, classes, inner), its target (rows, inner) */
-    int64_t columns;         /* VALUES: an output is (rows, columns) */
-    bool mask, text;         /* one class per pixel; one per place of a sequence */
-    int64_t n;               /* answers that count, or rows */
+    int64_t classes, inner;     /* CLASSES: an output is (rows, classes, inner), its target (rows, inner) */
+    int64_t columns;            /* VALUES: an output is (rows, columns) */
+    bool mask, text;            /* one class per pixel; one per place of a sequence */
+    int64_t n;                  /* answers that count, or rows */
     int64_t *right, *said, *is; /* by class: right answers, answers, targets.  BINARY: of the class 1 */
     int64_t in_five;
-    double log_loss;               /* sum */
-    double *off, *square, *mean, *spread; /* by column: sums of |y - t| and (y - t)^2, mean of t, sum of its squared deviations */
-    double *score;                 /* (n, classes) probabilities, for AUC; BINARY: (n) */
+    double log_loss; /* sum */
+    double *off, *square, *mean,
+        *spread;   /* by column: sums of |y - t| and (y - t)^2, mean of t, sum of its squared deviations */
+    double *score; /* (n, classes) probabilities, for AUC; BINARY: (n) */
     int64_t *label, room;
-    bool ranks;                    /* they are kept */
+    struct ot_ranked *ranked; /* (n) scratch: the scores of one class, sorted */
+    bool ranks;               /* they are kept */
 } ot_meter;
 
 /* m has kind, scale, classes, inner, columns, mask, text; the rest is zero.  Errors: OT_E_NOMEM. */
@@ -31,7 +33,8 @@ ot_status ot_meter_open(ot_meter *m, ot_error *err);
 void ot_meter_close(ot_meter *m);
 
 /* Answers y to targets t, of `rows` samples each.  Labels that are no class do not count. */
-ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t rows, ot_error *err);
+ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t rows,
+                       ot_error *err);
 
 /* One of OT_METRIC_; NaN: it says nothing of such answers.  Any batches give the same number. */
 double ot_meter_value(const ot_meter *m, int metric);

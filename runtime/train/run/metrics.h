@@ -25,7 +25,7 @@ enum {
 #define X(id, name, meaning) OT_METRIC_##id,
     OT_METRICS(X)
 #undef X
-    OT_METRIC_COUNT
+        OT_METRIC_COUNT
 };
 
 /* More is better. */

@@ -311,9 +311,10 @@ static void say_sets(const ot_trainer *t)
                  (long long)t->test.fs.samples);
     ot_trainer_say(t, OT_INFO, "%s: %lld samples%s%s", t->data->name, (long long)t->train.samples, val, test);
     if (!t->has_val && !t->own.file)
-        ot_trainer_say(t, OT_INFO,
-                       "all of them train, and the training loss decides which epoch is the best; --val-split 0.1 keeps "
-                       "samples back to decide by");
+        ot_trainer_say(
+            t, OT_INFO,
+            "all of them train, and the training loss decides which epoch is the best; --val-split 0.1 keeps "
+            "samples back to decide by");
 }
 
 static void say_plan(const ot_trainer *t)

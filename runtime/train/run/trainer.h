@@ -41,11 +41,12 @@ typedef struct ot_measured {
 typedef struct ot_scored {
     ot_dataset *data; /* NULL: there is none */
     ot_feeders fs;
-    int slot, rest;    /* of its full batches, of the short one; -1: none */
-    const char *split; /* "val", "test" */
+    int slot, rest;        /* of its full batches, of the short one; -1: none */
+    const char *split;     /* "val", "test" */
     double loss, accuracy; /* NaN: none */
-    double head[OT_HEADS], right[OT_HEADS]; /* of the single losses: means, and the shares of right answers; NaN: none */
-    bool all; /* everything is measured; else what --monitor and --metrics say, and of values */
+    double head[OT_HEADS],
+        right[OT_HEADS]; /* of the single losses: means, and the shares of right answers; NaN: none */
+    bool all;            /* everything is measured; else what --monitor and --metrics say, and of values */
     int n_measured;
     ot_measured measured[OT_HEADS];
 } ot_scored;
@@ -73,7 +74,7 @@ struct ot_trainer {
     ot_scored test; /* at the end, where `eval` is a validation set */
     bool has_val;   /* `eval` is one: it decides which epoch is the best, when to stop, and the plateaus */
     ot_normalize normalize;
-    bool same_set; /* what is evaluated on is what trains */
+    bool same_set;     /* what is evaluated on is what trains */
     int split_classes; /* --val-split: classes that each gave its share */
     ot_session x;
     bool dry;           /* what is written gets no name */
