@@ -209,7 +209,7 @@ static void assert_same_run(void)
     assert_same_file(path_of("whole", ".onnx"), path_of("parts", ".onnx"));
     assert_same_log(path_of("whole", "/log.jsonl"), path_of("parts", "/log.jsonl"));
     bool best =
-        !access(path_of("whole", "/best.onnx"), F_OK); /* where an epoch is evaluated, or the best is asked for */
+        !access(path_of("whole", "/best.onnx"), F_OK); /* where an epoch is evaluated, or an option needs the best */
     assert_int_equal(best, !access(path_of("parts", "/best.onnx"), F_OK));
     if (best) assert_same_file(path_of("whole", "/best.onnx"), path_of("parts", "/best.onnx"));
 }
