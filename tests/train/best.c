@@ -30,6 +30,10 @@ static void on_log(void *user, const char *line, size_t n)
                *split = json_string_value(json_object_get(e, "split"));
     double loss = json_number_value(json_object_get(e, "loss"));
     int64_t epoch = json_integer_value(json_object_get(e, "epoch"));
+    if (epoch >= MOST) { /* the run with a time limit has as many epochs as it has time for */
+        json_decref(e);
+        return;
+    }
     if (!strcmp(event, "step")) b->mean[epoch] += loss, b->updates[epoch]++;
     if (!strcmp(event, "eval") && !strcmp(split, "val"))
         b->val[++b->vals] = loss, b->n_val = json_integer_value(json_object_get(e, "samples"));
