@@ -113,12 +113,14 @@ static void say_result(const job *j, const ot_result *r, const char *path)
     fprintf(stderr, "%s after %lld step%s, %.1f s, %s\n", r->reason, (long long)r->steps, r->steps == 1 ? "" : "s",
             r->seconds,
             screen_rate(r->samples_per_second, 0, r->steps ? r->seconds / (double)r->steps : (double)NAN, rate));
+    bool train = !strcmp(r->split, "train");
+    char when[64] = "";
+    if (!train && r->evaluated < r->steps) snprintf(when, sizeof when, " after step %lld", (long long)r->evaluated);
     fprintf(stderr, "trained model: %s", shown(path));
     if (!isnan(r->accuracy))
-        fprintf(stderr, " (%s: loss %.4g, accuracy %.2f %%)", r->split, r->loss, 100 * r->accuracy);
+        fprintf(stderr, " (%s%s: loss %.4g, accuracy %.2f %%)", r->split, when, r->loss, 100 * r->accuracy);
     else if (!isnan(r->loss))
-        fprintf(stderr, " (%s: loss %.5g%s)", r->split, r->loss,
-                strcmp(r->split, "train") ? "" : ", mean of the last epoch");
+        fprintf(stderr, " (%s%s: loss %.5g%s)", r->split, when, r->loss, train ? ", mean of the last epoch" : "");
     fputc('\n', stderr);
     if (r->model_data) fprintf(stderr, "external data: %s (keep it beside the model)\n", shown(r->model_data));
     if (r->best_path && !isnan(r->best)) {
@@ -127,9 +129,10 @@ static void say_result(const job *j, const ot_result *r, const char *path)
                 percent ? 4 : 5, percent ? 100 * r->best : r->best, percent ? " %" : "", (long long)r->best_epoch);
     }
     if (r->run_dir) fprintf(stderr, "run folder:    %s\n", shown(r->run_dir));
-    if (r->run_dir && strcmp(r->reason, "finished") && strcmp(r->reason, "early stop")) {
+    if (r->run_dir && r->checkpoint && strcmp(r->reason, "finished") && strcmp(r->reason, "early stop")) {
         fputs("to continue:   onnxtrain resume", stderr);
         print_word(r->run_dir);
+        if (r->checkpoint < r->steps) fprintf(stderr, "   (from step %lld)", (long long)r->checkpoint);
         fputc('\n', stderr);
     }
     say_evaluation(j, path);

@@ -16,6 +16,7 @@
 
 #include "runtime/base/io.h"
 #include "runtime/data/data.h"
+#include "runtime/train/run/checkpoint.h"
 
 enum { SAMPLES = 23, WIDTH = 16, CLASSES = 3, MOST_OPTIONS = 16 };
 
@@ -485,6 +486,29 @@ static void as_many_as_asked_for(void **state)
 }
 
 /* Another model, other data, a run in use. */
+/* The first checkpoint is due after 30 seconds, the others after the interval. */
+static void first_comes_early(void **state)
+{
+    (void)state;
+    char path[] = "r";
+    ot_trainer t = { .folder = { .path = path, .fd = -1 }, .step = 5, .s.checkpoint.seconds = 300 };
+    t.checkpoint_at = ot_seconds() - 29;
+    assert_false(ot_checkpoint_due(&t, false));
+    t.checkpoint_at = ot_seconds() - 31;
+    assert_true(ot_checkpoint_due(&t, false));
+    t.checkpoint_step = 4;
+    assert_false(ot_checkpoint_due(&t, false));
+    t.checkpoint_at = ot_seconds() - 301;
+    assert_true(ot_checkpoint_due(&t, false));
+    t.checkpoint_step = 0;
+    t.s.checkpoint = (ot_interval){ .seconds = 2 };
+    t.checkpoint_at = ot_seconds() - 3;
+    assert_true(ot_checkpoint_due(&t, false));
+    t.s.checkpoint = (ot_interval){ .steps = 100 };
+    t.checkpoint_at = ot_seconds() - 1000;
+    assert_false(ot_checkpoint_due(&t, true));
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -540,12 +564,19 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest device_tests[] = { cmocka_unit_test(on_a_device) };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_optimizer), cmocka_unit_test(every_schedule),
-        cmocka_unit_test(every_option),    cmocka_unit_test(norms_and_dropout),
-        cmocka_unit_test(ends_of_epochs),  cmocka_unit_test(more_epochs),
-        cmocka_unit_test(damaged),         cmocka_unit_test(as_many_as_asked_for),
-        cmocka_unit_test(refused),         cmocka_unit_test(impossible_counters),
-        cmocka_unit_test(splits_and_best), cmocka_unit_test(early_stop),
+        cmocka_unit_test(every_optimizer),
+        cmocka_unit_test(every_schedule),
+        cmocka_unit_test(every_option),
+        cmocka_unit_test(norms_and_dropout),
+        cmocka_unit_test(ends_of_epochs),
+        cmocka_unit_test(more_epochs),
+        cmocka_unit_test(damaged),
+        cmocka_unit_test(as_many_as_asked_for),
+        cmocka_unit_test(first_comes_early),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(impossible_counters),
+        cmocka_unit_test(splits_and_best),
+        cmocka_unit_test(early_stop),
     };
     if (argc > 1) {
         device = argv[1];

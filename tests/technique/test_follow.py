@@ -4,8 +4,10 @@ usage: test_follow.py PROGRAM [TEXT]      TEXT: only cases whose name has it
 """
 import json
 import os
+import re
 import sys
 import tempfile
+import xml.dom.minidom
 
 from scripts import call, check, finish, np, onnx
 
@@ -71,6 +73,20 @@ def look_for_rate(case, d):
     table, csv = call(*options).stdout, call(*options, '--csv').stdout.splitlines()
     check('suggestion: --lr' in table and csv[0] == 'step,lr,loss,smoothed' and len(csv) == n + 1, 'find-lr: table and CSV')
     check(sorted(os.listdir(d)) == before and not os.path.exists('runs'), f'find-lr: wrote {os.listdir(d)}')
+    svg = d + '/rates.svg'
+    call(*options, '-o', svg)
+    with open(svg) as f:
+        text = f.read()
+    xml.dom.minidom.parseString(text)
+    ticks = [float(v) for v in re.findall(r'text-anchor="middle">([^<]*)</text>', text)]
+    check(ticks == sorted(ticks) and len(ticks) > 1 and all(np.isclose(np.log10(v) % 1, 0) for v in ticks), f'find-lr: ticks {ticks} of its picture')
+    marks = [float(v) for v in re.findall(r'>--lr ([^,]*), ', text)]
+    check(np.allclose(marks, [found['steepest'], found['tenth_of_lowest']], rtol=.05), f'find-lr: marks {marks} of its picture')
+    at = [float(v) for v in re.findall(r'd="M([0-9.]+) 46L\1 260" stroke="#[^8]', text)]
+    along = [(np.log10(v) - np.log10(points[0]['lr'])) / (np.log10(points[-1]['lr']) - np.log10(points[0]['lr'])) * 562 + 64 for v in (found['steepest'], found['tenth_of_lowest'])]
+    check(np.allclose(at, along, atol=.2), f'find-lr: the marks are at {at}, expected {along}')
+    call(*options, '-o', d + '/data.npz', code=2)
+    os.remove(svg)
     refused = call(*options[:4], '--lr-range', '1,0.1', code=2)
     check('--lr-range' in refused.stderr, refused.stderr)
     call(*options[:4], '--lr', '0.1', code=2)

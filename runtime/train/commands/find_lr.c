@@ -4,12 +4,16 @@
  * rate at which it is lowest.  The sweep ends where the smoothed loss is four times its lowest value, or the loss is not finite.
  *
  * Source  Smith 2017 */
+#include <fcntl.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/io.h"
 #include "runtime/train/commands/inspect.h"
 #include "runtime/train/options/specs.h"
 #include "runtime/train/run/file_training.h"
+#include "runtime/train/run/svg.h"
 
 enum { DEFAULT_UPDATES = 100 };
 
@@ -41,7 +45,7 @@ static ot_status read_range(const ot_trainer *t, sweep *s, ot_error *err)
 }
 
 /* What training needs, but for an evaluation set and files to write. */
-static ot_status open(ot_trainer *t, sweep *s, ot_error *err)
+static ot_status begin(ot_trainer *t, sweep *s, ot_error *err)
 {
     OT_TRY(read_range(t, s, err));
     if (!t->s.data) return ot_fail(err, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
@@ -153,13 +157,69 @@ static void fill_json(const ot_trainer *t, const sweep *s, ot_page *p)
     ot_json_set(&p->json, "tenth_of_lowest", s->lowest < 0 ? json_null() : json_real(s->at[s->lowest].rate / 10));
 }
 
+/* ---- the picture -------------------------------------------------------------------------- */
+
+/* x, y, z: room for the points. */
+static void draw(const sweep *s, double *x, double *y, double *z, FILE *f)
+{
+    double highest = 0;
+    char steepest[64], tenth[64];
+    for (int64_t i = 0; i < s->n; i++) {
+        x[i] = s->at[i].rate, y[i] = s->at[i].loss, z[i] = s->at[i].smoothed;
+        if (i <= (s->lowest > 0 ? s->lowest : s->n / 2) && z[i] > highest) highest = z[i]; /* where it falls */
+    }
+    ot_svg_line line[] = { { "loss", "#a5b1c2", x, y, (int)s->n, false },
+                           { "smoothed", "#1971c2", x, z, (int)s->n, false } };
+    ot_svg_mark mark[2] = { { .text = steepest, .colour = "#2b8a3e" }, { .text = tenth, .colour = "#d9480f" } };
+    ot_svg_chart c = {
+        .title = "Loss by learning rate", .x_name = "learning rate", .line = line, .n = 2, .file = true, .log_x = true
+    };
+    c.highest = 1.25 * highest;
+    if (s->steepest >= 0) {
+        mark[0].x = s->at[s->steepest].rate;
+        mark[1].x = s->at[s->lowest].rate / 10;
+        snprintf(steepest, sizeof steepest, "--lr %.2g, steepest descent", mark[0].x);
+        snprintf(tenth, sizeof tenth, "--lr %.2g, a tenth of the lowest", mark[1].x);
+        c.mark = mark;
+        c.n_marks = 2;
+    }
+    ot_svg_print(&c, f);
+}
+
+static ot_status check_picture(const ot_trainer *t, ot_error *err)
+{
+    ot_inputs in = ot_trainer_inputs(t);
+    return t->s.out ? ot_output_check(&in, AT_FDCWD, t->s.out, OT_FILE_SVG, "-o", err) : OT_OK;
+}
+
+/* -o: the curve as an SVG file. */
+static ot_status write_picture(const ot_trainer *t, const sweep *s, ot_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    ot_replace *out = NULL;
+    double *room = ot_arena_alloc(t->a, 3 * sizeof *room * (size_t)(s->n + 1));
+    FILE *f = room ? open_memstream(&text, &size) : NULL;
+    if (f) draw(s, room, room + s->n, room + 2 * s->n, f);
+    ot_status r =
+        f && ot_memstream_close(f) ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the curve in %s", t->s.out);
+    if (!r) r = ot_replace_begin_at(AT_FDCWD, t->s.out, &out, err);
+    if (!r) r = ot_replace_write(out, text, size, err);
+    if (!r) r = ot_replace_commit(out, err);
+    else ot_replace_abort(out);
+    free(text);
+    return r;
+}
+
 static ot_status find(ot_trainer *t, char **text, ot_error *err)
 {
     sweep s = { 0 };
     ot_page p;
-    OT_TRY(open(t, &s, err));
+    OT_TRY(begin(t, &s, err));
+    OT_TRY(check_picture(t, err));
     OT_TRY(train(t, &s, err));
     suggest(&s);
+    if (t->s.out) OT_TRY(write_picture(t, &s, err));
     OT_TRY(ot_page_open(&p, t->s.json, err));
     if (t->s.json) fill_json(t, &s, &p);
     else if (ot_options_flag(t->o, "csv")) print_csv(&s, p.f);

@@ -17,17 +17,26 @@ const char ot_help_examples[] =
     "  onnxtrain net.onnx --data train.npz --freeze 'backbone.*' -o tuned.onnx\n"
     "  onnxtrain eval lenet-trained.onnx --data mnist\n";
 
-void ot_option_print(const ot_option_info *r, FILE *f)
+/* Without "(10)" at its end, which says what holds if the option is not given. */
+static int without_default(const char *help)
+{
+    const char *bracket = strrchr(help, '(');
+    size_t n = strlen(help);
+    return (int)(bracket && bracket > help && help[n - 1] == ')' ? (size_t)(bracket - help) - 1 : n);
+}
+
+void ot_option_print(const ot_option_info *r, bool defaults, FILE *f)
 {
     const ot_registry *names = ot_topic_find(r->name);
     char name[80], extra[80] = "";
     snprintf(name, sizeof name, "%s%s%s%s%s", strlen(r->name) > 1 ? "--" : "-", r->name,
              r->argument && !r->optional ? " " : "", r->argument ? r->argument : "",
              r->letter && strlen(r->name) > 1 ? "" : "");
-    if (r->value) snprintf(extra, sizeof extra, " (%s)", r->value);
+    if (r->value && defaults) snprintf(extra, sizeof extra, " (%s)", r->value);
     if (strlen(name) > 27) fprintf(f, "  %s\n  %27s", name, "");
     else fprintf(f, "  %-27s", name);
-    fprintf(f, " %s%s%s\n", r->help, extra, r->repeats ? "; may be repeated" : "");
+    fprintf(f, " %.*s%s%s\n", defaults ? (int)strlen(r->help) : without_default(r->help), r->help, extra,
+            r->repeats ? "; may be repeated" : "");
     if (!names) return;
     int at = fprintf(f, "  %27s", "");
     for (const ot_entry *const *e = names->entries; *e; e++) {
@@ -56,7 +65,7 @@ static void print_options(bool all, FILE *f)
         if (all && strcmp(group, r->group)) fprintf(f, "\n%s\n", r->group);
         else if (!all && !*group) fprintf(f, "\nOptions (--help-all lists all of them)\n");
         group = r->group;
-        ot_option_print(r, f);
+        ot_option_print(r, true, f);
     }
 }
 

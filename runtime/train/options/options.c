@@ -152,13 +152,15 @@ static const row table[] = {
         "type for matrix products, convolutions and activations; weights stay float32", FIXED, 0, 0, CHOICE, 0, 0),
 #undef G
 #define G "Output"
-    ROW("o", 'o', "FILE", NULL, G, "output file: trained model, outputs or gradients (<model>-trained.onnx)",
-        OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW | OT_CMD_EXPORT, 0, BASIC, TEXT, 0, 0),
+    ROW("o", 'o', "FILE", NULL, G,
+        "output file: trained model, outputs or gradients; find-lr: the curve as SVG (<model>-trained.onnx)",
+        OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_FIND_LR | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW | OT_CMD_EXPORT, 0, BASIC,
+        TEXT, 0, 0),
     ROW("select", 0, "last|best", "last", G, "weights that the output file gets: of the last epoch or the best",
         OT_CMD_TRAIN, 0, 0, CHOICE, 0, 0),
     ROW("run-dir", 0, "DIR", NULL, G, "run folder, or none (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
     ROW("checkpoint-every", 0, "TIME|Nsteps|Nepochs|none", "5min", G,
-        "how often the run folder gets a checkpoint, to continue from with 'onnxtrain resume'; also written at the end and on signals",
+        "how often the run folder gets a checkpoint, to continue from with 'onnxtrain resume', the first after 30 s at the latest; also written at the end and on signals",
         RUNS, 0, 0, TEXT, 0, 0),
     ROW("keep", 0, "N", "2", G, "number of checkpoints to keep", RUNS, 0, 0, INT, 1, 1000),
     ROW("log", 0, "FILE", NULL, G, "log file in JSON lines: start, step, eval, end; - is standard output",

@@ -68,7 +68,7 @@ const ot_registry *ot_topic_find(const char *name);
 extern const ot_registry ot_commands; /* commands.c: the rows of OT_COMMAND_LIST */
 
 /* help.c: an option as the help has it, with the names that its value may be; examples of command lines. */
-void ot_option_print(const ot_option_info *o, FILE *f);
+void ot_option_print(const ot_option_info *o, bool defaults, FILE *f); /* defaults: with what holds without it */
 extern const char ot_help_examples[];
 
 /* A config file that options were read from. */

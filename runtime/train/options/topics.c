@@ -56,9 +56,11 @@ static void print_command(ot_help_page *p, const ot_command_info *c)
 {
     const ot_option_info *o;
     ot_print(p->f, "\n  onnxtrain %s%s%s\n", c->name, *c->arguments ? " " : "", c->arguments);
-    ot_print(p->f, "\nOptions ('onnxtrain help option NAME' has the details)\n");
+    bool own = c->bit == OT_CMD_RESUME; /* what is not given is as in the run */
+    ot_print(p->f, "\nOptions ('onnxtrain help option NAME' has the details)%s\n",
+             own ? "; without one, the run's own value" : "");
     for (int i = 0; (o = ot_option_at(i)); i++)
-        if (o->commands & c->bit) ot_option_print(o, p->f);
+        if (o->commands & c->bit) ot_option_print(o, !own || !(o->commands & OT_CMD_TRAIN), p->f);
 }
 
 /* How a command line says it. */

@@ -57,6 +57,7 @@ ot_status ot_best_use(ot_trainer *t, ot_error *err)
     if (!t->has_val) return OT_OK;
     t->result.loss = t->best.loss;
     t->result.accuracy = t->best.accuracy;
+    t->result.evaluated = t->step; /* they are those of the weights that are written */
     return OT_OK;
 }
 

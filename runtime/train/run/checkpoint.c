@@ -266,19 +266,24 @@ ot_status ot_trainer_checkpoint(ot_trainer *t, ot_error *err)
     if (s == OT_E_IO && remove_old(t, 1)) s = write_file(t, name, &again); /* a full disk: the newest one is enough */
     t->checkpoint_at = ot_seconds(); /* also of one that failed: the next one is tried when it is due */
     t->checkpoint_step = t->step;
+    if (!s) t->result.checkpoint = t->step;
     if (s) return ot_fail(err, s, "%s/%s", t->folder.path, e.text);
     log_checkpoint(t, name);
     (void)remove_old(t, t->s.keep);
     return OT_OK;
 }
 
+/* The first checkpoint of a run comes early: one of a few minutes has something to continue from, too. */
+static const double first_after = 30;
+
 bool ot_checkpoint_due(const ot_trainer *t, bool epoch_ends)
 {
     const ot_interval *every = &t->s.checkpoint;
+    double seconds = !t->checkpoint_step && every->seconds > first_after ? first_after : every->seconds;
     if (!t->folder.path || t->step == t->checkpoint_step) return false;
     if (every->steps && t->step % every->steps == 0) return true;
     if (every->epochs && epoch_ends && t->epoch % every->epochs == 0) return true;
-    return every->seconds > 0 && ot_seconds() - t->checkpoint_at >= every->seconds;
+    return seconds > 0 && ot_seconds() - t->checkpoint_at >= seconds;
 }
 
 /* ---- reading ---------------------------------------------------------------------------- */
@@ -552,12 +557,12 @@ static void compare_evaluation(const ot_checkpoint *c, ot_trainer *t)
     t->result.best_path = NULL;
 }
 
-static void say_progress(const ot_trainer *t)
+static void say_progress(ot_trainer *t)
 {
-    const char *limit = t->s.steps && t->total == t->s.steps ? "--steps" : "--epochs";
+    const char *limit = t->s.steps && t->total == t->s.steps ? "--steps" : "--epochs", *out = ot_trainer_out(t);
     if (t->step < t->total)
-        ot_trainer_say(t, OT_INFO, "continuing from %s: %lld of %lld updates done", t->resumed, (long long)t->step,
-                       (long long)t->total);
+        ot_trainer_say(t, OT_INFO, "continuing from %s: %lld of %lld updates done; trained model: %s", t->resumed,
+                       (long long)t->step, (long long)t->total, out ? out : "");
     else
         ot_trainer_say(t, OT_INFO, "%s: all %lld updates are done; use a larger %s to train longer", t->resumed,
                        (long long)t->step, limit);
@@ -593,7 +598,8 @@ ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)
     OT_TRY(read_counters(c, t, err));
     for (int i = 0; i < p->n_states; i++) OT_TRY(read_state(c, t, i, p->states[i], false, err));
     OT_TRY(read_best(c, t, err));
-    t->given = t->checkpoint_step = t->result.steps = t->step;
+    t->given = t->checkpoint_step = t->result.steps = t->result.checkpoint = t->step;
+    t->result.evaluated = t->epoch * t->updates < t->step ? t->epoch * t->updates : t->step;
     if (t->eval.slot >= 0 && !isnan(t->result.loss)) t->result.split = t->eval.split;
     if (t->epoch > t->step / t->updates)
         t->epoch = t->step / t->updates; /* it ended within an epoch, and now continues */
@@ -605,6 +611,11 @@ ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)
     if (!t->resumed || !t->folder.path) return ot_fail(err, OT_E_NOMEM, "no memory for a run folder");
     if (!isnan(t->result.best) && !faccessat(t->folder.fd, "best.onnx", F_OK, 0))
         t->result.best_path = ot_arena_printf(t->a, "%s/best.onnx", t->folder.path);
+    else if (!isnan(t->result.best))
+        ot_trainer_say(t, OT_WARNING,
+                       "%s/best.onnx, the model of epoch %lld, is missing; it is written again after the next better "
+                       "epoch only",
+                       t->folder.path, (long long)t->result.best_epoch);
     say_differences(c, t);
     say_schedule(c, t);
     compare_evaluation(c, t);

@@ -62,13 +62,15 @@ static int is_of(int fd, uint64_t size, ot_file_kind kind)
     case OT_FILE_MODEL: return ot_import_is_model(fd, size);
     case OT_FILE_ARRAYS: return is_npz(fd);
     case OT_FILE_LOG: return begins(fd, "{\"event\":");
+    case OT_FILE_SVG: return begins(fd, "<svg ");
     }
     return 0;
 }
 
-static const char *const kinds[] = {
-    [OT_FILE_MODEL] = "an ONNX file", [OT_FILE_ARRAYS] = "an .npz", [OT_FILE_LOG] = "a run log"
-};
+static const char *const kinds[] = { [OT_FILE_MODEL] = "an ONNX file",
+                                     [OT_FILE_ARRAYS] = "an .npz",
+                                     [OT_FILE_LOG] = "a run log",
+                                     [OT_FILE_SVG] = "an SVG chart" };
 
 /* A name that says another kind of file is a slip: what is written would not be what the name says. */
 static ot_status check_name(const char *path, ot_file_kind kind, const char *what, ot_error *err)
@@ -80,6 +82,7 @@ static ot_status check_name(const char *path, ot_file_kind kind, const char *wha
         { ".onnx", OT_FILE_MODEL },
         { ".npz", OT_FILE_ARRAYS },
         { ".jsonl", OT_FILE_LOG },
+        { ".svg", OT_FILE_SVG },
         { ".npy", -1 },
         { ".csv", -1 },
         { ".json", -1 },
@@ -87,9 +90,10 @@ static ot_status check_name(const char *path, ot_file_kind kind, const char *wha
         { ".gz", -1 },
         { ".png", -1 },
     };
-    static const char *const written[] = {
-        [OT_FILE_MODEL] = "an ONNX model", [OT_FILE_ARRAYS] = "an .npz", [OT_FILE_LOG] = "a JSON lines log"
-    };
+    static const char *const written[] = { [OT_FILE_MODEL] = "an ONNX model",
+                                           [OT_FILE_ARRAYS] = "an .npz",
+                                           [OT_FILE_LOG] = "a JSON lines log",
+                                           [OT_FILE_SVG] = "an SVG chart" };
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     if (!strcmp(path, "-"))
         return ot_fail(err, OT_E_USAGE,

@@ -203,11 +203,27 @@ static ot_status reopen_folder(ot_trainer *t, ot_error *err)
     return reopen_log(t, 1, AT_FDCWD, t->s.log, t->s.log, err);
 }
 
+/* Options about a run folder, where there is none. */
+static void say_unused(const ot_trainer *t)
+{
+    static const char *const name[] = { "checkpoint-every", "keep", "plots" };
+    char list[128] = "";
+    int n = 0;
+    size_t at = 0;
+    for (int i = 0; i < OT_LEN(name); i++)
+        if (ot_options_nth(t->o, name[i], 0) && (strcmp(name[i], "plots") || ot_options_flag(t->o, name[i])))
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s--%s", n++ ? ", " : "", name[i]);
+    if (n)
+        ot_trainer_say(t, OT_WARNING, "--run-dir none: %s ha%s no effect without a run folder", list,
+                       n > 1 ? "ve" : "s");
+}
+
 static ot_status open_files(ot_trainer *t, ot_error *err)
 {
     if (t->resumed) return reopen_folder(t, err);
     const char *asked = t->s.run_dir, *log = NULL;
     ot_inputs in = ot_trainer_inputs(t);
+    if (asked && !strcmp(asked, "none")) say_unused(t);
     if (!asked || strcmp(asked, "none")) {
         if (asked) OT_TRY(check_names(t, err));
         OT_TRY(ot_folder_open(asked, &in, t->a, &t->folder, err));
@@ -375,6 +391,7 @@ static ot_status evaluate_on(ot_trainer *t, ot_scored *e, const char *head, int6
     t->result.split = e->split;
     t->result.loss = e->loss;
     t->result.accuracy = e->accuracy;
+    t->result.evaluated = t->step;
     char right[600], losses[600], shown[620] = "";
     if (*ot_trainer_losses(t->x.slot[e->slot].plan, e->head, 1, losses)) snprintf(shown, sizeof shown, " (%s)", losses);
     ot_trainer_accuracies(t, e, right);

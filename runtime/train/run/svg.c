@@ -10,7 +10,8 @@
 enum { WIDTH = 640, HEIGHT = 300, LEFT = 64, RIGHT = 14, TOP = 46, BOTTOM = 40, TICKS = 5 };
 
 typedef struct frame {
-    double x0, x1, y0, y1; /* the data's extents */
+    double x0, x1, y0, y1; /* the data's extents; of log_x, of the logarithms */
+    bool log_x;
 } frame;
 
 void ot_html_text(const char *s, FILE *f)
@@ -33,10 +34,16 @@ static void print_number(double v, FILE *f)
             (tenths < 0 ? -tenths : tenths) % 10);
 }
 
-static double at_x(const frame *r, double x) { return LEFT + (x - r->x0) / (r->x1 - r->x0) * (WIDTH - LEFT - RIGHT); }
+static double scaled(const frame *r, double x) { return r->log_x ? log10(x) : x; }
+
+static double at_x(const frame *r, double x)
+{
+    return LEFT + (scaled(r, x) - r->x0) / (r->x1 - r->x0) * (WIDTH - LEFT - RIGHT);
+}
 
 static double at_y(const frame *r, double y)
 {
+    if (y > r->y1) y = r->y1;
     return HEIGHT - BOTTOM - (y - r->y0) / (r->y1 - r->y0) * (HEIGHT - TOP - BOTTOM);
 }
 
@@ -60,9 +67,10 @@ static bool find_frame(const ot_svg_chart *c, frame *r)
     bool any = false;
     for (int k = 0; k < c->n; k++)
         for (int i = 0; i < c->line[k].n; i++) {
-            double x = c->line[k].x[i], y = c->line[k].y[i];
+            double x = scaled(r, c->line[k].x[i]), y = c->line[k].y[i];
             if (!isfinite(x) || !isfinite(y)) continue;
-            if (!any) *r = (frame){ x, x, y, y };
+            if (c->highest > 0 && y > c->highest) y = c->highest;
+            if (!any) *r = (frame){ x, x, y, y, r->log_x };
             any = true;
             if (x < r->x0) r->x0 = x;
             if (x > r->x1) r->x1 = x;
@@ -89,6 +97,23 @@ static void print_rule(double x1, double y1, double x2, double y2, FILE *f)
     fputs("\" stroke=\"#8884\" fill=\"none\"/>\n", f);
 }
 
+static void print_x_tick(double at, const char *text, FILE *f)
+{
+    print_rule(at, TOP, at, HEIGHT - BOTTOM, f);
+    print_label(at, HEIGHT - BOTTOM + 16, "middle", text, f);
+}
+
+/* Powers of ten, as many as there is room for. */
+static void print_decades(const frame *r, FILE *f)
+{
+    char text[32];
+    double step = ceil((r->x1 - r->x0) / (2 * TICKS));
+    for (double v = ceil(r->x0); v <= r->x1; v += step < 1 ? 1 : step) {
+        snprintf(text, sizeof text, "%g", pow(10, v));
+        print_x_tick(at_x(r, pow(10, v)), text, f);
+    }
+}
+
 static void print_axes(const frame *r, FILE *f)
 {
     char text[32];
@@ -100,13 +125,16 @@ static void print_axes(const frame *r, FILE *f)
         snprintf(text, sizeof text, "%.4g", fabs(v) < step / 1000 ? 0 : v);
         print_label(LEFT - 6, at_y(r, v) + 4, "end", text, f);
     }
+    if (r->log_x) {
+        print_decades(r, f);
+        return;
+    }
     step = tick_step(r->x1 - r->x0);
     for (int i = 0; i < 3 * TICKS; i++) {
         double v = (ceil(r->x0 / step) + i) * step;
         if (v > r->x1 + step / 1000) break;
-        print_rule(at_x(r, v), TOP, at_x(r, v), HEIGHT - BOTTOM, f);
         snprintf(text, sizeof text, "%.6g", fabs(v) < step / 1000 ? 0 : v);
-        print_label(at_x(r, v), HEIGHT - BOTTOM + 16, "middle", text, f);
+        print_x_tick(at_x(r, v), text, f);
     }
 }
 
@@ -128,9 +156,21 @@ static void print_line(const frame *r, const ot_svg_line *l, FILE *f)
     }
 }
 
+/* Each text on a line of its own, left of the mark where there is no room at its right. */
+static void print_mark(const frame *r, const ot_svg_mark *m, int row, FILE *f)
+{
+    double x = at_x(r, m->x);
+    bool left = x + 6 * (double)strlen(m->text) > WIDTH - RIGHT;
+    fputs("<path d=\"M", f), print_number(x, f), fprintf(f, " %dL", TOP), print_number(x, f);
+    fprintf(f, " %d\" stroke=\"%s\" stroke-dasharray=\"4 3\" fill=\"none\"/>\n", HEIGHT - BOTTOM, m->colour);
+    fputs("<g stroke=\"white\" stroke-width=\"3\" paint-order=\"stroke\">", f); /* readable over a curve */
+    print_label(left ? x - 5 : x + 5, TOP + 12 + 15 * row, left ? "end" : "start", m->text, f);
+    fputs("</g>\n", f);
+}
+
 void ot_svg_print(const ot_svg_chart *c, FILE *f)
 {
-    frame r = { 0 };
+    frame r = { .log_x = c->log_x };
     bool any = find_frame(c, &r);
     fprintf(f,
             "<svg %sviewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
@@ -150,5 +190,6 @@ void ot_svg_print(const ot_svg_chart *c, FILE *f)
         print_label(x + 14, 37, "start", l->name, f);
         x += 30 + 7 * (int)strlen(l->name);
     }
+    for (int k = 0; k < c->n_marks && any; k++) print_mark(&r, &c->mark[k], k, f);
     fputs("</svg>\n", f);
 }

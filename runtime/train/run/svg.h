@@ -13,11 +13,21 @@ typedef struct ot_svg_line {
     bool points; /* marked one by one */
 } ot_svg_line;
 
+/* A vertical line at x, with its text beside it. */
+typedef struct ot_svg_mark {
+    const char *text, *colour;
+    double x;
+} ot_svg_mark;
+
 typedef struct ot_svg_chart {
     const char *title, *x_name;
     const ot_svg_line *line;
     int n;
-    bool file; /* a file of its own, not a part of a page */
+    bool file;      /* a file of its own, not a part of a page */
+    bool log_x;     /* x is above 0, and drawn by its logarithm */
+    double highest; /* values above it are drawn there; 0: none are */
+    const ot_svg_mark *mark;
+    int n_marks;
 } ot_svg_chart;
 
 /* One <svg> element.  Points that are not finite are skipped; a chart without points says so. */
