@@ -110,6 +110,9 @@ ot_value *ot_loss_batch_first(ot_loss *x, ot_value *v);
 /* The output of the graph that a parameter names, in z's type and order of axes; NULL: error recorded. */
 ot_value *ot_loss_other(ot_loss *x, const char *key);
 
+/* The loss `own` of x and the distance of its output from a teacher's, weighed as `how` (of ot_teachers) says. */
+ot_value *ot_loss_taught(ot_loss *x, ot_value *own, const ot_spec *how, ot_value *teacher);
+
 /* The target consists of class numbers, not of a value per element. */
 bool ot_loss_has_classes(const ot_loss *x);
 

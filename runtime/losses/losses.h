@@ -35,6 +35,8 @@ typedef struct ot_loss_kind {
 
 extern const ot_registry ot_losses;
 
+extern const ot_registry ot_teachers; /* teacher.c: one entry, whose name represents a file */
+
 #define OT_DECLARE(name) extern const ot_loss_kind ot_loss_kind_##name;
 OT_LOSSES(OT_DECLARE)
 #undef OT_DECLARE

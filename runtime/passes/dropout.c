@@ -58,6 +58,7 @@ static void visit(ot_plan *p, const ot_value *v, double ratio, int *added)
 {
     ot_node *n = v ? v->producer : NULL;
     if (!n || n->mark == SEEN || v->mark != OT_FED) return;
+    if (v->id >= p->taught_from && v->id < p->taught_to) return; /* the teacher's */
     n->mark = SEEN;
     int input = data_input(n);
     if (input >= 0) drop(p, n, input, ratio, added);

@@ -272,6 +272,38 @@ static void keep_right(choice *x)
     ot_plan_keep(p, x->l.of);
 }
 
+/* The teacher's output that output z learns from: the requested one (for the first loss), of the same name, or the only one of the same
+ * shape; NULL: none. */
+static ot_value *teacher_of(const choice *x)
+{
+    const ot_plan *p = x->p;
+    const char *asked = p->n_taught ? ot_spec_text(&x->c->options.teacher->how, "output") : NULL;
+    ot_value *found = NULL;
+    int n = 0;
+    for (int i = 0; i < p->n_taught; i++) {
+        if (!strcmp(p->taught[i]->name, asked ? asked : x->l.out->name))
+            return asked && p->n_losses ? NULL : p->taught[i];
+        if (ot_shape_eq(&p->taught[i]->shape, &x->l.out->shape) && ot_is_float(p->taught[i]->dtype))
+            found = p->taught[i], n++;
+    }
+    return asked || n != 1 || x->l.kind->takes == OT_TAKES_NOTHING ? NULL : found;
+}
+
+static ot_status no_teacher(ot_plan *p, const ot_config *c)
+{
+    const ot_teacher *t = c->options.teacher;
+    const char *asked = ot_spec_text(&t->how, "output");
+    char shape[128], list[600] = "";
+    size_t at = 0;
+    for (int i = 0; i < p->n_taught && at < sizeof list; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s'%.100s' %s%s", at ? ", " : "", p->taught[i]->name,
+                               ot_dtype_name(p->taught[i]->dtype), ot_shape_text(&p->taught[i]->shape, shape));
+    return ot_fail(p->graph->err, asked ? OT_E_USAGE : OT_E_MODEL, "--teacher %s: %s%s%s: %s", t->path,
+                   asked ? "it has no output '"
+                         : "none of its outputs has the name, and not one alone the shape, of an output with a loss",
+                   asked ? asked : "", asked ? "'; it has" : "", list);
+}
+
 /* One loss on output z: a scalar times its weight; *alone is without the weight.  given: NULL: chosen from target
  * and tail. */
 static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, single *alone)
@@ -318,6 +350,8 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     double w = ot_spec_num(&x.spec, "weight");
     keep_right(&x);
     *alone = (single){ v, l->right, l->of, z->name };
+    ot_value *teacher = v ? teacher_of(&x) : NULL;
+    if (teacher) v = ot_loss_taught(l, v, &c->options.teacher->how, teacher), p->learns = true;
     return v && w != 1 ? mul(l, v, num(l, w)) : v;
 }
 
@@ -409,6 +443,7 @@ ot_status ot_pass_loss(ot_plan *p, const ot_config *c)
     p->before_loss = g->n_values;
     if (p->own) OT_TRY(ot_own_loss(p));
     else OT_TRY(c->options.n_losses ? given_losses(p, c, &all) : chosen_losses(p, c, &all));
+    if (p->teacher && !p->learns) return no_teacher(p, c);
     ot_plan_keep(p, p->loss);
     keep_singles(p, &all);
     return g->err->status != OT_OK ? g->err->status : outputs(p, c);

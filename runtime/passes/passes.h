@@ -21,6 +21,7 @@
     P(fake_quant,  "QuantizeLinear and DequantizeLinear in a row are one rounding with a straight-through gradient") \
     P(pieces,      "recognises Softmax, Sigmoid and others built from several operators")                                     \
     P(train_mode,  "sets BatchNormalization and Dropout to training mode; updates running statistics")                                   \
+    P(teacher,     "joins the graph of a teacher in evaluation mode (--teacher)")                                   \
     P(loss,        "adds targets, losses and metrics; combines a loss with the last operator")                        \
     P(dropout,     "adds Dropout before the classifier (--add-dropout)")                                                   \
     P(prune,       "keeps only what the results need")                                                               \
@@ -78,6 +79,13 @@ typedef struct ot_feed {
     const ot_feed_set *set; /* NULL: batches are ready-made.  Borrowed while the plan is made */
 } ot_feed;
 
+/* A model whose outputs a training learns from (--teacher). */
+typedef struct ot_teacher {
+    const ot_graph *graph; /* of its file; outlives the plans */
+    const char *path;
+    ot_spec how; /* of ot_teachers (runtime/losses) */
+} ot_teacher;
+
 /* The options that apply to every plan of a training or an evaluation: parsed into ot_settings, copied to ot_config. */
 typedef struct ot_plan_options {
     int n_losses;
@@ -107,7 +115,8 @@ typedef struct ot_plan_options {
     bool fit_scales; /* of trained weights that the file stores as integers: computed from them; else as in the file */
     bool eval_mode;  /* run: force evaluation mode */
     bool apart; /* another batch size than the file's: unroll every operator over its batches (found by together.c) */
-    ot_precision precision; /* what f32 operators compute in */
+    ot_precision precision;    /* what f32 operators compute in */
+    const ot_teacher *teacher; /* NULL: none */
 } ot_plan_options;
 
 /* One plan. */
@@ -221,6 +230,11 @@ typedef struct ot_plan {
     int n_batch_steps, n_update_steps;
     ot_step *batch_steps, *update_steps; /* OT_PHASE_BATCH and OT_PHASE_UPDATE nodes in order */
     int64_t state_bytes, scratch_bytes, const_bytes;
+    struct ot_plan *teacher; /* whose constants the graph reads; NULL: there is none */
+    int n_taught;
+    ot_value **taught;          /* its outputs, in this graph */
+    bool learns;                /* an output learns from one of them */
+    int taught_from, taught_to; /* ids of its values, the latter excluded */
     ot_findings findings; /* for the user: combined tails, batch size changed from 1 to 64, ...; in the graph's arena */
 } ot_plan;
 
@@ -239,6 +253,10 @@ ot_status ot_plan_describe(const ot_graph *model, const ot_config *c, const int 
 
 /* The pipeline up to the pass infer: out->graph has the values of the file, by their names, with types and shapes. */
 ot_status ot_plan_infer(const ot_graph *model, const ot_config *c, ot_plan **out, ot_error *err);
+
+/* The pipeline up to the pass train_mode, of c->want RUN: the operators of the file in the mode of c->options.eval_mode, every
+ * initializer a constant. */
+ot_status ot_plan_inference(const ot_graph *model, const ot_config *c, ot_plan **out, ot_error *err);
 
 /* ---- own.c: the file's own algorithm, whose graph has assignments (importer/training.c) ---------- */
 

@@ -127,6 +127,11 @@ ot_status ot_plan_infer(const ot_graph *model, const ot_config *c, ot_plan **out
     return plan_until("infer", model, c, NULL, out, err);
 }
 
+ot_status ot_plan_inference(const ot_graph *model, const ot_config *c, ot_plan **out, ot_error *err)
+{
+    return plan_until("train_mode", model, c, NULL, out, err);
+}
+
 /* One Gradient with respect to all weights. */
 static ot_status ask_for_gradients(ot_plan *p, const int *sources, int n)
 {
@@ -174,5 +179,6 @@ void ot_plan_free(ot_plan *p)
     release(p->batch_steps, p->n_batch_steps);
     release(p->update_steps, p->n_update_steps);
     ot_graph_free(p->graph);
+    ot_plan_free(p->teacher);
     free(p);
 }

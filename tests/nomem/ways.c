@@ -241,6 +241,16 @@ static ot_status heads(char **text, ot_error *err)
     return s;
 }
 
+/* A model that learns from another one. */
+static ot_status taught(char **text, ot_error *err)
+{
+    (void)text;
+    return train_with("net.onnx",
+                      PAIRS("data", "table.csv", "teacher", "net.onnx:temperature=3", "steps", "1", "threads", "1",
+                            "run-dir", "run", "o", "out.onnx"),
+                      false, err);
+}
+
 /* One update by tensors, weights taken and given. */
 static ot_status step(char **text, ot_error *err)
 {
@@ -428,6 +438,7 @@ const way ways[] = {
     { .name = "step", .go = step, .out = "out.onnx" },
     { .name = "train", .prepare = pictures, .go = train, .out = "out.onnx" },
     { .name = "table", .prepare = small_net, .go = table, .out = "out.onnx" },
+    { .name = "teacher", .prepare = small_net, .go = taught, .out = "out.onnx" },
     { .name = "heads", .prepare = small_net, .go = heads, .out = "out.onnx" },
     { .name = "export --fold", .go = export_folded, .out = "out.onnx" },
     { .name = "export --fp16", .go = export_half, .out = "out.onnx" },

@@ -300,6 +300,7 @@ static void every_option(void **state)
         { "ema", "0.9", "on-nonfinite", "skip" },
         { "unfreeze", "*.weight@3", "ema", "0.7", "layer-decay", "0.5" },
         { "ema", "0.8", "accumulate", "2", "epochs", "7" },
+        { "teacher", other, "accumulate", "2", "epochs", "7" },
     };
     for (int i = 0; i < OT_LEN(cases); i++) {
         print_message("%s %s\n", cases[i][0], cases[i][1]);

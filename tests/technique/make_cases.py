@@ -27,18 +27,18 @@ def numbers(v):
     return [float(f'{x:.9g}') for x in np.asarray(v, np.float64).ravel()]
 
 
-def case(name, options, optimizer, steps=8, loss=None, after=None, result=None):
+def case(name, options, optimizer, steps=8, loss=None, after=None, result=None, target=None, measure=F.cross_entropy, **more):
     """optimizer(net): one or several; after(net, step, samples fed): behind each update; result(net): what is compared at the end, else the net."""
     torch.manual_seed(0)
     net = torch_model(START)
     made = optimizer(net)
     made = made if isinstance(made, list) else [made]
-    losses, data = [], (torch.tensor(X), torch.tensor(Y))
+    losses, data = [], (torch.tensor(X), torch.tensor(Y if target is None else target))
     for k in range(steps):
         at = [(k * BATCH + i) % SAMPLES for i in range(BATCH)]
         x, y = data[0][at], data[1][at]
         net.train()
-        value = loss(net, x, y) if loss else F.cross_entropy(net(x), y)
+        value = loss(net, x, y) if loss else measure(net(x), y)
         for o in made:
             o.zero_grad()
         value.backward()
@@ -52,9 +52,11 @@ def case(name, options, optimizer, steps=8, loss=None, after=None, result=None):
     assert set(kept) == set(SHAPES), kept.keys()
     end.eval()
     with torch.no_grad():
-        evaluated = F.cross_entropy(end(data[0]), data[1]).item()
+        evaluated = measure(end(data[0]), data[1]).item()
     cases.append({'name': name, 'options': options, 'steps': steps, 'losses': numbers(losses), 'evaluated': evaluated,
-                  'end': {n: numbers(v) for n, v in kept.items()}})
+                  'end': {n: numbers(v) for n, v in kept.items()}, **more})
+    if target is not None:
+        cases[-1]['target'] = numbers(target)
 
 
 def sgd(net, lr=.1, **more):
@@ -123,6 +125,55 @@ def unfreeze():
     case('unfreeze, clipped', [*names, *SGD[:2], '--clip-norm', '0.5'], lambda net: Clipped(net.parameters(), lr=.1, momentum=.9), steps=14, loss=loss)
 
 
+def distillation():
+    other = np.random.default_rng(5)
+    tensors = {n: np.abs(other.normal(0, .5, s)) + .5 if n.startswith('norm') else other.normal(0, .8, s) for n, s in SHAPES.items()}
+    tensors = {n: np.round(v, 4).astype(np.float32) for n, v in tensors.items()}
+    teacher = torch_model(tensors).eval()
+
+    def loss_of(t, weight):
+        def loss(net, x, y):
+            with torch.no_grad():
+                soft = F.log_softmax(teacher(x) / t, 1)
+            z = net(x)
+            return (1 - weight) * F.cross_entropy(z, y) + weight * t * t * F.kl_div(F.log_softmax(z / t, 1), soft, reduction='batchmean', log_target=True)
+        return loss
+
+    def file(name, **how):
+        return {'files': {name: {'tensors': {n: numbers(v) for n, v in tensors.items()}, **how}}}
+
+    def one(name, keys, t, weight, more):
+        path = list(more['files'])[0]
+        case('distillation' + name, [*SGD, '--teacher', f'DIR/{path}{keys}'], lambda net: sgd(net, momentum=.9), loss=loss_of(t, weight), **more)
+
+    one('', ':temperature=4,weight=0.7', 4, .7, file('teacher.onnx'))
+    one(', defaults, a teacher of a fixed batch size', '', 2, .5, file('fixed.onnx', batch=4))
+    one(', a Softmax at the end, other names', ':temperature=3,weight=0.9', 3, .9, file('named.onnx', names=['image', 'p'], tail='Softmax'))
+    one(', the teacher alone', ':weight=1,output=logp', 2, 1, file('logs.onnx', names=['x', 'logp'], tail='LogSoftmax'))
+
+    values = np.round(np.random.default_rng(6).normal(0, 1, (SAMPLES, 5)), 3).astype(np.float32)
+
+    def regression(net, x, y):
+        with torch.no_grad():
+            far = teacher(x)
+        z = net(x)
+        return .4 * F.mse_loss(z, y) + .6 * F.mse_loss(z, far)
+    case('distillation of values', [*SGD, '--loss', 'mse', '--teacher', 'DIR/teacher.onnx:weight=0.6'], lambda net: sgd(net, momentum=.9), loss=regression,
+         target=values, measure=F.mse_loss, **file('teacher.onnx'))
+
+    bits = (values > 0).astype(np.float32)
+
+    def binary(net, x, y):
+        with torch.no_grad():
+            p = torch.sigmoid(teacher(x) / 2)
+        z = net(x)
+        own = F.binary_cross_entropy_with_logits(z, y)
+        entropy = -(p * p.log() + (1 - p) * (1 - p).log()).mean()
+        return .5 * own + .5 * 4 * (F.binary_cross_entropy_with_logits(z / 2, p) - entropy)
+    case('distillation of binary classes', [*SGD, '--loss', 'bce_with_logits', '--teacher', 'DIR/teacher.onnx'], lambda net: sgd(net, momentum=.9), loss=binary,
+         target=bits, measure=F.binary_cross_entropy_with_logits, **file('teacher.onnx'))
+
+
 def find_lr():
     rates = [1e-4 * (1e5 ** (k / 29)) for k in range(30)]
     k = iter(rates)
@@ -135,7 +186,7 @@ def find_lr():
     cases[-1].update(rates=numbers(rates), end=None)
 
 
-for make in ema, muon, layer_decay, l1, unfreeze, find_lr:
+for make in ema, muon, layer_decay, l1, unfreeze, distillation, find_lr:
     make()
 json.dump({'batch': BATCH, 'start': {n: numbers(v) for n, v in START.items()}, 'x': numbers(X), 'y': Y.tolist(), 'cases': cases},
           open(HERE + '/cases.json', 'w'), separators=(',', ':'))

@@ -8,15 +8,20 @@ SHAPES = {'conv.weight': (4, 2, 3, 3), 'conv.bias': (4,), 'norm.weight': (4,), '
 STATISTICS = ('norm.running_mean', 'norm.running_var')
 
 
-def onnx_model(tensors):
+def onnx_model(tensors, batch='N', names=('x', 'y'), tail=None):
+    """tail: "Softmax" or "LogSoftmax" behind the last Gemm; names: of input and output."""
+    tensors = {n: tensors[n] for n in SHAPES}
     w = [numpy_helper.from_array(np.asarray(tensors[n], np.float32).reshape(s), n) for n, s in SHAPES.items()]
     n = h.make_node
     nodes = [n('Conv', ['x', 'conv.weight', 'conv.bias'], ['c'], name='conv'),
              n('BatchNormalization', ['c', 'norm.weight', 'norm.bias', *STATISTICS], ['b'], name='norm', momentum=0.9, epsilon=1e-5),
              n('Relu', ['b'], ['r']), n('Flatten', ['r'], ['f']),
              n('Gemm', ['f', 'hidden.weight', 'hidden.bias'], ['g'], name='hidden', transB=1), n('Tanh', ['g'], ['t']),
-             n('Gemm', ['t', 'out.weight', 'out.bias'], ['y'], name='out', transB=1)]
-    g = h.make_graph(nodes, 'net', [h.make_tensor_value_info('x', T.FLOAT, ['N', 2, 4, 4])], [h.make_tensor_value_info('y', T.FLOAT, ['N', 5])], w)
+             n('Gemm', ['t', 'out.weight', 'out.bias'], ['z' if tail else names[1]], name='out', transB=1)]
+    nodes[0].input[0] = names[0]
+    if tail:
+        nodes.append(n(tail, ['z'], [names[1]], axis=-1))
+    g = h.make_graph(nodes, 'net', [h.make_tensor_value_info(names[0], T.FLOAT, [batch, 2, 4, 4])], [h.make_tensor_value_info(names[1], T.FLOAT, [batch, 5])], w)
     return h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8)
 
 

@@ -16,6 +16,7 @@ sys.path.insert(0, HERE)
 from net import SHAPES, STATISTICS, onnx_model, read  # noqa: E402
 
 ALL = json.load(open(HERE + '/cases.json'))
+X = np.array(ALL['x'], np.float32).reshape(-1, 2, 4, 4)
 START = {n: np.array(ALL['start'][n], np.float32).reshape(s) for n, s in SHAPES.items()}
 
 
@@ -27,9 +28,12 @@ def far(got, want, start):
 
 def follow(case, d):
     for name, content in case.get('files', {}).items():
-        onnx.save(onnx_model(content), f'{d}/{name}')
+        onnx.save(onnx_model(content.pop('tensors'), **content), f'{d}/{name}')
+    if 'target' in case:
+        np.savez(d + '/values.npz', x=X, target=np.array(case['target'], np.float32).reshape(len(X), -1))
+    data = d + ('/values.npz' if 'target' in case else '/data.npz')
     options = [o.replace('DIR', d) for o in case['options']]
-    r = call('train', d + '/net.onnx', '--data', d + '/data.npz', '--val', d + '/data.npz', '--no-shuffle', '--batch-size', str(ALL['batch']), '--steps',
+    r = call('train', d + '/net.onnx', '--data', data, '--val', data, '--no-shuffle', '--batch-size', str(ALL['batch']), '--steps',
              str(case['steps']), '--run-dir', d + '/run', '--log', d + '/log.jsonl', '-o', d + '/out.onnx', '--threads', '1', *options)
     if r.returncode:
         return
@@ -94,7 +98,7 @@ def look_for_rate(case, d):
 
 with tempfile.TemporaryDirectory() as d:
     onnx.save(onnx_model(START), d + '/net.onnx')
-    np.savez(d + '/data.npz', x=np.array(ALL['x'], np.float32).reshape(-1, 2, 4, 4), target=np.array(ALL['y'], np.int64))
+    np.savez(d + '/data.npz', x=X, target=np.array(ALL['y'], np.int64))
     for case in ALL['cases']:
         if len(sys.argv) < 3 or sys.argv[2] in case['name']:
             (look_for_rate if 'rates' in case else follow)(case, d)

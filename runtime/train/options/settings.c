@@ -168,6 +168,19 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
     return OT_OK;
 }
 
+/* "FILE:key=value,key=value"; a file's name may have colons. */
+static ot_status read_teacher(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
+{
+    const char *text = ot_options_get(o, "teacher"), *keys = text ? strrchr(text, ':') : NULL;
+    if (!text) return OT_OK;
+    if (keys && (!strchr(keys, '=') || strchr(keys, '/'))) keys = NULL;
+    s->teacher = ot_arena_printf(a, "%.*s", (int)(keys ? keys - text : (long)strlen(text)), text);
+    const char *how = ot_arena_printf(a, "%s%s", ot_teachers.entries[0]->name, keys ? keys : "");
+    if (!s->teacher || !how) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    if (!*s->teacher) return ot_fail(err, OT_E_USAGE, "--teacher: expected FILE[:key=value,...], got '%s'", text);
+    return ot_spec_parse(how, &ot_teachers, NULL, a, &s->learns, err);
+}
+
 /* --data NAME of a single value that may be missing. */
 static void read_texts(const ot_options *o, ot_settings *s)
 {
@@ -322,6 +335,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(copy_list(o, "freeze", a, &s->options.n_freeze, &s->options.freeze, err));
     OT_TRY(copy_list(o, "no-decay", a, &s->options.n_no_decay, &s->options.no_decay, err));
     OT_TRY(read_untie(o, a, s, err));
+    OT_TRY(read_teacher(o, a, s, err));
     OT_TRY(read_unfreeze(o, a, s, err));
     return read_lr_scales(o, a, s, err);
 }

@@ -12,8 +12,8 @@
 #include "runtime/train/options/schedules.h"
 #include "runtime/train/run/metrics.h"
 
-static const ot_registry *const topics[] = { &ot_optimizers, &ot_losses,  &ot_schedules, &ot_data_sources,
-                                             &ot_recipes,    &ot_metrics, &ot_commands };
+static const ot_registry *const topics[] = { &ot_optimizers,   &ot_losses,  &ot_teachers, &ot_schedules,
+                                             &ot_data_sources, &ot_recipes, &ot_metrics,  &ot_commands };
 
 static const char options_meaning[] = "options of the program, which are the keys of config files";
 

@@ -119,6 +119,7 @@ static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
     pair(x, "model", t->loaded->file->path);
     number(x, "model hash", model_hash(t->loaded->file));
     number(x, "data hash", t->data->hash);
+    if (t->taught_by) number(x, "teacher hash", model_hash(t->taught_by));
     number(x, "evaluation hash", t->has_val ? t->eval.data->hash : 0);
     number(x, "updates", (unsigned long long)t->total);
     if (t->s.val_split > 0) number(x, "split hash", t->eval.data->hash);
@@ -410,7 +411,7 @@ const char *ot_checkpoint_model(ot_checkpoint *c)
 
 static ot_status set_option(const ot_checkpoint *c, ot_options *o, const char *name, const char *value, ot_error *err)
 {
-    static const char *const read[] = { "data", "val", "test" }, *const written[] = { "deploy", "log" };
+    static const char *const read[] = { "data", "val", "test" }, *const written[] = { "deploy", "log", "teacher" };
     char buf[PATH_MAX];
     for (int i = 0; i < OT_LEN(read); i++)
         if (!strcmp(name, read[i])) value = path_then(c, value, true, buf, sizeof buf);
@@ -517,6 +518,12 @@ static ot_status check_same(const ot_checkpoint *c, const ot_trainer *t, ot_erro
         return ot_fail(err, OT_E_DATA,
                        "%s: has changed since the run was started; a run continues with the same data only",
                        t->data->name);
+    const char *teacher = find(c, "teacher hash");
+    if ((teacher ? strtoull(teacher, NULL, 10) : 0) != (t->taught_by ? model_hash(t->taught_by) : 0))
+        return ot_fail(
+            err, OT_E_MODEL,
+            "--teacher %s: is not the teacher that the run was started with; a run continues with the same one only",
+            t->s.teacher ? t->s.teacher : "");
     const char *split = find(c, "split hash");
     uint64_t now = t->s.val_split > 0 ? t->eval.data->hash : 0;
     if ((split ? strtoull(split, NULL, 10) : 0) != now)

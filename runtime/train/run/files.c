@@ -20,6 +20,7 @@ static const char *read_as(const ot_inputs *in, ot_file_id id, const char **name
 {
     if (in->model && ot_import_reads(in->model, id, name))
         return *name == in->model->path ? "the model" : "the external data of the model";
+    if (in->teacher && ot_import_reads(in->teacher, id, name)) return "the teacher";
     for (int i = 0; i < OT_LEN(in->named); i++) {
         ot_file_id own;
         *name = in->named[i];

@@ -8,7 +8,7 @@
 
 /* Everything a command reads; any may be NULL. */
 typedef struct ot_inputs {
-    const ot_imported *model; /* and its external data */
+    const ot_imported *model, *teacher; /* and their external data */
     const ot_config_file *configs;
     const char *named[3]; /* what --data, --val, --test say, before they are open */
     const ot_dataset *data[3];

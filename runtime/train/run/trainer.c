@@ -353,7 +353,7 @@ static void say_plan(const ot_trainer *t)
                    "file and constants %.1f)",
                    (double)t->planned / mib, (double)x->state_bytes / mib, (double)x->scratch_bytes / mib,
                    (double)(set_bytes(t->data) + set_bytes(t->eval.data) + set_bytes(t->test.data)) / mib,
-                   (double)(t->m->bytes + x->const_bytes) / mib);
+                   (double)(t->m->bytes + (t->taught_by ? t->taught_by->bytes : 0) + x->const_bytes) / mib);
 }
 
 ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
@@ -376,7 +376,8 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
     t->same_set = t->eval.data && t->eval.data->hash == t->data->hash && t->eval.fs.samples == t->train.samples;
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
     t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval.data) + set_bytes(t->test.data) +
-                 t->m->bytes + (t->train.samples + t->batch) * (int64_t)sizeof *t->order + ot_trainer_average_bytes(t);
+                 t->m->bytes + (t->taught_by ? t->taught_by->bytes : 0) +
+                 (t->train.samples + t->batch) * (int64_t)sizeof *t->order + ot_trainer_average_bytes(t);
     return OT_OK;
 }
 
@@ -466,6 +467,16 @@ static const ot_result no_result = {
     .reason = "not started", .split = "train", .loss = NAN, .accuracy = NAN, .best = NAN
 };
 
+static ot_status open_teacher(ot_trainer *t, ot_error *err)
+{
+    ot_error e = { 0 };
+    if (!t->s.teacher) return OT_OK;
+    if (ot_import(t->s.teacher, &t->taught_by, &e)) return ot_fail(err, e.status, "--teacher %-s", e.text);
+    t->teacher = (ot_teacher){ .graph = t->taught_by->graph, .path = t->s.teacher, .how = t->s.learns };
+    t->s.options.teacher = &t->teacher;
+    return OT_OK;
+}
+
 ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_trainer **out,
                            ot_error *err)
 {
@@ -489,6 +500,7 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
     ot_error first = { 0 };
     ot_status s = ot_settings_read(o, m->outputs, t->a, &t->s, &first);
     t->configs = ot_options_configs(o, t->a);
+    if (!s) s = open_teacher(t, &first);
     if (!s && t->s.n_outputs) {
         s = ot_model_cut(m, t->s.n_outputs, t->s.outputs, t->a, &t->cut, &first);
         t->m = &t->cut;
@@ -506,6 +518,7 @@ ot_inputs ot_trainer_inputs(const ot_trainer *t)
 {
     const bool open = t->data != NULL; /* then they are known better than by what the options say */
     return (ot_inputs){ .model = t->m->file,
+                        .teacher = t->taught_by,
                         .configs = t->configs,
                         .named = { open ? NULL : t->s.data, open ? NULL : t->s.val, open ? NULL : t->s.test },
                         .data = { t->data, t->eval.data, t->test.data } };
@@ -571,6 +584,7 @@ void ot_trainer_free(ot_trainer *t)
     ot_dataset_free(t->data);
     if (t->n_unfolded) ot_graph_free(t->m->file->graph);
     if (t->remade) ot_import_free(t->remade);
+    if (t->taught_by) ot_import_free(t->taught_by);
     ot_graph_free(t->own_graph);
     ot_arena_free(t->a);
     free(t);

@@ -59,7 +59,9 @@ struct ot_trainer {
     int own_inputs;         /* then: inputs of the model itself, those of the algorithm follow */
     ot_graph *own_graph;    /* its graph, where that starts from the file's initialization; else NULL */
     const char *own_line,
-        *initialize_line; /* who says how it trains, and from where, where the file has an algorithm; else NULL */
+        *initialize_line;   /* who says how it trains, and from where, where the file has an algorithm; else NULL */
+    ot_imported *taught_by; /* --teacher; NULL: none */
+    ot_teacher teacher;     /* the same for plans */
     const ot_options *o;
     ot_callbacks cb;
     ot_arena *a;
