@@ -202,7 +202,7 @@ void ot_traced_notes(ot_job *j)
             j, "%d input%s without gradient, because the program detached them (first: of '%s')%s", j->detached,
             j->detached > 1 ? "s" : "", j->first_detached,
             j->merged
-                ? "; equal nodes that the exporter merged may have hidden others: torch.onnx.export(..., optimize=False) keeps all"
+                ? "; the exporter merged equal nodes, so further detached inputs may be missing from the file; torch.onnx.export(..., optimize=False) keeps them"
                 : "");
     if (j->padded)
         ot_note(j,

@@ -201,7 +201,7 @@ static ot_status multinomial_infer(ot_node *n, ot_error *err)
     const random_attrs *a = n->attrs;
     const ot_shape *x = &n->in[0]->shape;
     if (!ot_is_float(n->in[0]->dtype) || x->rank != 2) return ot_node_fail(n, err, "expected log-probabilities (N, C)");
-    if (x->dim[1] == 0) return ot_node_fail(n, err, "there are no classes");
+    if (x->dim[1] == 0) return ot_node_fail(n, err, "expected at least one class, got an input of shape (N, 0)");
     if (a->dtype != OT_I32 && a->dtype != OT_I64) return ot_node_fail(n, err, "dtype must be int32 or int64");
     if (a->sample_size < 1) return ot_node_fail(n, err, "invalid sample size %lld", (long long)a->sample_size);
     ot_shape all = { .rank = 3, .dim = { x->dim[0], a->sample_size, x->dim[1] } };

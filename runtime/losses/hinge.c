@@ -28,7 +28,7 @@ static ot_value *hinge(ot_loss *x)
 
 static const ot_key keys[] = {
     OT_LOSS_KEYS,
-    OT_LOSS_MARGIN("1", "required distance between the score of the right class and the others"),
+    OT_LOSS_MARGIN("1", "least amount by which the score of the target class must exceed every other score"),
     { "p", "1", NULL, "exponent of what is missing to the margin", .kind = OT_KEY_WHOLE, OT_KEY_FROM(1, 2) },
     OT_CLASS_AXIS,
     OT_KEYS_END,

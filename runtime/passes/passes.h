@@ -19,7 +19,7 @@
     P(rebatch,     "sets the input shapes from the data; combines several batches of a fixed size")                            \
     P(infer,       "infers types and shapes; folds constants")                      \
     P(fake_quant,  "QuantizeLinear and DequantizeLinear in a row are one rounding with a straight-through gradient") \
-    P(pieces,      "recognises Softmax, Sigmoid and others built from several operators")                                     \
+    P(pieces,      "replaces Softmax, Sigmoid, Tanh, Softplus and BatchNormalization that the exporter wrote as several operators")                                     \
     P(train_mode,  "sets BatchNormalization and Dropout to training mode; updates running statistics")                                   \
     P(teacher,     "joins the graph of a teacher in evaluation mode (--teacher)")                                   \
     P(loss,        "adds targets, losses and metrics; combines a loss with the last operator")                        \
@@ -27,7 +27,7 @@
     P(prune,       "keeps only what the results need")                                                               \
     P(batch_input, "assembles batches from the data set, converted and scaled, in the plan")                               \
     P(lower,       "lowers operators to kernel operators")                                                                          \
-    P(recognise,   "recognises normalizations, activations and attention built from several operators")                                       \
+    P(recognise,   "replaces normalizations, activations and attention that consist of several kernel operators")                                       \
     P(precision,   "chooses the precision; inserts casts")                                                    \
     P(autodiff,    "adds the gradient of each trained weight")                                                            \
     P(optimizer,   "adds accumulation, gradient norm, clipping and the update of each weight")                                            \

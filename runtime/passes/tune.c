@@ -40,7 +40,7 @@ struct ot_tune {
     const ot_backend *backend;
     ot_arena *arena;
     entry *first, **end;
-    char path[4096]; /* "": there is no cache folder */
+    char path[4096]; /* of the cache file; "": none, because no folder for it was found */
     char head[64];
     int tuned, known, too_large;
     void *events[2];
@@ -59,7 +59,8 @@ static void add_value(FILE *f, const ot_value *v)
                 v->layout == OT_CHANNELS_LAST ? "last" : "");
 }
 
-/* "Dot tb float32[64,800] float32[500,800] -> float32[64,500]"; the caller frees.  NULL: there is no choice of
+/* The operator, its attributes, types and shapes: "Dot tb float32[64,800] float32[500,800] -> float32[64,500]" (tb: the
+ * second operand is transposed).  The caller frees it.  NULL: there is no choice of
  * kernels, or no memory. */
 static char *key_of(const ot_tune *t, const ot_node *n)
 {

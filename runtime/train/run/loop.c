@@ -252,7 +252,7 @@ static ot_status open_events(ot_trainer *t, ot_error *err)
         return ot_events_open(AT_FDCWD, named, named, &t->log.events, err);
     }
     if (!t->folder.path)
-        return ot_fail(err, OT_E_USAGE, "--tensorboard: there is no run folder; name a folder: --tensorboard=DIR");
+        return ot_fail(err, OT_E_USAGE, "--tensorboard: the training has no run folder (--run-dir none); give a folder: --tensorboard=DIR");
     const char *shown = ot_arena_printf(t->a, "%s/tensorboard", t->folder.path);
     if (!shown) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
     if (mkdirat(t->folder.fd, "tensorboard", 0777) && errno != EEXIST)
