@@ -457,7 +457,8 @@ static void say(ot_plan *p, const ot_batching *b, bool training)
         ot_plan_note(p,
                      "%s '%.200s'%s the samples of a batch: the fixed batch size %lld is kept there, and each %s "
                      "is computed separately; with a dynamic batch it would combine all samples of a batch",
-                     b->mixed_op, b->mixed, b->mixing > 1 ? " and further nodes combine" : " combines", (long long)b->from, each);
+                     b->mixed_op, b->mixed, b->mixing > 1 ? " and further nodes combine" : " combines",
+                     (long long)b->from, each);
     if (b->pairs)
         ot_plan_note(p,
                      "%.200s: multiplies each sample with itself; with a dynamic batch it would combine all "

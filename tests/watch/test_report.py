@@ -77,7 +77,9 @@ check(re.search(r'<th>0</th><td style="background:rgba\(47,158,68,87%\)">7</td>'
 
 out = call('compare', 'a', 'b').stdout
 rows = {r[:22].strip(): r[22:].split() for r in out.splitlines()}
-best = max(evals, key=lambda e: e['accuracy'])
+best = [e for e in evals if 'best' in e][-1]
+check(best['accuracy'] == max(e['accuracy'] for e in evals) and best['best'] == 'val accuracy', f'the best in the log: {best}')
+check(f'(by val accuracy: ' in page('a'), 'the best epoch in the report')
 check(rows[''] == ['a', 'b'] and rows['steps'] == ['60', '1400'], f'compare: {out}')
 check(rows['best accuracy'][0] == f'{best["accuracy"]:.5g}' and rows['best epoch'][0] == str(best['epoch']), f'compare: {out}')
 check(rows['--lr'] == ['-', '0.01'] and rows['--epochs'] == ['3', '70'] and '--batch-size' not in rows, f'compare: {out}')

@@ -45,7 +45,6 @@ ot_status ot_report_file(const char *run, const ot_options *o, const ot_callback
 typedef struct column {
     ot_history h;
     const json_t *best, *last;
-    bool by_accuracy;
 } column;
 
 /* A value of the log in at most CELL characters; "-": there is none. */
@@ -101,6 +100,7 @@ static void print_runs(const column *c, int n, const char *const *runs, FILE *f)
     print_row("seconds", c, n, of_end, "seconds", false, f);
     print_row("samples per second", c, n, of_end, "samples_per_second", false, f);
     print_row("best epoch", c, n, of_best, "epoch", false, f);
+    print_row("best by", c, n, of_best, "best", false, f);
     print_row("best loss", c, n, of_best, "loss", false, f);
     print_row("best accuracy", c, n, of_best, "accuracy", false, f);
     print_row("last epoch", c, n, of_last, "epoch", false, f);
@@ -132,7 +132,7 @@ ot_status ot_compare_text(int n, const char *const *runs, char **text, ot_error 
         s = ot_history_read(&c[i].h, fd, runs[i], err);
         close(fd);
         if (s) break;
-        c[i].best = ot_history_best(&c[i].h, &c[i].by_accuracy);
+        c[i].best = ot_history_best(&c[i].h);
         c[i].last = json_array_get(c[i].h.evals, json_array_size(c[i].h.evals) - 1);
     }
     FILE *f = s ? NULL : open_memstream(text, &size);

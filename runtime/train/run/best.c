@@ -81,18 +81,29 @@ static ot_status write_best(ot_trainer *t, const char **path, ot_error *err)
 
 bool ot_best_looks(const ot_trainer *t) { return t->eval.slot >= 0 || t->s.select_best || t->s.patience; }
 
+/* What is watched, at this epoch; mean: of its training loss. */
+static double value_of(const ot_trainer *t, double mean)
+{
+    return t->has_val ? ot_measure_value(&t->eval, metric_of(t)) : mean;
+}
+
+bool ot_best_is(const ot_trainer *t, double mean)
+{
+    const ot_result *r = &t->result;
+    double now = value_of(t, mean), gain = ot_metric_rises(metric_of(t)) ? now - r->best : r->best - now;
+    bool other = r->best_metric && strcmp(r->best_metric, ot_best_watched(t)); /* continued with another set */
+    return isfinite(now) && (isnan(r->best) || other || (t->s.min_delta > 0 ? gain >= t->s.min_delta : gain > 0));
+}
+
 ot_status ot_best_epoch(ot_trainer *t, double mean, ot_error *err)
 {
     ot_result *r = &t->result;
     int metric = metric_of(t);
-    double now = t->has_val ? ot_measure_value(&t->eval, metric) : mean, least = t->s.min_delta;
+    double now = value_of(t, mean);
     if (t->has_val && t->s.monitor >= 0 && isnan(now) && metric != OT_METRIC_LOSS && isnan(r->best))
         return ot_fail(err, OT_E_USAGE, "--monitor %s: this training has no %s; use --monitor loss",
                        ot_metrics.entries[metric]->name, ot_metrics.entries[metric]->name);
-    if (r->best_metric && strcmp(r->best_metric, ot_best_watched(t))) r->best = NAN; /* continued with another set */
-    double gain = ot_metric_rises(metric) ? now - r->best : r->best - now;
-    bool better = isfinite(now) && (isnan(r->best) || (least > 0 ? gain >= least : gain > 0));
-    if (!better) {
+    if (!ot_best_is(t, mean)) {
         t->best.stale++;
         return OT_OK;
     }

@@ -22,6 +22,9 @@ const char *ot_best_watched(const struct ot_trainer *t);
  * are not, no epoch's end waits for the updates in flight. */
 bool ot_best_looks(const struct ot_trainer *t);
 
+/* Whether the epoch that has just been evaluated is better than all before it.  mean: as below. */
+bool ot_best_is(const struct ot_trainer *t, double mean);
+
 /* An epoch is over, and evaluated where there is a set: its weights are kept if it is the best.  mean: of its training
  * loss; NaN: every update was skipped.  A file that cannot be written is told, and the run fails at its end. */
 ot_status ot_best_epoch(struct ot_trainer *t, double mean, ot_error *err);

@@ -134,21 +134,11 @@ void ot_history_numbers(json_t *eval, void (*each)(void *, const char *, double)
     if (eval) numbers("", eval, each, user);
 }
 
-const json_t *ot_history_best(const ot_history *h, bool *by_accuracy)
+const json_t *ot_history_best(const ot_history *h)
 {
-    const json_t *best = NULL;
-    double most = NAN;
-    size_t i;
-    json_t *e;
-    const char *split = json_string_value(json_object_get(json_array_get(h->evals, 0), "split"));
-    *by_accuracy = json_is_number(json_object_get(json_array_get(h->evals, 0), "accuracy"));
-    json_array_foreach(h->evals, i, e)
-    {
-        const char *own = json_string_value(json_object_get(e, "split"));
-        double v = *by_accuracy ? number_of(e, "accuracy") : -number_of(e, "loss");
-        if (!split || !own || strcmp(split, own) || !isfinite(v) || (!isnan(most) && v <= most)) continue;
-        most = v;
-        best = e;
+    for (size_t i = json_array_size(h->evals); i-- > 0;) {
+        const json_t *e = json_array_get(h->evals, i);
+        if (json_object_get(e, "best")) return e;
     }
-    return best;
+    return NULL;
 }

@@ -70,11 +70,13 @@ const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char 
     return buf;
 }
 
-static void log_eval(ot_trainer *t, const ot_scored *y, int64_t epoch)
+/* best: what the epoch is the best of, so far; NULL: it is not. */
+static void log_eval(ot_trainer *t, const ot_scored *y, int64_t epoch, const char *best)
 {
     json_t *e = json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step, "epoch",
                           (json_int_t)epoch, "split", y->split, "samples", (json_int_t)y->fs.samples);
     ot_log_scores(&e, t, y);
+    if (best) ot_json_set(&e, "best", json_string(best));
     ot_log_write(&t->log, e);
 }
 
@@ -252,7 +254,9 @@ static ot_status open_events(ot_trainer *t, ot_error *err)
         return ot_events_open(AT_FDCWD, named, named, &t->log.events, err);
     }
     if (!t->folder.path)
-        return ot_fail(err, OT_E_USAGE, "--tensorboard: the training has no run folder (--run-dir none); give a folder: --tensorboard=DIR");
+        return ot_fail(
+            err, OT_E_USAGE,
+            "--tensorboard: the training has no run folder (--run-dir none); give a folder: --tensorboard=DIR");
     const char *shown = ot_arena_printf(t->a, "%s/tensorboard", t->folder.path);
     if (!shown) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
     if (mkdirat(t->folder.fd, "tensorboard", 0777) && errno != EEXIST)
@@ -387,7 +391,7 @@ static ot_status evaluate_on(ot_trainer *t, ot_scored *e, const char *head, int6
     double before = ot_seconds();
     OT_TRY(ot_trainer_score(t, e, err));
     if (t->cancelled) return OT_OK; /* half an evaluation is none */
-    log_eval(t, e, epoch);
+    log_eval(t, e, epoch, e == &t->eval && ot_best_is(t, epoch_mean(t)) ? ot_best_watched(t) : NULL);
     t->result.split = e->split;
     t->result.loss = e->loss;
     t->result.accuracy = e->accuracy;

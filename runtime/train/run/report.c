@@ -12,6 +12,7 @@
 #include "runtime/base/io.h"
 #include "runtime/train/run/report.h"
 #include "runtime/train/run/log.h"
+#include "runtime/train/run/metrics.h"
 #include "runtime/train/run/svg.h"
 
 enum { MOST_METRICS = 24, MOST_CHARTS = MOST_METRICS + 3, MOST_ROWS = 200 };
@@ -152,13 +153,17 @@ static void print_bytes(const char *key, const json_t *v, FILE *f)
 
 static void print_best(const ot_history *h, FILE *f)
 {
-    bool by_accuracy;
-    const json_t *best = ot_history_best(h, &by_accuracy);
-    const char *split = json_string_value(json_object_get(best, "split")), *key = by_accuracy ? "accuracy" : "loss";
+    const json_t *best = ot_history_best(h);
+    const char *watched = json_string_value(json_object_get(best, "best"));
     if (!best) return;
-    fputs("<tr><th>best epoch</th><td>", f), print_value(json_object_get(best, "epoch"), f), fputs(" (", f);
-    ot_html_text(split ? split : "", f), fprintf(f, " %s ", key);
-    print_value(json_object_get(best, key), f), fputs(")</td></tr>\n", f);
+    fputs("<tr><th>best epoch</th><td>", f), print_value(json_object_get(best, "epoch"), f), fputs(" (by ", f);
+    ot_html_text(watched ? watched : "", f);
+    for (int i = 0; watched && i < OT_METRIC_COUNT; i++) { /* "val accuracy": the evaluation has the value */
+        const char *name = ot_metrics.entries[i]->name;
+        const json_t *v = strncmp(watched, "val ", 4) || strcmp(watched + 4, name) ? NULL : json_object_get(best, name);
+        if (v) fputs(": ", f), print_value(v, f);
+    }
+    fputs(")</td></tr>\n", f);
 }
 
 static void print_summary(const ot_history *h, FILE *f)
