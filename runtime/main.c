@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -90,7 +91,7 @@ static void print_word(const char *w)
 }
 
 /* The command that evaluates the trained model: with the options of the training that apply to it. */
-static void say_evaluation(const job *j, const char *path)
+static void say_evaluation(const job *j, const ot_result *r, const char *path)
 {
     static const char *const kept[] = { "data", "test", "target", "normalize", "output", "loss" };
     const char *val = ot_options_get(j->o, "val"), *test = ot_options_get(j->o, "test");
@@ -103,6 +104,10 @@ static void say_evaluation(const job *j, const char *path)
             print_word(text);
         }
     }
+    const char *split = strcmp(r->split, "val") ? NULL : ot_options_get(j->o, "val-split"),
+               *seed = ot_options_nth(j->o, "seed", 0);
+    if (split) fprintf(stderr, " --val-split %s", split);
+    if (split && seed) fprintf(stderr, " --seed %s", seed);
     fputc('\n', stderr);
 }
 
@@ -135,7 +140,7 @@ static void say_result(const job *j, const ot_result *r, const char *path)
         if (r->checkpoint < r->steps) fprintf(stderr, "   (from step %lld)", (long long)r->checkpoint);
         fputc('\n', stderr);
     }
-    say_evaluation(j, path);
+    say_evaluation(j, r, path);
 }
 
 /* --log -: prints lines as they come. */
@@ -215,6 +220,11 @@ static ot_status do_resume(job *j)
 static ot_status do_eval(job *j)
 {
     char *text = NULL;
+    struct stat st;
+    if (!stat(j->word[0], &st) && S_ISDIR(st.st_mode)) {
+        ot_status s = ot_eval_run_text(j->word[0], j->o, &j->cb, &text, &j->err);
+        return s ? s : put(j, text);
+    }
     ot_status s = load(j);
     if (!s) s = ot_eval_text(j->m, j->o, &j->cb, &text, &j->err);
     return s ? s : put(j, text);

@@ -162,7 +162,8 @@ typedef struct ot_options ot_options;
       "train; the default command; DATA: mnist, cifar10 ... or a file")                                                \
     X(RESUME, 8192, resume, 2, "DIR [MODEL] [--epochs N]", "the folder of a run, such as runs/lenet-1",                          \
       "continue a run from its last checkpoint, or train it longer")                                                   \
-    X(EVAL, 2, eval, 1, "MODEL --data DATA", "a model", "loss, accuracy, confusion matrix")                            \
+    X(EVAL, 2, eval, 1, "MODEL|RUN --data DATA", "a model, or the folder of a run",                                    \
+      "loss, accuracy, confusion matrix; of a run with its own data and options")                                      \
     X(FIND_LR, 131072, find_lr, 1, "MODEL --data DATA", "a model", "try rising learning rates and suggest one")         \
     X(RUN, 4, run, 1, "MODEL --data FILE -o FILE", "a model", "run the model as the file has it; outputs by name")     \
     X(GRAD, 8, grad, 1, "MODEL --data FILE -o FILE", "a model", "gradient of the loss for each trained initializer")   \
@@ -398,9 +399,14 @@ OT_API OT_CHECK ot_status ot_export_file(const ot_model *m, const ot_options *o,
 /* The output of the commands, for standard output; JSON with the option "json".  Caller frees with free().  check:
  * OT_E_MODEL, with the text set, if the model cannot be trained.  Its JSON: model, trainable, findings (severity,
  * what, remedy, count, names), notes; if trainable also trained (elements), initializers, batch_size, memory
- * (batch_size, planned_bytes each), slow (percent of the work, operators), tried (step, export, loss, why_not). */
+ * (batch_size, planned_bytes each), slow (percent of the work, operators), tried (step, export, loss, why_not).
+ * eval_run: of the folder of a run, with its own options, which o gets where it has none; "select" of the run or of o: the
+ * last weights, or best.onnx.  It evaluates on the option "test", or "data" if o has it; else on the run's validation
+ * samples, else on the test part of its data, else on all of it.  Further errors: those of ot_checkpoint_open. */
 OT_API OT_CHECK ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,
                                        ot_error *err);
+OT_API OT_CHECK ot_status ot_eval_run_text(const char *run_dir, ot_options *o, const ot_callbacks *cb, char **text,
+                                           ot_error *err);
 OT_API OT_CHECK ot_status ot_find_lr_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,
                                           ot_error *err);
 OT_API OT_CHECK ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);

@@ -251,6 +251,25 @@ static ot_status taught(char **text, ot_error *err)
                       false, err);
 }
 
+static ot_status small_run(ot_error *err)
+{
+    ot_status s = small_net(err);
+    return s ? s
+             : train_with("net.onnx",
+                          PAIRS("data", "table.csv", "val-split", "0.3", "steps", "1", "threads", "1", "run-dir", "run",
+                                "o", "out.onnx"),
+                          false, err);
+}
+
+static ot_status eval_run(char **text, ot_error *err)
+{
+    job j;
+    ot_status s = open_job(&j, NULL, PAIRS("json", "true"), err);
+    if (!s) s = ot_eval_run_text("run", j.o, NULL, text, err);
+    close_job(&j);
+    return s;
+}
+
 /* One update by tensors, weights taken and given. */
 static ot_status step(char **text, ot_error *err)
 {
@@ -435,6 +454,7 @@ const way ways[] = {
     { .name = "run", .prepare = pictures, .go = run, .out = "out.npz" },
     { .name = "grad", .prepare = pictures, .go = grad, .out = "out.npz" },
     { .name = "eval", .prepare = pictures, .go = eval },
+    { .name = "eval RUN", .prepare = small_run, .go = eval_run },
     { .name = "step", .go = step, .out = "out.onnx" },
     { .name = "train", .prepare = pictures, .go = train, .out = "out.onnx" },
     { .name = "table", .prepare = small_net, .go = table, .out = "out.onnx" },

@@ -77,6 +77,9 @@ static void objects(void **state)
     REFUSED("m is NULL", ot_eval_text(NULL, none, NULL, &text, err));
     REFUSED("o is NULL", ot_eval_text(model, NULL, NULL, &text, err));
     REFUSED("text is NULL", ot_eval_text(model, none, NULL, NULL, err));
+    REFUSED("run_dir is NULL", ot_eval_run_text(NULL, none, NULL, &text, err));
+    REFUSED("o is NULL", ot_eval_run_text("/tmp", NULL, NULL, &text, err));
+    REFUSED("text is NULL", ot_eval_run_text("/tmp", none, NULL, NULL, err));
     ot_status (*const texts[])(const ot_model *, const ot_options *, char **,
                                ot_error *) = { ot_check_text, ot_inspect_text, ot_plan_text };
     for (int i = 0; i < OT_LEN(texts); i++) {

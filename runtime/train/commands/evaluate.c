@@ -1,12 +1,13 @@
-/* evaluate.c - the command eval: loss, accuracy, confusion matrix. */
+/* evaluate.c - the command eval, of a model or of a run: loss, accuracy, confusion matrix. */
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/train/commands/inspect.h"
+#include "runtime/train/run/checkpoint.h"
 #include "runtime/train/run/metrics.h"
-#include "runtime/train/run/trainer.h"
 
 enum { MOST_CLASSES = 100 };
 
@@ -100,6 +101,7 @@ static void fill_json(const ot_trainer *t, ot_page *p)
 {
     ot_json_set(&p->json, "model", ot_json_text(t->m->file->path));
     ot_json_set(&p->json, "data", ot_json_text(t->eval.data->name));
+    ot_json_set(&p->json, "split", json_string(t->eval.split));
     ot_json_set(&p->json, "samples", json_integer(t->eval.fs.samples));
     ot_log_scores(&p->json, t, &t->eval);
     if (!t->confusion) return;
@@ -112,10 +114,12 @@ static void fill_json(const ot_trainer *t, ot_page *p)
     ot_json_set(&p->json, "confusion", m);
 }
 
-static ot_status evaluate(ot_trainer *t, char **text, ot_error *err)
+/* c: of the run whose last weights are evaluated; NULL: the model's are. */
+static ot_status evaluate(ot_trainer *t, const ot_checkpoint *c, char **text, ot_error *err)
 {
     ot_page p;
-    OT_TRY(ot_trainer_open_evaluation(t, err));
+    OT_TRY(c ? ot_trainer_open_run(t, err) : ot_trainer_open_evaluation(t, err));
+    if (c) OT_TRY(ot_checkpoint_weights(c, t, err));
     OT_TRY(want_confusion(t, err));
     t->eval.all = true;
     OT_TRY(ot_trainer_score(t, &t->eval, err));
@@ -125,16 +129,72 @@ static ot_status evaluate(ot_trainer *t, char **text, ot_error *err)
     return ot_page_close(&p, text, err);
 }
 
+static ot_status eval_text(const ot_model *m, const ot_checkpoint *c, const ot_options *o, const ot_callbacks *cb,
+                           char **text, ot_error *err)
+{
+    ot_trainer *t = NULL;
+    ot_error first = { 0 };
+    OT_TRY(ot_trainer_begin(m, o, cb, &t, err));
+    ot_status s = evaluate(t, c, text, &first);
+    ot_trainer_free(t);
+    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
+}
+
 ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text, ot_error *err)
 {
     OT_GIVEN(text);
+    *text = NULL;
     OT_GIVEN(m);
     OT_GIVEN(o);
-    ot_trainer *t = NULL;
-    ot_error first = { 0 };
+    return eval_text(m, NULL, o, cb, text, err);
+}
+
+/* The options of the run for those that o does not have.  --data or --val given now is the set to evaluate on: inputs are
+ * scaled as in the training, by the run's own data. */
+static ot_status take_options(const ot_checkpoint *c, ot_options *o, ot_error *err)
+{
+    static const char *const sets[] = { "val", "data" };
+    for (int i = 0; i < OT_LEN(sets) && !ot_options_nth(o, "test", 0); i++) {
+        const char *set = ot_options_nth(o, sets[i], 0);
+        if (!set) continue;
+        OT_TRY(ot_options_set(o, "test", set, err));
+        ot_options_unset(o, sets[i]);
+    }
+    return ot_checkpoint_options(c, o, err);
+}
+
+static ot_status eval_run(ot_checkpoint *c, const char *run_dir, ot_options *o, const ot_callbacks *cb, char **text,
+                          ot_error *err)
+{
+    OT_TRY(take_options(c, o, err));
+    bool best = !strcmp(ot_options_get(o, "select"), "best");
+    char *of_best = NULL;
+    if (best && asprintf(&of_best, "%s/best.onnx", run_dir) < 0)
+        return ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    const char *path = best ? of_best : ot_checkpoint_model(c);
+    ot_model *m = NULL;
+    ot_status s = path ? ot_model_load(path, &m, err) : ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    if (!s && cb && cb->message) {
+        char line[OT_ERROR_TEXT], name[OT_ERROR_TEXT - 64];
+        ot_shown(run_dir, name, sizeof name);
+        snprintf(line, sizeof line, "weights: %s of %s", best ? "the best" : "the last", name);
+        cb->message(cb->user, OT_INFO, line);
+    }
+    if (!s) s = eval_text(m, best ? NULL : c, o, cb, text, err);
+    ot_model_free(m);
+    free(of_best);
+    return s;
+}
+
+ot_status ot_eval_run_text(const char *run_dir, ot_options *o, const ot_callbacks *cb, char **text, ot_error *err)
+{
+    OT_GIVEN(text);
     *text = NULL;
-    OT_TRY(ot_trainer_begin(m, o, cb, &t, err));
-    ot_status s = evaluate(t, text, &first);
-    ot_trainer_free(t);
-    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
+    OT_GIVEN(run_dir);
+    OT_GIVEN(o);
+    ot_checkpoint *c = NULL;
+    OT_TRY(ot_checkpoint_open(run_dir, cb, &c, err));
+    ot_status s = eval_run(c, run_dir, o, cb, text, err);
+    ot_checkpoint_free(c);
+    return s;
 }

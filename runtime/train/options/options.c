@@ -45,11 +45,11 @@ static const row table[] = {
 #define G "Data"
     ROW("data", 0, "DATASET|PATH", NULL, G, "training set: a name or a path", FED | OT_CMD_RESUME, 0, BASIC, TEXT, 0,
         0),
-    ROW("val", 0, "DATASET|PATH", NULL, G, "validation set, evaluated after each epoch", OT_CMD_TRAIN | OT_CMD_RESUME,
-        0, 0, TEXT, 0, 0),
+    ROW("val", 0, "DATASET|PATH", NULL, G, "validation set, evaluated after each epoch",
+        OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("val-split", 0, "F", NULL, G,
         "fraction of the training set kept back for validation, of each class its share; chosen by --seed",
-        OT_CMD_TRAIN, 0, 0, NUM, 0, 1),
+        OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, NUM, 0, 1),
     ROW("test", 0, "DATASET|PATH", NULL, G,
         "test set (built-in data sets include one): evaluated at the end; without validation samples after each epoch",
         OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
@@ -159,8 +159,9 @@ static const row table[] = {
         "output file: trained model, outputs or gradients; find-lr: the curve as SVG (<model>-trained.onnx)",
         OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_FIND_LR | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW | OT_CMD_EXPORT, 0, BASIC,
         TEXT, 0, 0),
-    ROW("select", 0, "last|best", "last", G, "weights that the output file gets: of the last epoch or the best",
-        OT_CMD_TRAIN, 0, 0, CHOICE, 0, 0),
+    ROW("select", 0, "last|best", "last", G,
+        "weights that the output file gets, or that 'eval RUN' evaluates: of the last epoch or the best",
+        OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, CHOICE, 0, 0),
     ROW("run-dir", 0, "DIR", NULL, G, "run folder, or none (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
     ROW("checkpoint-every", 0, "TIME|Nsteps|Nepochs|none", "5min", G,
         "how often the run folder gets a checkpoint, to continue from with 'onnxtrain resume', the first after 30 s at the latest; also written at the end and on signals",
@@ -415,6 +416,12 @@ const char *ot_options_nth(const ot_options *o, const char *name, int k)
 {
     int i = o && name ? index_of(name) : -1;
     return i < 0 || k < 0 || k >= o->value[i].n ? NULL : o->value[i].text[k];
+}
+
+void ot_options_unset(ot_options *o, const char *name)
+{
+    int i = index_of(name);
+    if (i >= 0) o->value[i] = (given){ 0 };
 }
 
 double ot_options_num(const ot_options *o, const char *name)

@@ -55,6 +55,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
 const char *ot_precision_name(ot_precision p); /* as --precision has it */
 
 int ot_options_count(const ot_options *o, const char *name);   /* times given */
+void ot_options_unset(ot_options *o, const char *name);        /* as if it had never been given */
 int64_t ot_options_int(const ot_options *o, const char *name); /* value or default; checked by set */
 double ot_options_num(const ot_options *o, const char *name);
 bool ot_options_flag(const ot_options *o, const char *name);

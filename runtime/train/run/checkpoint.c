@@ -202,7 +202,7 @@ static ot_status write_members(ot_trainer *t, ot_npz *z, ot_error *err)
     return s;
 }
 
-/* Steps of the checkpoints in the folder, newest first; n of them at most.  clean: removes those that a killed process was
+/* Steps of the checkpoints in the folder, newest first; `most` at most; -1: errno says why there is no list.  clean: removes those that a killed process was
  * writing; the folder is locked by this run. */
 static int list_files(int folder, int64_t *step, int most, bool clean)
 {
@@ -210,8 +210,13 @@ static int list_files(int folder, int64_t *step, int most, bool clean)
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = 0;
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *e;
-    if (!d && fd >= 0) close(fd);
-    while (d && (e = readdir(d))) {
+    if (!d) {
+        int number = errno;
+        if (fd >= 0) close(fd);
+        errno = number;
+        return -1;
+    }
+    while ((e = readdir(d))) {
         long long v;
         char again[64];
         if (clean && !strncmp(e->d_name, temporary, sizeof temporary - 1)) (void)unlinkat(folder, e->d_name, 0);
@@ -222,7 +227,7 @@ static int list_files(int folder, int64_t *step, int most, bool clean)
         for (; k > 0 && step[k - 1] < v; k--) step[k] = step[k - 1];
         step[k] = v;
     }
-    if (d) closedir(d);
+    closedir(d);
     return n;
 }
 
@@ -325,6 +330,7 @@ static ot_status read_newest(ot_checkpoint *c, const ot_callbacks *cb, ot_error 
     int64_t step[MOST_FILES];
     int n = list_files(c->folder.fd, step, MOST_FILES, false);
     ot_error first = { 0 };
+    if (n < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be listed: %s", c->folder.path, strerror(errno));
     for (int i = 0; i < n; i++) {
         ot_error e = { 0 };
         ot_status s = read_file(c, step[i], &e);
@@ -510,7 +516,7 @@ ot_status ot_checkpoint_check(const ot_checkpoint *c, const ot_model *m, ot_erro
                    m->file->path);
 }
 
-static ot_status check_same(const ot_checkpoint *c, const ot_trainer *t, ot_error *err)
+static ot_status check_data(const ot_checkpoint *c, const ot_trainer *t, ot_error *err)
 {
     const char *data = find(c, "data hash");
     OT_TRY(ot_checkpoint_check(c, t->loaded, err));
@@ -524,6 +530,11 @@ static ot_status check_same(const ot_checkpoint *c, const ot_trainer *t, ot_erro
             err, OT_E_MODEL,
             "--teacher %s: is not the teacher that the run was started with; a run continues with the same one only",
             t->s.teacher ? t->s.teacher : "");
+    return OT_OK;
+}
+
+static ot_status check_split(const ot_checkpoint *c, const ot_trainer *t, ot_error *err)
+{
     const char *split = find(c, "split hash");
     uint64_t now = t->s.val_split > 0 ? t->eval.data->hash : 0;
     if ((split ? strtoull(split, NULL, 10) : 0) != now)
@@ -594,6 +605,15 @@ static void say_differences(const ot_checkpoint *c, const ot_trainer *t)
                        "the run was started by version %s, this is " OT_VERSION ": the results may differ", version);
 }
 
+ot_status ot_checkpoint_weights(const ot_checkpoint *c, ot_trainer *t, ot_error *err)
+{
+    const ot_plan *p = t->x.slot[t->x.lead].plan;
+    OT_TRY(check_data(c, t, err));
+    if (!strcmp(t->eval.split, "val")) OT_TRY(check_split(c, t, err));
+    for (int i = 0; i < p->n_states; i++) OT_TRY(read_state(c, t, i, p->states[i], false, err));
+    return OT_OK;
+}
+
 ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)
 {
     OT_GIVEN(t);
@@ -601,7 +621,8 @@ ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)
     if (t->by_steps || t->step || t->folder.path)
         return ot_fail(err, OT_E_USAGE, "only a trainer with data that has not run yet can continue a run");
     const ot_plan *p = t->x.slot[t->x.lead].plan;
-    OT_TRY(check_same(c, t, err));
+    OT_TRY(check_data(c, t, err));
+    OT_TRY(check_split(c, t, err));
     OT_TRY(read_counters(c, t, err));
     for (int i = 0; i < p->n_states; i++) OT_TRY(read_state(c, t, i, p->states[i], false, err));
     OT_TRY(read_best(c, t, err));

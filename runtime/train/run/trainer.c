@@ -397,11 +397,29 @@ ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
 
 /* ---- evaluation alone ------------------------------------------------------------------ */
 
+/* What --val-split keeps back in a training with the same --seed. */
+static ot_status open_kept_back(ot_trainer *t, ot_error *err)
+{
+    if (!t->s.data) return ot_fail(err, OT_E_USAGE, "--val-split needs --data, the set that it is a part of");
+    t->eval.split = "val";
+    OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
+    OT_TRY(ot_trainer_number_classes(t, t->data, false, err));
+    OT_TRY(ot_dataset_split(t->data, t->s.val_split, t->s.seed, &t->eval.data, &t->split_classes, err));
+    OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
+    if (t->normalize.kind != OT_NORMALIZE_MEASURE) return OT_OK;
+    ot_adapt_env e = adapt_env(t);
+    e.measure = true;
+    e.notes = NULL;
+    return ot_adapt_inputs(&e, t->data, &t->train, err);
+}
+
 static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
 {
-    const char *spec = t->s.test ? t->s.test : t->s.data;
+    const char *spec = t->s.test ? t->s.test : t->s.val ? t->s.val : t->s.data;
+    if (!t->s.test && t->s.val_split > 0) return open_kept_back(t, err);
+    t->eval.split = !t->s.test && t->s.val ? "val" : "test";
     OT_TRY(open_set(t, spec, OT_SPLIT_TEST, &t->eval.data, err));
-    bool whole = !t->eval.data && !t->s.test; /* one set, of which nothing is kept for a test */
+    bool whole = !t->eval.data && spec == t->s.data; /* one set, of which nothing is kept for a test */
     if (!t->eval.data) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, &t->eval.data, err));
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     if (t->normalize.kind != OT_NORMALIZE_MEASURE) return OT_OK;
@@ -423,11 +441,11 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
     ot_output *outputs;
     int n;
     ot_adapt_env e = adapt_env(t);
-    if (!t->s.data && !t->s.test)
+    if (!t->s.data && !t->s.test && !t->s.val)
         return ot_fail(err, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
     OT_TRY(ot_trainer_review(t, true, err));
     OT_TRY(open_evaluation_set(t, err));
-    OT_TRY(ot_trainer_number_classes(t, t->eval.data, false, err));
+    if (!t->eval.data->origin) OT_TRY(ot_trainer_number_classes(t, t->eval.data, false, err));
     OT_TRY(ot_adapt_inputs(&e, t->eval.data, &t->eval.fs, err));
     if (t->eval.fs.samples < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->eval.data->name);
     t->batch = t->s.batch ? t->s.batch : 64;
@@ -441,6 +459,33 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
     ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
+    ot_trainer_say_findings(t, true);
+    return ot_session_allocate(&t->x, err);
+}
+
+/* The set of `eval` on a run: --test, else the validation samples, else the data's own test part, else all of the data. */
+static ot_status choose_run_set(ot_trainer *t, ot_error *err)
+{
+    ot_scored none = t->test;
+    if (t->has_val && t->s.test) {
+        none = t->eval;
+        t->eval = t->test;
+    }
+    ot_dataset_free(none.data);
+    t->test = (ot_scored){ .slot = -1, .rest = -1 };
+    t->eval.slot = t->eval.rest = -1;
+    return t->eval.data ? OT_OK : open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->eval.data, err);
+}
+
+ot_status ot_trainer_open_run(ot_trainer *t, ot_error *err)
+{
+    OT_TRY(ot_trainer_choose_own(t, err));
+    OT_TRY(ot_trainer_review(t, false, err));
+    OT_TRY(ot_trainer_open(t, err));
+    OT_TRY(choose_run_set(t, err));
+    OT_TRY(ot_trainer_plan(t, err));
+    ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
+    ot_trainer_say_lines(t, OT_INFO, t->notes);
     ot_trainer_say_findings(t, true);
     return ot_session_allocate(&t->x, err);
 }

@@ -212,6 +212,10 @@ ot_status ot_trainer_check_deploy(ot_trainer *t, ot_error *err);
 /* For `eval`: opens the set to evaluate on, adapts, plans and allocates for it alone. */
 ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err);
 
+/* For `eval` of a run: opens data and plans as its training did, and the set to evaluate on as t->eval; the weights are
+ * those of the model until a checkpoint's are read. */
+ot_status ot_trainer_open_run(ot_trainer *t, ot_error *err);
+
 /* For `grad`: opens the data, adapts, plans and allocates one slot. */
 ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err);
 

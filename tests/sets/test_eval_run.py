@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""test_eval_run.py PROGRAM: `onnxtrain eval RUN` gives the numbers that the run's own log has, to the last digit."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+program = pathlib.Path(sys.argv[1]).resolve()
+N, PIXELS = 301, 16
+bad = 0
+
+
+def call(folder, *arguments, code=0):
+    r = subprocess.run([program, *arguments, "--device", "cpu"], cwd=folder, capture_output=True, text=True)
+    if r.returncode != code:
+        sys.exit(f"{' '.join(map(str, arguments))}: exit {r.returncode}, not {code}: {r.stderr}")
+    return r.stdout if code == 0 else r.stderr
+
+
+def expect(what, good):
+    global bad
+    bad += not good
+    print(f"{what}: {'ok' if good else 'WRONG'}")
+
+
+def data(path, seed, n):
+    r = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    x = (r.random((n, 4, 4)) * 120 + 40 * y[:, None, None]).astype(np.uint8)
+    np.savez(path, input=x.reshape(n, PIXELS), target=y.astype(np.int64))
+
+
+def run(folder, name, *options):
+    call(folder, "train", "m.onnx", "--data", "d.npz", "--epochs", "3", "--run-dir", name, "-o", name + ".onnx", *options)
+    lines = [json.loads(line) for line in (folder / name / "log.jsonl").read_text().splitlines()]
+    return [e for e in lines if e["event"] == "eval"], lines[-1]
+
+
+def evaluate(folder, *arguments):
+    return json.loads(call(folder, "eval", *arguments, "--json"))
+
+
+def same(a, b):
+    return all(a[k] == b[k] for k in ("split", "samples", "loss", "accuracy"))
+
+
+def near(a, b):
+    return a["samples"] == b["samples"] and a["accuracy"] == b["accuracy"] and abs(a["loss"] - b["loss"]) < 1e-5
+
+
+def main():
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        call(folder, "new", "mlp", "--input", "1x4x4", "--hidden", "8", "--classes", "3", "-o", "m.onnx")
+        data(folder / "d.npz", 1, N)
+        data(folder / "t.npz", 2, 77)
+        split = "--val-split", "0.2", "--seed", "5", "--normalize", "mean,std"
+
+        evals, _ = run(folder, "last", *split)
+        expect("validation samples", same(evaluate(folder, "last"), evals[-1]))
+        expect("the written model on the same samples", near(evaluate(folder, "last.onnx", "--data", "d.npz", *split), evals[-1]))
+        other = evaluate(folder, "last.onnx", "--data", "d.npz", *split, "--seed", "6")
+        expect("another seed keeps others back", other["samples"] == evals[-1]["samples"] and other["loss"] != evals[-1]["loss"])
+        expect("another seed of a run is refused", "keep other samples back" in call(folder, "eval", "last", "--seed", "6", code=2))
+
+        evals, end = run(folder, "best", *split, "--select", "best", "--optimizer", "sgd:lr=0.8,momentum=0.9", "--monitor", "loss")
+        of_best = evals[end["best_epoch"] - 1]
+        expect("the best epoch is not the last", end["best_epoch"] != 3)
+        expect("the best of --select best", near(evaluate(folder, "best"), of_best))
+        expect("the last of it", same(evaluate(folder, "best", "--select", "last"), evals[-1]))
+
+        evals, _ = run(folder, "ema", *split, "--ema", "0.9", "--test", "t.npz", "--loss", "cross_entropy:label_smoothing=0.1")
+        expect("averages on the test set", evals[-1]["split"] == "test" and same(evaluate(folder, "ema"), evals[-1]))
+
+        evals, _ = run(folder, "plain", "--normalize", "mean,std", "--test", "t.npz")
+        expect("no validation samples", same(evaluate(folder, "plain"), evals[-1]))
+        run(folder, "alone", "--normalize", "mean,std")
+        whole = evaluate(folder, "alone")
+        expect("no set: all of the data", whole["samples"] == N)
+        expect("another set, scaled as the training's", near(evaluate(folder, "alone", "--data", "t.npz"), evals[-1]))
+
+        (folder / "empty").mkdir()
+        there = evaluate(folder / "empty", "../alone")
+        expect("from another folder", {**there, "model": "m.onnx", "data": "d.npz"} == whole)
+        expect("no run", "options.conf" in call(folder, "eval", "empty", code=2))
+    sys.exit(bad > 0)
+
+
+main()
