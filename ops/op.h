@@ -190,6 +190,8 @@ typedef enum ot_half {
     OT_HALF_END
 } ot_half;
 
+enum { OT_NO_FLOPS = -1 };
+
 /* How many axes output 0 has, as far as it follows from those of the inputs alone. */
 typedef enum ot_rank {
     OT_RANK_OPEN,     /* not known without infer */
@@ -240,6 +242,11 @@ struct ot_op {
 
     /* Kernel operators: the number of input elements per element of the result, or an upper bound; NULL: 1. */
     int64_t (*inner)(const ot_node *n);
+
+    /* Kernel operators: the floating-point operations of n (ot_node_flops); NULL: `flops_each` for every element of its
+     * largest tensor (0: 1; OT_NO_FLOPS: none).  Operators that move elements (OT_MOVES) have none. */
+    double (*flops)(const ot_node *n);
+    int flops_each;
 
     /* The operand that is a convolution's weight (M, C, k...), inputs first, then outputs, from 1; 0: none. */
     int filters;

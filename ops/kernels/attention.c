@@ -145,6 +145,18 @@ static void attention_grad(ot_build *b)
 
 static int64_t inner(const ot_node *n) { return ot_numel(&n->in[1]->shape); } /* an upper bound */
 
+/* Two products forward; backward the scores again and four more.  The elements of a causal mask count. */
+static double products(const ot_node *n, int of_d, int of_e)
+{
+    ot_attention_sizes s;
+    ot_attention_sizes_of(n, &s);
+    double scores = (double)s.B * (double)s.H * (double)s.T * (double)s.S;
+    return 2 * scores * (of_d * (double)s.D + of_e * (double)s.E);
+}
+
+static double flops(const ot_node *n) { return products(n, 1, 1); }
+static double dx_flops(const ot_node *n) { return products(n, 3, 2); }
+
 static void words(FILE *f, const void *attrs)
 {
     const ot_attention *a = attrs;
@@ -164,6 +176,7 @@ const ot_op ot_op_FusedAttention = {
     .grad = attention_grad,
     .half = OT_HALF_ATTENTION,
     .inner = inner,
+    .flops = flops,
     .words = words,
 };
 
@@ -176,5 +189,6 @@ const ot_op ot_op_FusedAttentionDx = {
     .attrs = rows,
     .attr_size = sizeof(ot_attention),
     .infer = dx_infer,
+    .flops = dx_flops,
     .words = words,
 };

@@ -7,7 +7,10 @@ ot_node *ot_emit_n(ot_build *b, const ot_op *op, const void *attrs, ot_value *co
 {
     if (ot_broken(b)) return NULL;
     ot_node *n = ot_graph_node(b->graph, op, b->node ? b->node->name : op->name, attrs, in, n_in, n_out);
-    if (!n || ot_node_infer(n, b->graph->err) != OT_OK) return NULL;
+    if (!n) return NULL;
+    n->made = b->node ? b->node->made : b->graph->pass;
+    if (b->node && b->node->stage > n->stage) n->stage = b->node->stage;
+    if (ot_node_infer(n, b->graph->err) != OT_OK) return NULL;
     for (int i = 0; i < n_out; i++)
         if (!ot_shape_known(&n->out[i]->shape) || !ot_shape_fits(&n->out[i]->shape, n->out[i]->dtype)) {
             ot_node_fail(n, b->graph->err, "the result is too large to describe");

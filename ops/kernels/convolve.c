@@ -129,6 +129,22 @@ static int64_t of_axis(const ot_shape *w, int axis) { return w->dim[axis] > 0 ? 
 static int64_t inner(const ot_node *n) { return of_axis(&n->in[1]->shape, 0); }
 static int64_t dx_inner(const ot_node *n) { return of_axis(&n->in[1]->shape, 1); }
 
+/* Each element of y (of dy) meets the weights of one filter, in all three. */
+static double flops_of(const ot_value *y, const ot_value *w, const ot_value *bias)
+{
+    double n = (double)ot_numel(&y->shape);
+    return 2 * n * (double)of_axis(&w->shape, 0) + (bias ? n : 0);
+}
+
+static double flops(const ot_node *n) { return flops_of(n->out[0], n->in[1], ot_node_in(n, 2)); }
+static double dx_flops(const ot_node *n) { return flops_of(n->in[0], n->in[1], NULL); }
+
+static double dw_flops(const ot_node *n)
+{
+    const ot_value *db = n->n_out > 1 ? n->out[1] : NULL;
+    return n->out[0] ? flops_of(n->in[0], n->out[0], db) : (double)ot_numel(&n->in[0]->shape);
+}
+
 static void words(FILE *f, const void *attrs)
 {
     const ot_convolve *a = attrs;
@@ -148,6 +164,7 @@ const ot_op ot_op_Convolve = {
     .half = OT_HALF_PRODUCT,
     .inner = inner,
     .filters = 2,
+    .flops = flops,
     .words = words,
 };
 
@@ -163,6 +180,7 @@ const ot_op ot_op_ConvolveDx = {
     .half = OT_HALF_PRODUCT,
     .inner = dx_inner,
     .filters = 2,
+    .flops = dx_flops,
     .words = words,
 };
 
@@ -177,5 +195,6 @@ const ot_op ot_op_ConvolveDw = {
     .grad = dw_grad,
     .half = OT_HALF_PRODUCT,
     .filters = 3,
+    .flops = dw_flops,
     .words = words,
 };

@@ -44,6 +44,12 @@ static int64_t inner(const ot_node *n)
     return a->dim[a->rank - (((const ot_dot *)n->attrs)->ta ? 2 : 1)];
 }
 
+static double flops(const ot_node *n)
+{
+    double y = (double)ot_numel(&n->out[0]->shape);
+    return 2 * y * (double)inner(n) + (ot_node_in(n, 2) ? y : 0);
+}
+
 static void words(FILE *f, const void *attrs)
 {
     const ot_dot *a = attrs;
@@ -68,5 +74,6 @@ const ot_op ot_op_Dot = {
     .grad = dot_grad,
     .half = OT_HALF_PRODUCT,
     .inner = inner,
+    .flops = flops,
     .words = words,
 };

@@ -367,6 +367,12 @@ ot_value *ot_cast(ot_build *b, ot_value *x, ot_dtype t)
     return x->dtype == t ? x : ot_map_emit(b, OT_FN_Copy, 0, 0, &x, 1, t);
 }
 
+static double flops(const ot_node *n)
+{
+    const ot_program *p = n->attrs;
+    return (double)p->n_inst * (double)ot_numel(&n->out[0]->shape);
+}
+
 const ot_op ot_op_Map = {
     .name = "Map",
     .types = { "n" },
@@ -376,5 +382,6 @@ const ot_op ot_op_Map = {
     .attr_size = sizeof(ot_program),
     .infer = map_infer,
     .grad = map_grad,
+    .flops = flops,
     .half = OT_HALF_MAP,
 };

@@ -94,6 +94,16 @@ ot_value *ot_sum_to(ot_build *b, ot_value *x, const ot_shape *s, bool wide)
     return y ? ot_view(b, y, s) : NULL;
 }
 
+static double flops(const ot_node *n)
+{
+    const ot_reduce *a = n->attrs;
+    ot_shape x;
+    ot_dtype t;
+    ot_reduce_x(n, &x, &t);
+    int each = 1 + (a->kind == OT_REDUCE_SUMSQ) + (a->program ? a->program->n_inst : 0);
+    return each * (double)ot_numel(&x);
+}
+
 const ot_op ot_op_Reduce = {
     .name = "Reduce",
     .types = { "n" },
@@ -103,6 +113,7 @@ const ot_op ot_op_Reduce = {
     .attr_size = sizeof(ot_reduce),
     .infer = reduce_infer,
     .grad = reduce_grad,
+    .flops = flops,
     .half = OT_HALF_REDUCE,
     .words = words,
 };

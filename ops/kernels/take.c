@@ -80,6 +80,7 @@ const ot_op ot_op_Take = {
     .types = { "Tx", .T = OT_SET_BYTE },
     .in = { 2, 2 },
     .out = { 1, 1 },
+    .flops_each = OT_NO_FLOPS,
     .flags = OT_INTERNAL,
     .nondiff = 1u << 1,
     .attr_size = sizeof(ot_take),

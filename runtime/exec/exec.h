@@ -66,8 +66,15 @@ ot_status ot_exec_numbers(ot_exec *x, const void *outbox, ot_numbers *out, ot_er
 void ot_exec_stop(ot_exec *x, const volatile sig_atomic_t *stop);
 bool ot_exec_stopped(const ot_exec *x);
 
-/* Adds the seconds of every kernel to spent[0 .. n_batch_steps + n_update_steps), in schedule order; NULL: no more.
- * Borrowed. */
-void ot_exec_measure(ot_exec *x, double *spent);
+/* Times of kernels, by number of the step: n_batch_steps, then n_update_steps of them. */
+typedef struct ot_timing {
+    double *spent;            /* seconds, added up over runs */
+    double *began;            /* seconds from the start of the phase to the kernel, in its last run; NULL: not asked */
+    int64_t batches, updates; /* runs of the two phases */
+} ot_timing;
+
+/* From now on every run adds to *t; NULL: no more.  Borrowed.  On a device kernels are submitted one by one, between
+ * events, and a run waits for them. */
+ot_status ot_exec_measure(ot_exec *x, ot_timing *t, ot_error *err);
 
 #endif

@@ -39,7 +39,9 @@ struct ot_exec {
     bool owns_memory;
     void **at; /* by value id; those of fed inputs change */
     slot *batch_steps, *update_steps;
-    double *spent;                     /* borrowed; NULL: not measured */
+    ot_timing *timing; /* borrowed; NULL: not measured */
+    void **marks;      /* device: events around the kernels of a phase; NULL: never measured */
+    int n_marks;
     const volatile sig_atomic_t *stop; /* borrowed; NULL: cannot be stopped */
     int free;                          /* number of steps of `every` before the first that writes to the state */
     bool stopped;                      /* the last run of `every` */
@@ -231,6 +233,7 @@ void ot_exec_free(ot_exec *x)
 {
     if (!x) return;
     forget(x);
+    for (int i = 0; i < x->n_marks; i++) x->device->backend->event_free(x->device, x->marks[i]);
     if (x->owns_memory) ot_memory_free(x->memory);
     ot_arena_free(x->arena);
     free(x);
@@ -283,7 +286,19 @@ void ot_exec_feed(ot_exec *x, const ot_value *input, const void *bytes)
 
 /* ---- running --------------------------------------------------------------------------- */
 
-void ot_exec_measure(ot_exec *x, double *spent) { x->spent = spent; }
+ot_status ot_exec_measure(ot_exec *x, ot_timing *t, ot_error *err)
+{
+    const ot_plan *p = x->plan;
+    int n = 1 + (p->n_batch_steps > p->n_update_steps ? p->n_batch_steps : p->n_update_steps);
+    if (t && x->device && !x->marks) {
+        x->marks = ot_arena_alloc(x->arena, (size_t)n * sizeof *x->marks);
+        if (!x->marks) return no_memory(err);
+        for (; x->n_marks < n; x->n_marks++)
+            OT_TRY(x->device->backend->event_new(x->device, &x->marks[x->n_marks], err));
+    }
+    x->timing = t;
+    return OT_OK;
+}
 
 static double now(void)
 {
@@ -316,10 +331,37 @@ static bool ends_here(const ot_exec *x, const slot *s, int i)
     return x->stop && s == x->batch_steps && i <= x->free && *x->stop;
 }
 
-static ot_status walk(ot_exec *x, slot *s, const ot_step *steps, int n, double *spent, ot_error *err)
+/* Kernel i of a phase has been run, or submitted; -1: the phase begins.  Returns when. */
+static ot_status mark(ot_exec *x, int i, int first, double begun, double *before, ot_error *err)
 {
-    double start = spent ? now() : 0;
+    if (x->device) return x->device->backend->event_record(x->device, x->marks[i + 1], err);
+    double end = now();
+    if (i >= 0) x->timing->spent[first + i] += end - *before;
+    if (i >= 0 && x->timing->began) x->timing->began[first + i] = *before - begun;
+    *before = end;
+    return OT_OK;
+}
+
+/* On a device, after a phase: what its events say. */
+static ot_status read_marks(ot_exec *x, int first, int n, ot_error *err)
+{
+    double at = 0, seconds;
+    for (int i = 0; i < n; i++) {
+        OT_TRY(x->device->backend->event_seconds(x->device, x->marks[i], x->marks[i + 1], &seconds, err));
+        x->timing->spent[first + i] += seconds;
+        if (x->timing->began) x->timing->began[first + i] = at;
+        at += seconds;
+    }
+    return OT_OK;
+}
+
+static ot_status walk(ot_exec *x, slot *s, const ot_step *steps, int n, ot_error *err)
+{
+    bool timed = x->timing, every = s == x->batch_steps;
+    int first = every ? 0 : x->plan->n_batch_steps;
+    double begun = timed ? now() : 0, before = begun;
     x->stopped = false;
+    if (timed) OT_TRY(mark(x, -1, first, begun, &before, err));
     for (int i = 0; i < n; i++) {
         if (ends_here(x, s, i)) {
             x->stopped = true;
@@ -329,13 +371,11 @@ static ot_status walk(ot_exec *x, slot *s, const ot_step *steps, int n, double *
         ot_status status = run_slot(x, &s[i], &steps[i], err);
         range(x, NULL);
         OT_TRY(status);
-        if (!spent) continue;
-        if (x->device) OT_TRY(x->device->backend->wait(x->device, err));
-        double end = now();
-        spent[i] += end - start;
-        start = end;
+        if (timed) OT_TRY(mark(x, i, first, begun, &before, err));
     }
-    return OT_OK;
+    if (!timed) return OT_OK;
+    *(every ? &x->timing->batches : &x->timing->updates) += 1;
+    return x->device ? read_marks(x, first, n, err) : OT_OK;
 }
 
 /* Assignments of a phase that are not done in place. */
@@ -369,13 +409,12 @@ static ot_status give(ot_exec *x, phase f, ot_error *err)
 {
     const ot_plan *p = x->plan;
     if (f != UPDATE) {
-        OT_TRY(walk(x, x->batch_steps, p->batch_steps, p->n_batch_steps, x->spent, err));
+        OT_TRY(walk(x, x->batch_steps, p->batch_steps, p->n_batch_steps, err));
         if (x->stopped) return OT_OK;
         OT_TRY(carry_out(x, OT_PHASE_BATCH, err));
     }
     if (f != EVERY) {
-        OT_TRY(walk(x, x->update_steps, p->update_steps, p->n_update_steps,
-                    x->spent ? x->spent + p->n_batch_steps : NULL, err));
+        OT_TRY(walk(x, x->update_steps, p->update_steps, p->n_update_steps, err));
         OT_TRY(carry_out(x, OT_PHASE_UPDATE, err));
     }
     return x->device ? copy_results(x, err) : OT_OK;
@@ -394,12 +433,13 @@ static ot_status record(ot_exec *x, phase f, ot_error *err)
 
 static ot_status run(ot_exec *x, phase f, ot_error *err)
 {
-    if (!x->device || x->spent) return give(x, f, err);
+    if (!x->device) return give(x, f, err);
     if (!x->groups_filled) {
         OT_TRY(fill_groups(x, x->plan->batch_steps, x->plan->n_batch_steps, x->batch_steps, err));
         OT_TRY(fill_groups(x, x->plan->update_steps, x->plan->n_update_steps, x->update_steps, err));
         x->groups_filled = true;
     }
+    if (x->timing) return give(x, f, err);
     if (!x->given[f]) {
         x->given[f] = 1;
         return give(x, f, err);

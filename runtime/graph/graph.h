@@ -131,9 +131,14 @@ typedef enum ot_phase {
     OT_PHASE_UPDATE /* once per optimizer update, after its batches */
 } ot_phase;
 
+/* The part of a training that a node belongs to.  A node that reads a later part's values is of that part. */
+typedef enum ot_stage { OT_STAGE_FORWARD, OT_STAGE_BACKWARD, OT_STAGE_UPDATE, OT_STAGES } ot_stage;
+
 struct ot_node {
     const ot_op *op;
-    const char *name;  /* from the ONNX file, or derived from its outputs; never NULL */
+    const char *name; /* from the ONNX file, or derived from its outputs; never NULL */
+    const char *made; /* the pass that made it for no node of the file, or what that was lowered to; NULL: for one */
+    ot_stage stage;
     const void *attrs; /* op-specific struct, owned by the arena; NULL if op->attr_size is 0 */
     int n_in, n_out;
     ot_value **in;  /* in[i] == NULL: optional input missing */
@@ -170,8 +175,10 @@ struct ot_graph {
     ot_graph *parent; /* of a subgraph: the graph whose values its nodes may read; else NULL */
     const char *name;
     ot_node *first, *last;
-    ot_node *cursor; /* new nodes are inserted before it; NULL: at the end */
-    ot_phase phase;  /* of new nodes */
+    ot_node *cursor;  /* new nodes are inserted before it; NULL: at the end */
+    ot_phase phase;   /* of new nodes */
+    ot_stage stage;   /* of new nodes, at least */
+    const char *pass; /* that runs; NULL: none */
     ot_value **values;
     int n_values, cap_values;
     ot_value **inputs;

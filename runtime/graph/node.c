@@ -12,6 +12,7 @@ ot_node *ot_graph_node(ot_graph *g, const ot_op *op, const char *name, const voi
     n->op = op;
     n->graph = g;
     n->phase = g->phase;
+    n->stage = g->stage;
     n->n_in = n_in;
     n->n_out = n_out;
     n->name = ot_graph_name(g, name ? name : op->name);
@@ -19,6 +20,8 @@ ot_node *ot_graph_node(ot_graph *g, const ot_op *op, const char *name, const voi
     n->out = ot_graph_alloc(g, (size_t)n_out * sizeof *n->out);
     if (!n->name || !n->in || !n->out) return NULL;
     if (n_in) memcpy(n->in, in, (size_t)n_in * sizeof *in);
+    for (int i = 0; i < n_in; i++)
+        if (in[i] && in[i]->producer && in[i]->producer->stage > n->stage) n->stage = in[i]->producer->stage;
     if (op->attr_size) {
         void *a = ot_graph_alloc(g, op->attr_size);
         if (!a) return NULL;

@@ -456,6 +456,8 @@ static ot_status replace(fuse *f, int id, int *made)
     g->phase = OT_PHASE_BATCH;
     if (!n) return g->err->status;
     n->mark = gr->at; /* still the group's */
+    n->made = at->made;
+    n->stage = at->stage;
     OT_TRY(ot_node_infer(n, g->err));
     for (int o = 0; o < k.m.n_out; o++) {
         n->out[o]->producer = NULL;

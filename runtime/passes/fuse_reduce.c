@@ -49,6 +49,8 @@ static ot_status join(ot_graph *g, ot_node *n, ot_node *map, const ot_config *c,
     g->cursor = NULL;
     g->phase = OT_PHASE_BATCH;
     if (!joined) return g->err->status;
+    joined->made = n->made;
+    joined->stage = n->stage;
     OT_TRY(ot_node_infer(joined, g->err));
     if (!is_taken(joined, map, c)) {
         ot_graph_remove(g, joined);

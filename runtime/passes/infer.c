@@ -42,6 +42,33 @@ int64_t ot_node_work(const ot_node *n)
     return ot_mul(out, inner, &out) && ot_add(sum, out, &sum) ? sum : INT64_MAX;
 }
 
+static const ot_value *operand(const ot_node *n, int i) { return i < n->n_in ? n->in[i] : n->out[i - n->n_in]; }
+
+double ot_node_flops(const ot_node *n)
+{
+    int64_t most = 0;
+    bool real = false;
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const ot_value *v = operand(n, i);
+        int64_t count = v && v->dtype != OT_STRING ? ot_numel(&v->shape) : 0;
+        if (count > most) most = count;
+        real |= i >= n->n_in && v && ot_is_float(v->dtype);
+    }
+    if (!real || n->op->flags & OT_MOVES || n->op->flops_each == OT_NO_FLOPS) return 0;
+    return n->op->flops ? n->op->flops(n) : (n->op->flops_each ? n->op->flops_each : 1) * (double)most;
+}
+
+double ot_node_bytes(const ot_node *n)
+{
+    double sum = 0;
+    if (n->op->flags & OT_ALIAS) return 0;
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const ot_value *v = operand(n, i);
+        if (v && v->dtype != OT_STRING) sum += (double)ot_bytes(&v->shape, v->dtype);
+    }
+    return sum;
+}
+
 /* Shape arithmetic is small and is always folded. */
 enum { SMALL_WORK = 4096 };
 

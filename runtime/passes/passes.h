@@ -159,8 +159,9 @@ typedef struct ot_step {
     double tuned;    /* measured seconds, if it was chosen by timing (tune.c); 0: chosen by the order of candidates */
     int n_refused;   /* earlier candidates that refused, or have lower priority */
     const ot_refusal *refused;
-    void *state;       /* the kernel's */
-    int64_t work;      /* offset of its workspace in the scratch slab; -1: none */
+    void *state;  /* the kernel's */
+    int64_t work; /* offset of its workspace in the scratch slab; -1: none */
+    int64_t work_bytes;
     const void *table; /* for the kernel's state: memory that a device keeps for it; NULL: none */
     size_t table_bytes;
     int group; /* steps in the launch that starts here (ot_grouped); 1: not grouped; 0: in an earlier group */
@@ -240,6 +241,11 @@ typedef struct ot_plan {
 
 /* The approximate number of elements that the plain loops of a kernel operator touch for n; its shapes are known. */
 int64_t ot_node_work(const ot_node *n);
+
+/* Its floating-point operations (a product and a sum are two), and the bytes of what it reads and writes, each tensor
+ * once.  A view has neither. */
+double ot_node_flops(const ot_node *n);
+double ot_node_bytes(const ot_node *n);
 
 /* Builds a plan for the model.  `like`: a plan whose state slab this one shares (the same states, at the same
  * offsets); NULL: this plan lays the slab out.  Free with ot_plan_free. */

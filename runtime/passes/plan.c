@@ -80,6 +80,14 @@ static ot_status bind_feeds(ot_plan *p, const ot_config *c)
     return g->err->status;
 }
 
+/* The part of a training that the nodes which a pass makes belong to. */
+static ot_stage stage_of(const char *name)
+{
+    return !strcmp(name, "autodiff")    ? OT_STAGE_BACKWARD
+           : !strcmp(name, "optimizer") ? OT_STAGE_UPDATE
+                                        : OT_STAGE_FORWARD;
+}
+
 /* last: the last pass to run; NULL: run all. */
 static ot_status plan_until(const char *last, const ot_graph *model, const ot_config *c, const ot_plan *like,
                             ot_plan **out, ot_error *err)
@@ -95,6 +103,8 @@ static ot_status plan_until(const char *last, const ot_graph *model, const ot_co
     if (p->graph) (void)bind_feeds(p, c); /* errors stick in the graph */
     bool typed = false;
     for (int i = 0; i < OT_LEN(pipeline) && p->sticky.status == OT_OK; i++) {
+        p->graph->pass = pipeline[i].name;
+        p->graph->stage = stage_of(pipeline[i].name);
         ot_status s = pipeline[i].run(p, c);
         if (s != OT_OK && p->sticky.status == OT_OK)
             ot_fail(&p->sticky, s, "internal error: pass %s failed", pipeline[i].name);

@@ -55,6 +55,7 @@ static ot_status try_kernel(ot_step *s, const ot_kernel *k, ot_prep prep, const 
     s->how = how ? how : "";
     s->state = prep.state;
     s->work = prep.work ? (int64_t)prep.work : -1; /* its size, until memory.c places it */
+    s->work_bytes = (int64_t)prep.work;
     s->table = prep.table;
     s->table_bytes = prep.table_bytes;
     return OT_OK;

@@ -181,6 +181,38 @@ static void pictures(void **state)
                   "sgd:lr=0.05,momentum=0.9"));
 }
 
+/* Times by the device's events: every node of the file, and files in the run folder. */
+static void profile(void **state)
+{
+    bed *b = *state;
+    ot_trainer *t;
+    ot_error err = { 0 };
+    char file[96];
+    load(b, b->mlp);
+    alike(b, 1e-4, OPTIONS("batch-size", "5", "steps", "8", "profile", "4"));
+    assert_ok(train(b, "cuda", OPTIONS("batch-size", "5", "steps", "8", "profile", "4"), &t, &err), err);
+    assert_non_null(strstr(b->said, "profile of 4 updates:"));
+    snprintf(file, sizeof file, "%s/run-cuda/profile.json", b->folder);
+    json_t *p = json_load_file(file, 0, NULL), *nodes = json_object_get(p, "nodes"), *n;
+    double sum = 0;
+    size_t k, products = 0;
+    json_array_foreach(nodes, k, n)
+    {
+        const char *op = json_string_value(json_object_get(n, "operator"));
+        bool product = !strcmp(op, "Gemm") || !strcmp(op, "MatMul");
+        sum += json_number_value(json_object_get(n, "ms"));
+        products += product;
+        if (!product) continue;
+        assert_true(json_number_value(json_object_get(n, "forward_ms")) > 0);
+        assert_true(json_number_value(json_object_get(n, "backward_ms")) > 0);
+        assert_true(json_number_value(json_object_get(n, "update_ms")) > 0);
+    }
+    assert_true(products >= 2);
+    assert_true(sum > 0 && sum <= json_number_value(json_object_get(p, "update_ms")));
+    json_decref(p);
+    ot_trainer_free(t);
+}
+
 static void put(FILE *f, int n, ...)
 {
     va_list ap;
@@ -444,11 +476,17 @@ static int close_bed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense),    cmocka_unit_test(pictures),
-        cmocka_unit_test(sent),     cmocka_unit_test(repeats),
-        cmocka_unit_test(diverges), cmocka_unit_test(single_steps),
-        cmocka_unit_test(arrays),   cmocka_unit_test(evaluation),
-        cmocka_unit_test(refused),  cmocka_unit_test(pictures_converted),
+        cmocka_unit_test(dense),
+        cmocka_unit_test(pictures),
+        cmocka_unit_test(profile),
+        cmocka_unit_test(sent),
+        cmocka_unit_test(repeats),
+        cmocka_unit_test(diverges),
+        cmocka_unit_test(single_steps),
+        cmocka_unit_test(arrays),
+        cmocka_unit_test(evaluation),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(pictures_converted),
     };
     return cmocka_run_group_tests_name("cuda", tests, open_bed, close_bed);
 }

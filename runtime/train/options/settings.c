@@ -283,6 +283,20 @@ static ot_status read_interval(const ot_options *o, const char *name, ot_interva
                    name, text);
 }
 
+/* "10"; "true": the option without a number. */
+static ot_status read_profile(const ot_options *o, ot_settings *s, ot_error *err)
+{
+    enum { DEFAULT = 10 };
+    const char *text = ot_options_get(o, "profile");
+    double n = DEFAULT;
+    if (!text || !strcmp(text, "false")) return OT_OK;
+    if (strcmp(text, "true") && (!ot_number(text, &n) || !(n >= 1 && n <= 1e9) || n != floor(n)))
+        return ot_fail(err, OT_E_USAGE, "--profile: invalid value '%s'; expected a number of updates, --profile=10",
+                       text);
+    s->profile = (int64_t)n;
+    return OT_OK;
+}
+
 /* What decides which epoch is the best, and when to stop. */
 static ot_status read_watch(const ot_options *o, ot_settings *s, ot_error *err)
 {
@@ -321,6 +335,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(read_device(ot_options_get(o, "device"), s, err));
     OT_TRY(read_interval(o, "checkpoint-every", &s->checkpoint, err));
     OT_TRY(read_watch(o, s, err));
+    OT_TRY(read_profile(o, s, err));
     OT_TRY(read_dropout(o, &s->options.dropout, err));
     OT_TRY(read_added_dropout(o, &s->options.add_dropout, err));
     OT_TRY(copy_list(o, "output", a, &s->n_outputs, &s->outputs, err));

@@ -11,6 +11,7 @@
 
 #include "runtime/train/run/checkpoint.h"
 #include "runtime/train/run/events.h"
+#include "runtime/train/run/profile.h"
 #include "runtime/train/run/report.h"
 #include "runtime/train/run/device.h"
 #include "runtime/train/run/trainer.h"
@@ -153,7 +154,8 @@ static ot_status open_log(ot_trainer *t, int at, const char *path, const char *s
 /* Where -o, --log and --deploy lie in the run's folder, they may not be what the run itself writes there. */
 static ot_status check_names(const ot_trainer *t, ot_error *err)
 {
-    static const char *const own[] = { "options.conf", "log.jsonl", "best.onnx", "epochs.csv", "report.html" };
+    static const char *const own[] = { "options.conf", "log.jsonl",   "best.onnx",    "epochs.csv",
+                                       "report.html",  "profile.csv", "profile.json", "trace.json" };
     const char *given[] = { t->s.out, t->s.log, ot_options_get(t->o, "deploy") };
     static const char *const name[] = { "-o", "--log", "--deploy" };
     for (int i = 0; i < OT_LEN(own); i++)
@@ -485,6 +487,7 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
     const char *names[OT_HEADS];
     for (int k = 0; k < p->n_heads; k++) names[k] = p->head[k].output;
     if (p->n_heads) ot_log_name_heads(&t->log, p->n_heads, names);
+    OT_TRY(ot_profile_open(t, err));
     t->done = update_done;
     t->tokens = count_tokens(t);
     t->epoch_began = t->checkpoint_at = t->best.began = ot_seconds();
@@ -492,7 +495,7 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
         if (t->s.shuffle) ot_order(t->s.seed, (uint64_t)t->epoch, t->train.samples, t->order);
         int64_t end = (t->epoch + 1) * t->updates < t->total ? (t->epoch + 1) * t->updates : t->total;
         while (t->given < end && !t->cancelled && !t->ends) {
-            OT_TRY(ot_trainer_update(t, t->given - t->epoch * t->updates, err));
+            OT_TRY(ot_profile_update(t, t->given - t->epoch * t->updates, err));
             if (t->given < end) OT_TRY(checkpoint_if_due(t, false, err));
             if (t->given < end) t->ends = ot_best_ends(t);
         }
@@ -506,6 +509,7 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
         if (!is_over(t)) OT_TRY(checkpoint_if_due(t, true, err));
     }
     OT_TRY(ot_trainer_settle(t, err));
+    OT_TRY(ot_profile_close(t, err));
     if (t->step != t->checkpoint_step) OT_TRY(keep_checkpoint(t, err));
     OT_TRY(say_skipped(t, err));
     return end_run(t, err);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
+#include "runtime/train/run/profile.h"
 #include "runtime/train/run/report.h"
 #include "runtime/train/run/log.h"
 #include "runtime/train/run/metrics.h"
@@ -259,7 +260,7 @@ static const char style[] =
     ".matrix td{border:1px solid #dee2e6;padding:4px 8px}svg{max-width:100%;height:auto;margin:8px}\n"
     "@media(prefers-color-scheme:dark){body{background:#1a1b1e;color:#dee2e6}.pairs th{color:#adb5bd}th,td{border-color:#495057}}\n";
 
-static void print_page(const report *r, const drawing *d, int n, const char *shown, FILE *f)
+static void print_page(const report *r, const drawing *d, int n, int folder, const char *shown, FILE *f)
 {
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n", f);
     if (!r->h->end) fputs("<meta http-equiv=\"refresh\" content=\"5\"/>\n", f);
@@ -275,6 +276,7 @@ static void print_page(const report *r, const drawing *d, int n, const char *sho
     fputs("</div>\n", f);
     print_confusion(r->h, f);
     print_evaluations(r, f);
+    ot_profile_html(folder, f);
     print_options(r->h, f);
     fputs("</body></html>\n", f);
 }
@@ -319,7 +321,7 @@ ot_status ot_report_write(ot_history *h, int folder, const char *shown, bool plo
     FILE *f = d ? open_memstream(&text, &size) : NULL;
     gather(&r);
     int n = d ? draw(&r, d) : 0;
-    if (f) print_page(&r, d, n, shown, f);
+    if (f) print_page(&r, d, n, folder, shown, f);
     ot_status s = f && ot_memstream_close(f) && !r.lost ? write_file(folder, "report.html", shown, text, size, err)
                                                         : ot_fail(err, OT_E_NOMEM, "no memory for the report");
     if (!s && plots) s = write_plots(d, n, folder, shown, err);

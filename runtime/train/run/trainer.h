@@ -92,12 +92,13 @@ struct ot_trainer {
 
     ot_schedule schedule;
     ot_log log;
-    ot_epoch_table table; /* epochs.csv */
-    ot_history *history;  /* what report.html has of the log; NULL: not yet, or none */
-    double reported;      /* when report.html was written, by the clock */
-    double epoch_began;   /* by the clock */
-    int64_t tokens;       /* of a sample of integers in a row; 0: there are none */
-    ot_error lost;        /* what could not be written while the training went on: the first */
+    ot_epoch_table table;       /* epochs.csv */
+    ot_history *history;        /* what report.html has of the log; NULL: not yet, or none */
+    double reported;            /* when report.html was written, by the clock */
+    double epoch_began;         /* by the clock */
+    int64_t tokens;             /* of a sample of integers in a row; 0: there are none */
+    struct ot_profile *profile; /* --profile: until its table is there; NULL: none */
+    ot_error lost;              /* what could not be written while the training went on: the first */
     const ot_config_file *configs;
     ot_folder folder; /* of the run; path NULL: none */
     volatile sig_atomic_t cancelled;
