@@ -93,6 +93,21 @@ static const ot_kernel *const *dev_kernels(const char *op)
 
 static void dev_range(ot_device *d, const char *name) { (void)d, (void)name; }
 
+static ot_status dev_event(ot_device *d, void **out, ot_error *err) { return dev_alloc(d, 8, out, err); }
+
+static ot_status dev_record(ot_device *d, void *mark, ot_error *err)
+{
+    (void)mark;
+    return dev_nothing(d, err);
+}
+
+static ot_status dev_seconds(ot_device *d, void *from, void *to, double *seconds, ot_error *err)
+{
+    (void)from, (void)to;
+    *seconds = 1;
+    return dev_nothing(d, err);
+}
+
 static const ot_backend backend = {
     .name = "fake",
     .kernels = dev_kernels,
@@ -106,6 +121,9 @@ static const ot_backend backend = {
     .zero = dev_zero,
     .wait = dev_nothing,
     .info = dev_info,
+    .event_new = dev_event,
+    .event_record = dev_record,
+    .event_seconds = dev_seconds,
     .event_free = dev_free,
     .range = dev_range,
 };
