@@ -175,7 +175,7 @@ static const row table[] = {
     ROW("tensorboard", 0, "[=DIR]", NULL, G,
         "write TensorBoard event files, into tensorboard/ of the run folder or into DIR", RUNS, 0, 0, MAYBE, 0, 0),
     ROW("profile", 0, "[=N]", NULL, G,
-        "measure N updates (10) by node of the model: a table, and profile.csv, profile.json, trace.json in the run folder",
+        "measure 10 or N updates by node of the model: a table, and profile.csv, profile.json, trace.json in the run folder",
         RUNS, 0, 0, MAYBE, 0, 0),
     ROW("plots", 0, NULL, NULL, G, "write the charts of report.html as SVG files too, into plots/ of the run folder",
         RUNS | OT_CMD_REPORT, 0, 0, FLAG, 0, 0),
