@@ -51,7 +51,7 @@ typedef enum ot_role {
     X(DELTA, "delta")                                                                  \
     X(U, "u")                                                                          \
     X(MU, "mu")                   /* a running product */                              \
-    X(AVERAGE, "average")         /* exponential moving average of a weight or a statistic (--ema) */ \
+    X(AVERAGE, "average")         /* of a weight or a statistic over updates (--ema, --swa) */ \
     X(UPDATES, "updates")         /* number of updates that took place */                                \
     X(LOSS_SCALE, "loss_scale")                                                        \
     X(LOSS_SCALE_COUNT, "loss_scale_count") /* successful updates in a row */

@@ -7,7 +7,10 @@
  * updates begins when it does.
  *
  * --ema: a state per weight and running statistic has its exponential moving average, as AveragedModel of PyTorch with
- * use_buffers: the first update sets it, every later one moves it by 1 - decay. */
+ * use_buffers: the first update sets it, every later one moves it by 1 - decay.
+ *
+ * --swa: the same states are the mean of the weights after update swa_after + swa_every, swa_after + 2 swa_every ..., and after the
+ * last one.  Until the first of these they are equal to the weights. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -26,7 +29,7 @@ typedef struct updates {
     ot_value *unscale; /* factor for gradients, f32; NULL: 1 */
     ot_value *factor;  /* factor that clips their norm; NULL: none */
     int layers;        /* --layer-decay: the last layer */
-    ot_value *moves;   /* --ema: what an average takes of the new value, f64; NULL: there are none */
+    ot_value *moves;   /* --ema, --swa: what an average takes of the new value, f64; NULL: there are none */
 } updates;
 
 /* Is it "norms" or "biases", or does a glob match? */
@@ -150,6 +153,21 @@ static ot_value *master(ot_update *x)
     ot_value *m = data ? ot_graph_state(g, OT_STATE_MASTER, w, OT_F32, &w->shape, 0) : NULL;
     if (m) m->data = data;
     return m;
+}
+
+/* What an average takes of the new value. */
+static ot_value *average_moves(ot_update *x, const ot_plan_options *o)
+{
+    if (o->ema > 0)
+        return ot_map3(&x->b, OT_FN_Where, 0, 0, ot_map2(&x->b, OT_FN_LessOrEqual, 0, 0, x->t, wide(x, 1)), wide(x, 1),
+                       wide(x, 1 - o->ema));
+    ot_value *since = sub(x, x->t, wide(x, (double)o->swa_after)), *every = wide(x, (double)o->swa_every);
+    ot_value *n = ot_map1(&x->b, OT_FN_Ceil, 0, 0, quo(x, since, every));
+    ot_value *counts = ot_map2(&x->b, OT_FN_Equal, 0, 0, mul(x, n, every), since),
+             *last = ot_map2(&x->b, OT_FN_Equal, 0, 0, x->t, wide(x, (double)o->swa_last));
+    ot_value *part = ot_map3(&x->b, OT_FN_Where, 0, 0, ot_map2(&x->b, OT_FN_Or, 0, 0, counts, last),
+                             quo(x, wide(x, 1), n), wide(x, 0));
+    return ot_map3(&x->b, OT_FN_Where, 0, 0, ot_map2(&x->b, OT_FN_LessOrEqual, 0, 0, n, wide(x, 1)), wide(x, 1), part);
 }
 
 /* The average of v, a weight or a statistic, that is `now` after this update; in f32 where v has fewer bits. */
@@ -336,9 +354,7 @@ ot_status ot_pass_optimizer(ot_plan *p, const ot_config *c)
         if (p->weights[i]->layer > all.layers) all.layers = p->weights[i]->layer;
     if (decays_by_layer(c)) say_layers(&all);
     say_unfrozen(&all);
-    if (c->options.ema > 0)
-        all.moves = ot_map3(&x->b, OT_FN_Where, 0, 0, ot_map2(&x->b, OT_FN_LessOrEqual, 0, 0, x->t, wide(x, 1)),
-                            wide(x, 1), wide(x, 1 - c->options.ema));
+    if (ot_averages(&c->options)) all.moves = average_moves(x, &c->options);
     for (int i = 0; i < p->n_weights && g->err->status == OT_OK; i++) update(&all, p->weights[i]);
     average_statistics(&all);
     if (x->vectors)

@@ -79,6 +79,9 @@ typedef struct ot_feed {
     const ot_feed_set *set; /* NULL: batches are ready-made.  Borrowed while the plan is made */
 } ot_feed;
 
+/* Has the plan averages of weights? */
+#define ot_averages(options) ((options)->ema > 0 || (options)->swa_every > 0)
+
 /* A model whose outputs a training learns from (--teacher). */
 typedef struct ot_teacher {
     const ot_graph *graph; /* of its file; outlives the plans */
@@ -94,7 +97,9 @@ typedef struct ot_plan_options {
     double clip_norm, clip_value; /* 0: none */
     double l1;                    /* penalty: this times the sum of absolute values of weights */
     double ema;                   /* decay of averaged weights; 0: none */
-    bool skip_nonfinite;          /* an update with a non-finite loss or gradient changes nothing */
+    /* equal averages: of the weights every swa_every updates after number swa_after, and of those after swa_last; 0: none */
+    int64_t swa_after, swa_every, swa_last;
+    bool skip_nonfinite; /* an update with a non-finite loss or gradient changes nothing */
     ot_bn bn;
     bool bn_unbiased;   /* running variance as in PyTorch */
     double dropout;     /* < 0: as in the file; 0: off */

@@ -300,6 +300,9 @@ static void every_option(void **state)
         { "ema", "0.9", "on-nonfinite", "skip" },
         { "unfreeze", "*.weight@3", "ema", "0.7", "layer-decay", "0.5" },
         { "ema", "0.8", "accumulate", "2", "epochs", "7" },
+        { "swa", "2", "epochs", "4" },
+        { "swa", "0.3:per=update", "accumulate", "2", "epochs", "7" },
+        { "swa", "0.5:per=update", "on-nonfinite", "skip" },
         { "teacher", other, "accumulate", "2", "epochs", "7" },
     };
     for (int i = 0; i < OT_LEN(cases); i++) {

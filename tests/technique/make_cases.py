@@ -78,6 +78,23 @@ def ema():
         case(f'ema {decay}', [*SGD, '--ema', str(decay)], lambda net: sgd(net, momentum=.9), after=after, result=lambda net: average[0].module)
 
 
+def swa():
+    def one(name, text, steps, counts):
+        average = []
+
+        def after(net, k):
+            if not average:
+                average.append(AveragedModel(net, use_buffers=True))
+            if counts(k + 1):
+                average[0].update_parameters(net)
+        case(name, [*SGD, '--swa', text], lambda net: sgd(net, momentum=.9), steps=steps, after=after, result=lambda net: average[0].module)
+
+    one('swa of epochs', '2', 14, (8, 12, 14).__contains__)  # an epoch has 4 updates
+    one('swa of the last part', '0.4', 20, (12, 16, 20).__contains__)
+    one('swa of updates', '0.5:per=update', 9, (5, 6, 7, 8, 9).__contains__)
+    one('swa of updates of epochs', '2:per=update', 7, (5, 6, 7).__contains__)
+
+
 def muon():
     def both(net):  # without the convolution, whose bias has a gradient of nothing but rounding, which AdamW makes large
         rest = [p for n, p in net.named_parameters() if not n.startswith('conv')]
@@ -186,7 +203,7 @@ def find_lr():
     cases[-1].update(rates=numbers(rates), end=None)
 
 
-for make in ema, muon, layer_decay, l1, unfreeze, distillation, find_lr:
+for make in ema, swa, muon, layer_decay, l1, unfreeze, distillation, find_lr:
     make()
 json.dump({'batch': BATCH, 'start': {n: numbers(v) for n, v in START.items()}, 'x': numbers(X), 'y': Y.tolist(), 'cases': cases},
           open(HERE + '/cases.json', 'w'), separators=(',', ':'))

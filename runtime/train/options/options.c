@@ -103,6 +103,10 @@ static const row table[] = {
     ROW("ema", 0, "DECAY", NULL, G,
         "exponential moving average of weights and running statistics; evaluation and the written models use it",
         OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, NUM, 0, 0.9999999),
+    ROW("swa", 0, "EPOCH|FRACTION[:per=update]", NULL, G,
+        "mean of the weights at the ends of epochs, from that epoch or part of the run on (stochastic weight averaging), or after each "
+        "update; used as with --ema",
+        OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
     ROW("teacher", 0, "FILE[:key=value,...]", NULL, G,
         "ONNX model whose outputs are learnt from (distillation), beside the targets; see 'onnxtrain help teacher'",
         OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_FIND_LR | OT_CMD_GRAD, 0, 0, TEXT, 0, 0),

@@ -17,6 +17,8 @@ typedef enum ot_device_wish { OT_DEVICE_AUTO, OT_DEVICE_CPU, OT_DEVICE_CUDA } ot
 /* Options as the parts of a command read them.  Texts belong to the options or to the arena. */
 typedef struct ot_settings {
     const char *data, *val, *test, *normalize, *target, *out, *run_dir, *log, *tensorboard; /* NULL: not given */
+    double swa;          /* first epoch that is averaged, or the fraction of the run before it; 0: none */
+    bool swa_updates;    /* averages updates, not epochs */
     const char *teacher; /* file of --teacher; NULL: none */
     ot_spec learns;      /* how it is learnt from */
     int n_outputs;

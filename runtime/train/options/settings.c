@@ -168,6 +168,25 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
     return OT_OK;
 }
 
+/* "EPOCH" or "FRACTION", with ":per=update". */
+static ot_status read_swa(const ot_options *o, ot_settings *s, ot_error *err)
+{
+    const char *text = ot_options_get(o, "swa"), *per = text ? strchr(text, ':') : NULL;
+    char head[32] = "";
+    if (!text) return OT_OK;
+    if (s->options.ema > 0) return ot_fail(err, OT_E_USAGE, "--ema and --swa: use one of them");
+    size_t n = per ? (size_t)(per - text) : strlen(text);
+    if (n < sizeof head) snprintf(head, sizeof head, "%.*s", (int)n, text);
+    s->swa_updates = per && !strcmp(per, ":per=update");
+    bool good = ot_number(head, &s->swa) && s->swa > 0 && s->swa <= 1e9 && (s->swa < 1 || s->swa == floor(s->swa));
+    if (good && (!per || s->swa_updates || !strcmp(per, ":per=epoch"))) return OT_OK;
+    return ot_fail(
+        err, OT_E_USAGE,
+        "--swa: invalid value '%s'; expected an epoch from 1 or a fraction below 1, and ':per=update' after it "
+        "to average updates",
+        text);
+}
+
 /* "FILE:key=value,key=value"; a file's name may have colons. */
 static ot_status read_teacher(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
 {
@@ -350,6 +369,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(copy_list(o, "freeze", a, &s->options.n_freeze, &s->options.freeze, err));
     OT_TRY(copy_list(o, "no-decay", a, &s->options.n_no_decay, &s->options.no_decay, err));
     OT_TRY(read_untie(o, a, s, err));
+    OT_TRY(read_swa(o, s, err));
     OT_TRY(read_teacher(o, a, s, err));
     OT_TRY(read_unfreeze(o, a, s, err));
     return read_lr_scales(o, a, s, err);

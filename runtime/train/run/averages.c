@@ -1,4 +1,4 @@
-/* averages.c - --ema: the averaged model in place of the trained one, for an evaluation or a file.
+/* averages.c - --ema, --swa: the averaged model in place of the trained one, for an evaluation or a file.
  *
  * The averages are states of the plan (pass optimizer).  Their numbers are written over weights and statistics, whose bytes are
  * kept on the host meanwhile, so that every plan, the proof of a written file and the exporter see the averaged model. */
@@ -9,7 +9,25 @@
 
 static const ot_plan *lead_plan(const ot_trainer *t)
 {
-    return t->x.lead < 0 || !(t->s.options.ema > 0) ? NULL : t->x.slot[t->x.lead].plan;
+    return t->x.lead < 0 || !ot_averages(&t->s.options) ? NULL : t->x.slot[t->x.lead].plan;
+}
+
+ot_status ot_trainer_place_averages(ot_trainer *t, ot_error *err)
+{
+    const double from = t->s.swa;
+    ot_plan_options *o = &t->s.options;
+    if (!(from > 0)) return OT_OK;
+    int64_t every = t->s.swa_updates ? 1 : t->updates, whole = t->s.swa_updates ? t->total : t->epochs;
+    int64_t first = from < 1           ? (int64_t)(from * (double)whole)
+                    : t->s.swa_updates ? ((int64_t)from - 1) * t->updates
+                                       : (int64_t)from - 1;
+    if (first >= whole)
+        return ot_fail(err, OT_E_USAGE, "--swa %g: the run has %lld epoch%s; the average would never begin", from,
+                       (long long)t->epochs, t->epochs == 1 ? "" : "s");
+    o->swa_after = first * every;
+    o->swa_every = every;
+    o->swa_last = t->total;
+    return OT_OK;
 }
 
 int64_t ot_trainer_average_bytes(const ot_trainer *t)

@@ -152,6 +152,7 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
     if (!ot_mul(s->epochs ? s->epochs : 10, t->updates, &by_epochs)) by_epochs = INT64_MAX;
     t->total = !s->steps ? by_epochs : !s->epochs || s->steps < by_epochs ? s->steps : by_epochs;
     t->epochs = ceil_div(t->total, t->updates);
+    OT_TRY(ot_trainer_place_averages(t, err));
     t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
     t->order = ot_arena_alloc(t->a, (size_t)n * sizeof *t->order);
     return t->index && t->order ? OT_OK
@@ -288,6 +289,13 @@ static void say_options(const ot_trainer *t)
         ot_trainer_say(t, OT_INFO,
                        "--ema %g: evaluation, best.onnx and -o use averages of the weights and running statistics",
                        s->options.ema);
+    if (s->options.swa_every)
+        ot_trainer_say(
+            t, OT_INFO,
+            "--swa: evaluation, best.onnx and -o use the mean of the weights and running statistics after %s "
+            "from %s %lld on, and before that the weights themselves",
+            s->swa_updates ? "each update" : "each epoch", s->swa_updates ? "update" : "epoch",
+            (long long)(s->options.swa_after / s->options.swa_every + 1));
     if (!strcmp(s->schedule.name, "plateau"))
         ot_trainer_say(t, OT_INFO, "schedule plateau uses %s",
                        !t->eval.data ? "the loss of each update, because there is no evaluation set (--val)"
@@ -589,6 +597,7 @@ static ot_status open_trainer(ot_trainer *t, ot_error *err)
     t->by_steps = !t->s.data;
     OT_TRY(ot_trainer_choose_own(t, err));
     OT_TRY(ot_trainer_review(t, false, err));
+    if (t->by_steps && t->s.swa > 0) return ot_fail(err, OT_E_USAGE, "--swa needs --data: it is a part of a run");
     if (t->by_steps) t->x.sets_limit = 0; /* the caller's memory is another at every step */
     if (t->by_steps) return OT_OK;
     OT_TRY(check_outputs(t, err)); /* before a large set is read */

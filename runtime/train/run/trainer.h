@@ -135,7 +135,7 @@ struct ot_trainer {
     struct ot_unfolded *unfolded; /* --unfold-bn: m is a copy of the model with these norms; unfold.c */
     int n_unfolded;
     void **copies; /* of file states, for those who ask by name; NULL: not yet */
-    void **plain;  /* --ema: bytes of the states of the file while their averages stand in them; NULL: none do */
+    void **plain;  /* --ema, --swa: bytes of the states of the file while their averages stand in them; NULL: none do */
     void *answers; /* an evaluation batch's output, where they are counted */
 };
 
@@ -228,7 +228,10 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
 /* Where the trained model goes if nobody says otherwise; NULL: no memory. */
 const char *ot_trainer_out(ot_trainer *t);
 
-/* --ema: the averages stand in weights and statistics, until they are put back; nothing without --ema.  What is
+/* --swa: the updates that are averaged, as soon as the epochs are cut.  Errors: OT_E_USAGE: there are none. */
+ot_status ot_trainer_place_averages(ot_trainer *t, ot_error *err);
+
+/* --ema, --swa: the averages stand in weights and statistics, until they are put back; nothing without these options.  What is
  * evaluated and written in between is the averaged model.  averages.c */
 ot_status ot_trainer_use_averages(ot_trainer *t, ot_error *err);
 ot_status ot_trainer_put_back(ot_trainer *t, ot_status so_far, ot_error *err); /* so_far, or its own failure */
