@@ -270,6 +270,16 @@ static ot_status eval_run(char **text, ot_error *err)
     return s;
 }
 
+/* A batch size that is found, and equal averages. */
+static ot_status found(char **text, ot_error *err)
+{
+    (void)text;
+    return train_with("net.onnx",
+                      PAIRS("data", "table.csv", "batch-size", "auto", "memory-limit", "1GiB", "swa", "1", "steps", "1",
+                            "threads", "1", "run-dir", "run", "o", "out.onnx"),
+                      false, err);
+}
+
 /* One update by tensors, weights taken and given. */
 static ot_status step(char **text, ot_error *err)
 {
@@ -459,6 +469,7 @@ const way ways[] = {
     { .name = "train", .prepare = pictures, .go = train, .out = "out.onnx" },
     { .name = "table", .prepare = small_net, .go = table, .out = "out.onnx" },
     { .name = "teacher", .prepare = small_net, .go = taught, .out = "out.onnx" },
+    { .name = "batch size", .prepare = small_net, .go = found, .out = "out.onnx" },
     { .name = "heads", .prepare = small_net, .go = heads, .out = "out.onnx" },
     { .name = "export --fold", .go = export_folded, .out = "out.onnx" },
     { .name = "export --fp16", .go = export_half, .out = "out.onnx" },

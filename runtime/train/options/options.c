@@ -15,12 +15,13 @@
 #include "runtime/train/options/options.h"
 #include "runtime/train/options/specs.h"
 
-typedef enum kind { FLAG, TEXT, INT, NUM, CHOICE, MAYBE } kind; /* MAYBE: a text, or "true" */
+/* AUTO: an INT, or "auto"; MAYBE: a text, or "true" */
+typedef enum kind { FLAG, TEXT, INT, AUTO, NUM, CHOICE, MAYBE } kind;
 
 typedef struct row {
     ot_option_info info;
     kind kind;
-    double min, max; /* INT and NUM */
+    double min, max; /* INT, AUTO and NUM */
 } row;
 
 #define FIT   (OT_CMD_TRAIN | OT_CMD_FIND_LR | OT_CMD_GRAD | OT_CMD_PLAN | OT_CMD_CHECK) /* what makes a training plan */
@@ -81,7 +82,9 @@ static const row table[] = {
         TEXT, 0, 0),
     ROW("schedule", 0, "NAME[:key=value,...]", "constant", G, "learning rate schedule; every one has warmup=N",
         FIT & ~OT_CMD_FIND_LR, 0, BASIC, TEXT, 0, 0),
-    ROW("batch-size", 0, "N", NULL, G, "samples per batch (32)", FED | OT_CMD_NEW, 0, BASIC, INT, 1, 1e9),
+    ROW("batch-size", 0, "N|auto", NULL, G,
+        "samples per batch (32); auto, in a training: the largest power of two whose plan fits the memory",
+        FED | OT_CMD_NEW, 0, BASIC, AUTO, 1, 1e9),
     ROW("epochs", 0, "N", NULL, G, "passes over the training set (10)",
         OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
     ROW("steps", 0, "N", NULL, G, "number of updates; with --epochs, training ends at whichever comes first",
@@ -155,6 +158,9 @@ static const row table[] = {
         4096),
     ROW("tune", 0, NULL, NULL, G, "measure all kernels for each operator once on the GPU and use the fastest",
         FED | OT_CMD_GRAD, 0, 0, FLAG, 0, 0),
+    ROW("memory-limit", 0, "SIZE", NULL, G,
+        "most memory that a training may plan (500MiB, 2GiB), on a GPU of its memory; --batch-size auto fits it",
+        OT_CMD_TRAIN | OT_CMD_FIND_LR | OT_CMD_RESUME, 0, 0, TEXT, 0, 0),
     ROW("precision", 0, "fp32|tf32|bf16|fp16|auto", "fp32", G,
         "type for matrix products, convolutions and activations; weights stay float32", FIXED, 0, 0, CHOICE, 0, 0),
 #undef G
@@ -258,6 +264,7 @@ const char *ot_option_wants(const ot_option_info *o, ot_arena *a)
         if (*c == '|') *c = ' ';
     if (words) k.kind = OT_KEY_WORD, k.words = words;
     if (r->kind == INT || r->kind == NUM) k.kind = r->kind == INT ? OT_KEY_WHOLE : OT_KEY_NUMBER;
+    if (r->kind == AUTO) k.words = "a whole number of at least 1, or auto";
     const char *wants = ot_key_wants(&k, a);
     return wants ? wants : "";
 }
@@ -338,7 +345,7 @@ static const char *limit_text(double v, char buf[32])
 static ot_status check_value(const row *r, const char *value, ot_error *err)
 {
     double v = 0;
-    bool integer = r->kind == INT;
+    bool integer = r->kind != NUM;
     const char *dashes = strlen(r->info.name) == 1 ? "-" : "--";
     char lo[32], hi[32];
     switch (r->kind) {
@@ -346,6 +353,9 @@ static ot_status check_value(const row *r, const char *value, ot_error *err)
         if (strcmp(value, "true") && strcmp(value, "false"))
             return ot_fail(err, OT_E_USAGE, "%s%s: expected true or false, got '%s'", dashes, r->info.name, value);
         return OT_OK;
+    case AUTO:
+        if (!strcmp(value, "auto")) return OT_OK;
+        /* fallthrough */
     case INT:
     case NUM:
         if (!ot_number(value, &v) || isnan(v) || (integer && v != floor(v)))
@@ -453,6 +463,9 @@ ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err)
         if (o->value[i].n && !o->value[i].from_config && !(table[i].info.commands & command))
             return ot_fail(err, OT_E_USAGE, "%s%s does not apply to this command",
                            table[i].info.letter == 'o' ? "-" : "--", table[i].info.name);
+    const char *batch = ot_options_nth(o, "batch-size", 0);
+    if (batch && !strcmp(batch, "auto") && !(command & (OT_CMD_TRAIN | OT_CMD_FIND_LR)))
+        return ot_fail(err, OT_E_USAGE, "--batch-size auto applies to training only; use a number");
     return OT_OK;
 }
 

@@ -26,6 +26,8 @@ typedef struct ot_settings {
     ot_plan_options options;
     ot_spec schedule;
     int64_t batch;           /* 0: not given */
+    bool batch_auto;         /* --batch-size auto; the trainer finds it */
+    int64_t memory_limit;    /* bytes; 0: none */
     int64_t epochs;          /* 0: not given */
     int64_t steps;           /* 0: not given */
     int accumulate, threads; /* threads 0: all */

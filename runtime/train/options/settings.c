@@ -168,6 +168,30 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
     return OT_OK;
 }
 
+/* "500MiB", "2GB"; bytes without a unit. */
+static ot_status read_size(const ot_options *o, const char *name, int64_t *out, ot_error *err)
+{
+    static const struct {
+        const char *unit;
+        double bytes;
+    } units[] = { { "", 1 },       { "KiB", 0x1p10 }, { "MiB", 0x1p20 }, { "GiB", 0x1p30 }, { "TiB", 0x1p40 },
+                  { "K", 0x1p10 }, { "M", 0x1p20 },   { "G", 0x1p30 },   { "T", 0x1p40 },   { "kB", 1e3 },
+                  { "KB", 1e3 },   { "MB", 1e6 },     { "GB", 1e9 },     { "TB", 1e12 } };
+    const char *text = ot_options_get(o, name);
+    size_t digits = text ? strspn(text, "0123456789.") : 0;
+    char head[32];
+    double n;
+    *out = 0;
+    if (!text) return OT_OK;
+    if (digits < sizeof head) snprintf(head, sizeof head, "%.*s", (int)digits, text);
+    for (int i = 0; digits && digits < sizeof head && ot_number(head, &n) && i < OT_LEN(units); i++)
+        if (!strcmp(text + digits, units[i].unit) && n * units[i].bytes >= 1 && n * units[i].bytes <= 0x1p60) {
+            *out = (int64_t)(n * units[i].bytes);
+            return OT_OK;
+        }
+    return ot_fail(err, OT_E_USAGE, "--%s: invalid value '%s'; expected a size such as 500MiB or 2GiB", name, text);
+}
+
 /* "EPOCH" or "FRACTION", with ":per=update". */
 static ot_status read_swa(const ot_options *o, ot_settings *s, ot_error *err)
 {
@@ -249,7 +273,8 @@ static void read_precision(const ot_options *o, ot_settings *s)
 static void read_numbers(const ot_options *o, ot_settings *s)
 {
     const char *bn = ot_options_get(o, "bn");
-    s->batch = ot_options_int(o, "batch-size");
+    s->batch = ot_options_int(o, "batch-size"); /* of "auto" 0 */
+    s->batch_auto = ot_options_get(o, "batch-size") && !strcmp(ot_options_get(o, "batch-size"), "auto");
     s->epochs = ot_options_int(o, "epochs");
     s->steps = ot_options_int(o, "steps");
     s->accumulate = (int)ot_options_int(o, "accumulate");
@@ -370,6 +395,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(copy_list(o, "no-decay", a, &s->options.n_no_decay, &s->options.no_decay, err));
     OT_TRY(read_untie(o, a, s, err));
     OT_TRY(read_swa(o, s, err));
+    OT_TRY(read_size(o, "memory-limit", &s->memory_limit, err));
     OT_TRY(read_teacher(o, a, s, err));
     OT_TRY(read_unfreeze(o, a, s, err));
     return read_lr_scales(o, a, s, err);

@@ -7,10 +7,12 @@
 #include "ops/op.h"
 #include "runtime/train/run/trainer.h"
 
-static const ot_plan *lead_plan(const ot_trainer *t)
+static const ot_plan *plan_of(const ot_trainer *t, const ot_session *x)
 {
-    return t->x.lead < 0 || !ot_averages(&t->s.options) ? NULL : t->x.slot[t->x.lead].plan;
+    return x->lead < 0 || !ot_averages(&t->s.options) ? NULL : x->slot[x->lead].plan;
 }
+
+static const ot_plan *lead_plan(const ot_trainer *t) { return plan_of(t, &t->x); }
 
 ot_status ot_trainer_place_averages(ot_trainer *t, ot_error *err)
 {
@@ -30,9 +32,9 @@ ot_status ot_trainer_place_averages(ot_trainer *t, ot_error *err)
     return OT_OK;
 }
 
-int64_t ot_trainer_average_bytes(const ot_trainer *t)
+int64_t ot_trainer_average_bytes(const ot_trainer *t, const ot_session *x)
 {
-    const ot_plan *p = lead_plan(t);
+    const ot_plan *p = plan_of(t, x);
     int64_t bytes = 0;
     for (int i = 0; p && i < p->n_states; i++)
         if (p->states[i]->kind == OT_STATE_AVERAGE)

@@ -135,7 +135,10 @@ static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
     for (int i = 0; (row = ot_option_at(i)); i++) {
         char key[64];
         snprintf(key, sizeof key, "--%s", row->name);
-        for (int k = 0; k < ot_options_count(t->o, row->name); k++) pair(x, key, ot_options_nth(t->o, row->name, k));
+        if (t->s.batch_auto && !strcmp(row->name, "batch-size")) number(x, key, (unsigned long long)t->batch);
+        else
+            for (int k = 0; k < ot_options_count(t->o, row->name); k++)
+                pair(x, key, ot_options_nth(t->o, row->name, k));
     }
     bool good = ot_memstream_close(x->f);
     x->f = NULL;

@@ -30,6 +30,11 @@ static ot_status check_options(const ot_trainer *t, ot_error *err)
                          "--%s: has no effect on the training algorithm in the file "
                          "(TrainingInfoProto); %s",
                          says_how[i], use_options);
+    if (t->s.batch_auto)
+        ot_fail_more(
+            err, OT_E_USAGE,
+            "--batch-size auto: is not supported with the training algorithm in the file (TrainingInfoProto); %s",
+            use_options);
     if (t->s.options.skip_nonfinite)
         ot_fail_more(err, OT_E_USAGE,
                      "--on-nonfinite skip: is not supported with the training algorithm in the file "

@@ -123,6 +123,18 @@ static int64_t written_batch(const ot_trainer *t)
     return n > 0 && n <= INT32_MAX && !*end ? n : 0;
 }
 
+/* What follows from the size of a batch: the batches and updates of an epoch. */
+static void cut(ot_trainer *t, int64_t batch)
+{
+    const ot_settings *s = &t->s;
+    int64_t n = t->train.samples;
+    t->batch = s->shuffle && batch > n ? n : batch;
+    t->full = n / t->batch;
+    t->rest = s->shuffle && !s->drop_last ? n % t->batch : 0;
+    int64_t batches = s->shuffle ? t->full + (t->rest > 0) : ceil_div(n, t->batch);
+    t->updates = ceil_div(batches, s->accumulate);
+}
+
 static ot_status cut_epochs(ot_trainer *t, ot_error *err)
 {
     const ot_settings *s = &t->s;
@@ -142,11 +154,8 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
                 "batch size %lld: the fixed batch size of the model; "
                 "training information in a file is for this size only",
                 (long long)baked);
-    if (s->shuffle && t->batch > n) t->batch = n;
-    t->full = n / t->batch;
-    t->rest = s->shuffle && !s->drop_last ? n % t->batch : 0;
-    int64_t batches = s->shuffle ? t->full + (t->rest > 0) : ceil_div(n, t->batch);
-    t->updates = t->x.epoch_updates = ceil_div(batches, s->accumulate);
+    cut(t, t->batch);
+    t->x.epoch_updates = t->updates;
 
     int64_t by_epochs;
     if (!ot_mul(s->epochs ? s->epochs : 10, t->updates, &by_epochs)) by_epochs = INT64_MAX;
@@ -161,26 +170,38 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
 
 /* ---- planning ------------------------------------------------------------------------ */
 
-static ot_status plan_training(ot_trainer *t, ot_error *err)
+static ot_status plan_training(ot_trainer *t, ot_session *x, ot_error *err)
 {
     int slot, n;
     int64_t first, ends[2] = { 0, t->updates - 1 };
     for (int i = 0; i < 2; i++) {
         ot_trainer_batches(t, ends[i], &first, &n);
         for (int k = 0; k < n; k += n > 1 ? n - 1 : 1) /* only the last may be short */
-            OT_TRY(
-                ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, ot_trainer_batch_size(t, first + k), n, &slot, err));
+            OT_TRY(ot_session_plan(x, OT_WANT_TRAIN, &t->train, ot_trainer_batch_size(t, first + k), n, &slot, err));
     }
     return OT_OK;
 }
 
-static ot_status plan_evaluation(ot_trainer *t, ot_scored *e, ot_error *err)
+static ot_status plan_evaluation(ot_trainer *t, ot_session *x, ot_scored *e, ot_error *err)
 {
     int64_t n = e->data ? e->fs.samples : 0, batch = t->batch < n ? t->batch : n;
     e->slot = e->rest = -1;
     if (n < 1) return OT_OK;
-    OT_TRY(ot_session_plan(&t->x, OT_WANT_EVAL, &e->fs, batch, 1, &e->slot, err));
-    if (n % batch) OT_TRY(ot_session_plan(&t->x, OT_WANT_EVAL, &e->fs, n % batch, 1, &e->rest, err));
+    OT_TRY(ot_session_plan(x, OT_WANT_EVAL, &e->fs, batch, 1, &e->slot, err));
+    if (n % batch) OT_TRY(ot_session_plan(x, OT_WANT_EVAL, &e->fs, n % batch, 1, &e->rest, err));
+    return OT_OK;
+}
+
+ot_status ot_trainer_plan_batch(ot_trainer *t, ot_session *x, int64_t batch, ot_error *err)
+{
+    cut(t, batch);
+    x->epoch_updates = t->updates;
+    OT_TRY(plan_training(t, x, err));
+    OT_TRY(plan_evaluation(t, x, &t->eval, err));
+    OT_TRY(plan_evaluation(t, x, &t->test, err));
+    t->proof = t->eval.slot;
+    ot_error none = { 0 };
+    if (t->proof < 0 && ot_session_plan(x, OT_WANT_EVAL, &t->train, t->batch, 1, &t->proof, &none)) t->proof = -1;
     return OT_OK;
 }
 
@@ -364,6 +385,13 @@ static void say_plan(const ot_trainer *t)
                    (double)(t->m->bytes + (t->taught_by ? t->taught_by->bytes : 0) + x->const_bytes) / mib);
 }
 
+int64_t ot_trainer_planned_bytes(const ot_trainer *t, const ot_session *x, int64_t batch)
+{
+    return ot_session_bytes(x) + set_bytes(t->data) + set_bytes(t->eval.data) + set_bytes(t->test.data) + t->m->bytes +
+           (t->taught_by ? t->taught_by->bytes : 0) + (t->train.samples + batch) * (int64_t)sizeof *t->order +
+           ot_trainer_average_bytes(t, x);
+}
+
 ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
 {
     OT_TRY(adapt(t, err));
@@ -373,20 +401,18 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
         OT_TRY(adapt(t, err));
     }
     OT_TRY(ot_trainer_unfold(t, true, err));
+    if (t->s.batch_auto) {
+        OT_TRY(ot_trainer_choose_batch(t, err));
+        t->notes = "";
+        OT_TRY(adapt(t, err));
+    }
     OT_TRY(start_schedule(t, err));
     OT_TRY(ot_trainer_choose_precision(t, err));
-    OT_TRY(plan_training(t, err));
-    OT_TRY(plan_evaluation(t, &t->eval, err));
-    OT_TRY(plan_evaluation(t, &t->test, err));
-    t->proof = t->eval.slot;
-    ot_error none = { 0 };
-    if (t->proof < 0 && ot_session_plan(&t->x, OT_WANT_EVAL, &t->train, t->batch, 1, &t->proof, &none)) t->proof = -1;
+    OT_TRY(ot_trainer_plan_batch(t, &t->x, t->batch, err));
     t->same_set = t->eval.data && t->eval.data->hash == t->data->hash && t->eval.fs.samples == t->train.samples;
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
-    t->planned = ot_session_bytes(&t->x) + set_bytes(t->data) + set_bytes(t->eval.data) + set_bytes(t->test.data) +
-                 t->m->bytes + (t->taught_by ? t->taught_by->bytes : 0) +
-                 (t->train.samples + t->batch) * (int64_t)sizeof *t->order + ot_trainer_average_bytes(t);
-    return OT_OK;
+    t->planned = ot_trainer_planned_bytes(t, &t->x, t->batch);
+    return ot_trainer_check_limit(t, err);
 }
 
 ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
@@ -463,7 +489,7 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
     OT_TRY(ot_session_outputs(&t->x, &t->eval.fs, t->batch, &outputs, &n, err));
     OT_TRY(ot_adapt_targets(&e, outputs, n, &t->eval.fs, err));
     ot_trainer_try_together(t, &t->eval.fs);
-    OT_TRY(plan_evaluation(t, &t->eval, err));
+    OT_TRY(plan_evaluation(t, &t->x, &t->eval, err));
     ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));

@@ -235,7 +235,20 @@ ot_status ot_trainer_place_averages(ot_trainer *t, ot_error *err);
  * evaluated and written in between is the averaged model.  averages.c */
 ot_status ot_trainer_use_averages(ot_trainer *t, ot_error *err);
 ot_status ot_trainer_put_back(ot_trainer *t, ot_status so_far, ot_error *err); /* so_far, or its own failure */
-int64_t ot_trainer_average_bytes(const ot_trainer *t);                         /* that are set aside in between */
+int64_t ot_trainer_average_bytes(const ot_trainer *t,
+                                 const ot_session *x); /* that are set aside in between, of x's plans */
+
+/* All plans of a training in batches of that size, in x; how an epoch is cut follows. */
+ot_status ot_trainer_plan_batch(ot_trainer *t, ot_session *x, int64_t batch, ot_error *err);
+
+/* Bytes that a training with the plans of x plans for, its data and files too. */
+int64_t ot_trainer_planned_bytes(const ot_trainer *t, const ot_session *x, int64_t batch);
+
+/* --batch-size auto becomes a number: the largest power of two, up to the size of the training set, whose plans fit --memory-limit
+ * or nine tenths of the memory that is available.  Errors: OT_E_NOMEM: not even 1 does.  batch_size.c */
+ot_status ot_trainer_choose_batch(ot_trainer *t, ot_error *err);
+ot_status ot_trainer_check_limit(const ot_trainer *t,
+                                 ot_error *err); /* OT_E_NOMEM: the plans are beyond --memory-limit */
 
 /* What t has open for reading. */
 ot_inputs ot_trainer_inputs(const ot_trainer *t);

@@ -26,6 +26,9 @@ static ot_status check(const ot_trainer *t, ot_error *err)
         ot_fail_more(err, OT_E_USAGE,
                      "--training-info: --precision cannot be written into the file; --precision fp32 or tf32, %s",
                      instead);
+    if (t->s.batch_auto)
+        ot_fail_more(err, OT_E_USAGE,
+                     "--training-info: --batch-size auto: use a number, which is written into the file");
     if (t->s.options.skip_nonfinite)
         ot_fail_more(err, OT_E_USAGE,
                      "--training-info: --on-nonfinite skip cannot be written into the file; leave it out, %s", instead);

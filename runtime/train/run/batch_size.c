@@ -1,0 +1,95 @@
+/* batch_size.c - --batch-size auto and --memory-limit: batches by the memory that their plans need.
+ *
+ * The plans of a training are made for one power of two after another, in a session that is dropped: nothing is allocated and
+ * nothing runs. */
+#include <stdio.h>
+
+#include "runtime/train/run/trainer.h"
+
+static const double MIB = 1 << 20;
+
+/* What a batch size needs, and what there is. */
+typedef struct needs {
+    int64_t bytes, limit;
+} needs;
+
+/* --memory-limit is for everything that is planned; what is available is for what is not there yet. */
+static int64_t bytes_of(const ot_trainer *t, const ot_session *x, int64_t batch)
+{
+    if (x->device) return ot_session_bytes(x);
+    return t->s.memory_limit ? ot_trainer_planned_bytes(t, x, batch)
+                             : ot_session_bytes(x) + ot_trainer_average_bytes(t, x);
+}
+
+static int64_t limit_of(const ot_trainer *t)
+{
+    int64_t there = ot_memory_available();
+    if (t->s.memory_limit) return t->s.memory_limit;
+    if (t->x.device) {
+        ot_device_info i;
+        t->x.device->backend->info(t->x.device, &i);
+        there = i.free;
+    }
+    return there / 10 * 9;
+}
+
+static ot_status measure(ot_trainer *t, int64_t batch, int64_t *bytes, ot_error *err)
+{
+    ot_session x;
+    ot_status s = ot_session_open(&x, t->m, &t->s, &t->x, err);
+    x.sets_limit = t->x.sets_limit;
+    if (!s) s = ot_trainer_plan_batch(t, &x, batch, err);
+    if (!s) *bytes = bytes_of(t, &x, batch);
+    ot_session_close(&x);
+    return s;
+}
+
+static ot_status too_little(const ot_trainer *t, int64_t batch, const needs *is, ot_error *err)
+{
+    return ot_fail(err, OT_E_NOMEM, "batch size %lld needs %.1f MiB, but %s is %.1f MiB", (long long)batch,
+                   (double)is->bytes / MIB,
+                   t->s.memory_limit ? "--memory-limit" : "nine tenths of the available memory",
+                   (double)is->limit / MIB);
+}
+
+ot_status ot_trainer_choose_batch(ot_trainer *t, ot_error *err)
+{
+    needs is = { .limit = limit_of(t) }, next = is;
+    int64_t batch = 1, n = t->train.samples;
+    while (batch < 32 && 2 * batch <= n) batch *= 2;
+    for (;; batch /= 2) { /* down to one that fits */
+        OT_TRY(measure(t, batch, &is.bytes, err));
+        if (is.bytes <= is.limit) break;
+        next.bytes = is.bytes;
+        if (batch == 1) return too_little(t, batch, &is, err);
+    }
+    while (!next.bytes && 2 * batch <= n) { /* or up, as far as it fits */
+        int64_t bytes;
+        ot_error e = { 0 };
+        ot_status s = measure(t, 2 * batch, &bytes, &e);
+        if (s == OT_E_NOMEM) break; /* too large to be planned */
+        if (s) return ot_fail(err, s, "%-s", e.text);
+        if (bytes > is.limit) next.bytes = bytes;
+        else is.bytes = bytes, batch *= 2;
+    }
+    t->s.batch = batch;
+    char more[160] = "";
+    if (next.bytes)
+        snprintf(more, sizeof more, "; %lld would need %.1f MiB", (long long)(2 * batch), (double)next.bytes / MIB);
+    else snprintf(more, sizeof more, "; the training set has %lld samples", (long long)n);
+    ot_trainer_say(t, OT_INFO, "--batch-size auto: %lld needs %.1f of %.1f MiB (%s)%s", (long long)batch,
+                   (double)is.bytes / MIB, (double)is.limit / MIB,
+                   t->s.memory_limit ? "--memory-limit" : "nine tenths of the available memory", more);
+    return OT_OK;
+}
+
+ot_status ot_trainer_check_limit(const ot_trainer *t, ot_error *err)
+{
+    int64_t needed = t->x.device ? ot_session_bytes(&t->x) : t->planned;
+    if (!t->s.memory_limit || needed <= t->s.memory_limit) return OT_OK;
+    return ot_fail(
+        err, OT_E_NOMEM,
+        "the training needs %.1f MiB, but --memory-limit is %.1f MiB; use a smaller --batch-size (auto finds "
+        "one) with --accumulate",
+        (double)needed / MIB, (double)t->s.memory_limit / MIB);
+}
