@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ops/op.h"
 #include "runtime/passes/control.h"
 #include "runtime/passes/passes.h"
 
@@ -24,17 +25,43 @@ static bool fits(const ot_feed *f, const ot_value *v)
     return same;
 }
 
-/* The model's feed for input v of the teacher: by name, else the only one that fits; -1: none. */
-static int find_feed(const ot_plan *p, const ot_config *c, const ot_value *v)
+/* Axes of a sample with more than one element; planes of colours, (3, H, W), are one of them less. */
+static int extent(const ot_shape *s)
 {
-    int found = -1, n = 0;
+    int n = 0;
+    for (int d = 1; d < s->rank; d++) n += s->dim[d] != 1;
+    return n - (s->rank == 4 && s->dim[1] == 3 && s->dim[3] != 3);
+}
+
+/* Has a sample of f the elements of v's in the same order, such as an image and the same image flat?  *s: f's shape as v's then.
+ * The order of channels that are last is unknown. */
+static bool fits_reshaped(const ot_feed *f, const ot_value *v, ot_shape *s)
+{
+    *s = v->shape;
+    if (f->whole || f->dtype != v->dtype || s->rank < 2 || f->shape.rank < 2) return false;
+    s->dim[0] = f->shape.dim[0];
+    for (int d = 1; d < s->rank; d++)
+        if (s->dim[d] < 0) return false;
+    return ot_shape_fits(s, f->dtype) && ot_numel(s) == ot_numel(&f->shape) && extent(s) <= 2 && extent(&f->shape) <= 2;
+}
+
+/* The model's feed for input v of the teacher, and its shape there: by name, else the only one that fits; -1: none. */
+static int find_feed(const ot_plan *p, const ot_config *c, const ot_value *v, ot_shape *shape)
+{
+    int found[2] = { -1, -1 }, n[2] = { 0, 0 }, named = -1;
+    ot_shape s, reshaped;
     for (int k = 0; k < c->n_feeds; k++) {
         const ot_feed *f = &c->feeds[k];
         if (f->target || (!p->fed[k] && !f->data)) continue;
-        if (!strcmp(f->name, v->name)) return k;
-        if (fits(f, v)) found = k, n++;
+        if (!strcmp(f->name, v->name)) named = k;
+        if (fits(f, v)) found[0] = k, n[0]++;
+        else if (fits_reshaped(f, v, &s)) found[1] = k, n[1]++, reshaped = s;
     }
-    return n == 1 ? found : -1;
+    int by = n[0] == 1 ? 0 : !n[0] && n[1] == 1, at = named >= 0 ? named : n[by] == 1 ? found[by] : -1;
+    if (at < 0) return -1;
+    *shape = c->feeds[at].shape;
+    if (!fits(&c->feeds[at], v) && fits_reshaped(&c->feeds[at], v, &reshaped)) *shape = reshaped;
+    return at;
 }
 
 static ot_status no_feed(const ot_plan *p, const ot_config *c, const ot_value *v)
@@ -63,10 +90,12 @@ static ot_status plan_teacher(ot_plan *p, const ot_config *c, int *map)
     for (int i = 0; i < t->graph->n_inputs; i++) {
         const ot_value *v = t->graph->inputs[i];
         if (!is_fed(t->graph, v)) continue;
-        int k = find_feed(p, c, v);
+        ot_shape shape;
+        int k = find_feed(p, c, v, &shape);
         if (k < 0) return no_feed(p, c, v);
         map[q.n_feeds] = k;
         feeds[q.n_feeds] = c->feeds[k];
+        feeds[q.n_feeds].shape = shape;
         feeds[q.n_feeds].set = NULL; /* what the model's input has is ready */
         feeds[q.n_feeds++].name = v->name;
     }
@@ -74,6 +103,13 @@ static ot_status plan_teacher(ot_plan *p, const ot_config *c, int *map)
     return ot_plan_inference(t->graph, &q, &p->teacher, &e)
                ? ot_fail(g->err, e.status, "--teacher %s: %-s", t->path, e.text)
                : OT_OK;
+}
+
+static ot_value *in_shape(ot_graph *g, ot_value *v, const ot_shape *s)
+{
+    ot_build b = { .graph = g };
+    if (ot_shape_eq(&v->shape, s)) return v;
+    return ot_emit(&b, &ot_op_Reshape, NULL, OT_IN(v, ot_ints_const(&b, s->dim, s->rank)));
 }
 
 /* What the teacher's inputs are in the model's graph; NULL: a constant that comes along. */
@@ -87,7 +123,7 @@ static ot_value **inputs_of(ot_plan *p, const int *map)
         if (v == from->counter) in[i] = ot_graph_counter(g);
         if (!is_fed(from, v)) continue;
         for (int k = 0; map[k] >= 0; k++)
-            if (p->teacher->fed[k] == v) in[i] = p->fed[map[k]];
+            if (p->teacher->fed[k] == v) in[i] = in_shape(g, p->fed[map[k]], &v->shape);
     }
     return in;
 }
@@ -105,8 +141,11 @@ ot_status ot_pass_teacher(ot_plan *p, const ot_config *c)
     g->room->most += from->room->most;
     g->room->work += from->room->work;
     g->room->copies += from->room->copies;
+    ot_node *at = g->first;
+    g->cursor = at;
     ot_value **in = inputs_of(p, map);
-    if (!in) return g->err->status;
+    g->cursor = NULL;
+    if (!in || g->err->status) return g->err->status;
     from->parent = g;
     ot_graph *copy = ot_graph_copy_sub(from, in);
     if (!copy) return g->err->status ? g->err->status : ot_fail(g->err, OT_E_NOMEM, "no memory for the teacher");
@@ -120,7 +159,7 @@ ot_status ot_pass_teacher(ot_plan *p, const ot_config *c)
     p->n_taught = copy->n_outputs;
     p->taught = copy->outputs;
     p->taught_from = g->n_values;
-    g->cursor = g->first;
+    g->cursor = at;
     ot_status s = ot_splice(g, copy);
     g->cursor = NULL;
     p->taught_to = g->n_values;

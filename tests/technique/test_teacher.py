@@ -75,6 +75,26 @@ with tempfile.TemporaryDirectory() as d:
     check('not the teacher' in r.stderr, r.stderr)
     call('resume', f'{d}/b/run', '--steps', '4', '--teacher', d + '/teacher.onnx')
 
+    # an image for the teacher that is flat for the model, and channels of which the order is unknown
+    call('new', 'mlp', '--input', '1x4x4', '--hidden', '6', '--classes', '5', '-o', d + '/flat.onnx')
+    call('new', 'mlp', '--input', '1x4x4', '--hidden', '7', '--classes', '5', '--seed', '4', '-o', d + '/flat-teacher.onnx')
+    np.savez(d + '/flat.npz', input=rng.normal(0, 1, (12, 16)).astype(np.float32), target=rng.integers(0, 5, 12))
+    found = {}
+    for name, shape in ('flat-teacher', None), ('image', (1, 4, 4)), ('last', (4, 4, 1)), ('channels', (2, 2, 4)):
+        m = onnx.load(d + '/flat-teacher.onnx')
+        if shape:
+            was = m.graph.input[0].name
+            m.graph.input[0].CopyFrom(onnx.helper.make_tensor_value_info('image', 1, ['N', *shape]))
+            m.graph.node.insert(0, onnx.helper.make_node('Flatten', ['image'], [was]))
+            onnx.save(m, f'{d}/{name}.onnx')
+        r = call('grad', d + '/flat.onnx', '--data', d + '/flat.npz', '-o', d + '/g.npz', '--teacher', f'{d}/{name}.onnx', code=3 if name == 'channels' else 0)
+        if name == 'channels':
+            check("its input 'image'" in r.stderr, r.stderr)
+            continue
+        with np.load(d + '/g.npz') as z:
+            found[name] = dict(z)
+    check(all(np.array_equal(found[k][n], v) for k in found for n, v in found['flat-teacher'].items()), 'the gradient differs with a reshaped input')
+
     # what does not fit
     for name, how in ('wide', {'shape': ('x', [None, 3, 4, 4])}), ('classes', {'classes': 4}):
         m = onnx_model(tensors(.3))
