@@ -52,6 +52,7 @@ typedef enum ot_role {
     X(U, "u")                                                                          \
     X(MU, "mu")                   /* a running product */                              \
     X(AVERAGE, "average")         /* of a weight or a statistic over updates (--ema, --swa) */ \
+    X(SLOW, "slow")               /* the weight at the last synchronisation (--lookahead) */ \
     X(UPDATES, "updates")         /* number of updates that took place */                                \
     X(LOSS_SCALE, "loss_scale")                                                        \
     X(LOSS_SCALE_COUNT, "loss_scale_count") /* successful updates in a row */

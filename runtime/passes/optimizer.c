@@ -155,6 +155,22 @@ static ot_value *master(ot_update *x)
     return m;
 }
 
+/* --lookahead: every k updates the slow weight moves by a part of the way to the new weight, which becomes it.
+ * Source  Zhang et al. 2019 */
+static ot_value *look_ahead(updates *all, ot_value *now)
+{
+    ot_update *x = &all->x;
+    const ot_plan_options *o = &all->c->options;
+    ot_value *slow = moment(x, OT_STATE_SLOW, 0);
+    if (!slow || !now) return NULL;
+    slow->data = x->w->data;
+    ot_value *every = wide(x, (double)o->lookahead);
+    ot_value *due = ot_map2(&x->b, OT_FN_Equal, 0, 0, ot_map2(&x->b, OT_FN_FloorMod, 0, 0, x->t, every), wide(x, 0));
+    ot_value *moved = add(x, slow, scaled(x, sub(x, now, slow), o->lookahead_alpha));
+    (void)keep(x, slow, ot_map3(&x->b, OT_FN_Where, 0, 0, due, moved, slow));
+    return ot_map3(&x->b, OT_FN_Where, 0, 0, due, moved, now);
+}
+
 /* What an average takes of the new value. */
 static ot_value *average_moves(ot_update *x, const ot_plan_options *o)
 {
@@ -223,6 +239,7 @@ static void update(updates *all, ot_value *w)
         x->t = larger(x, sub(x, t, wide(x, before)), wide(x, 1));
     }
     ot_value *now = all->how->build(x);
+    if (now && c->options.lookahead) now = look_ahead(all, now);
     if (!now) return;
     if (x->w != w) keep(x, x->w, now);
     average(all, w, now);

@@ -96,6 +96,8 @@ typedef struct ot_plan_options {
     ot_spec optimizer;
     double clip_norm, clip_value; /* 0: none */
     double l1;                    /* penalty: this times the sum of absolute values of weights */
+    int64_t lookahead;            /* updates between synchronisations with slow weights; 0: none */
+    double lookahead_alpha;       /* the step of the slow weights */
     double ema;                   /* decay of averaged weights; 0: none */
     /* equal averages: of the weights every swa_every updates after number swa_after, and of those after swa_last; 0: none */
     int64_t swa_after, swa_every, swa_last;

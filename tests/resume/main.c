@@ -301,6 +301,7 @@ static void every_option(void **state)
         { "unfreeze", "*.weight@3", "ema", "0.7", "layer-decay", "0.5" },
         { "ema", "0.8", "accumulate", "2", "epochs", "7" },
         { "swa", "2", "epochs", "4" },
+        { "lookahead", "4", "optimizer", "adamw", "ema", "0.9" },
         { "swa", "0.3:per=update", "accumulate", "2", "epochs", "7" },
         { "swa", "0.5:per=update", "on-nonfinite", "skip" },
         { "teacher", other, "accumulate", "2", "epochs", "7" },

@@ -95,6 +95,22 @@ def swa():
     one('swa of updates of epochs', '2:per=update', 7, (5, 6, 7).__contains__)
 
 
+def lookahead():
+    def one(name, text, k, alpha, optimizer, options, steps=13, **more):
+        slow = {}
+
+        def after(net, step):
+            slow.update({n: torch.tensor(START[n]) for n, _ in net.named_parameters()} if not slow else {})
+            for n, p in net.named_parameters() if (step + 1) % k == 0 else ():
+                slow[n] += alpha * (p.data - slow[n])
+                p.data.copy_(slow[n])
+        case(name, [*options, '--lookahead', text], optimizer, steps=steps, after=after, **more)
+
+    one('lookahead', '5', 5, .5, lambda net: sgd(net, momentum=.9), SGD)
+    one('lookahead, adamw', '3:alpha=0.8', 3, .8, lambda net: torch.optim.AdamW([p for n, p in net.named_parameters() if n != 'conv.bias'], lr=.02),
+        ['--optimizer', 'adamw:lr=0.02', '--bn-variance', 'unbiased', '--freeze', 'conv.bias'])
+
+
 def muon():
     def both(net):  # without the convolution, whose bias has a gradient of nothing but rounding, which AdamW makes large
         rest = [p for n, p in net.named_parameters() if not n.startswith('conv')]
@@ -203,7 +219,7 @@ def find_lr():
     cases[-1].update(rates=numbers(rates), end=None)
 
 
-for make in ema, swa, muon, layer_decay, l1, unfreeze, distillation, find_lr:
+for make in ema, swa, lookahead, muon, layer_decay, l1, unfreeze, distillation, find_lr:
     make()
 json.dump({'batch': BATCH, 'start': {n: numbers(v) for n, v in START.items()}, 'x': numbers(X), 'y': Y.tolist(), 'cases': cases},
           open(HERE + '/cases.json', 'w'), separators=(',', ':'))

@@ -96,10 +96,11 @@ def look_for_rate(case, d):
     call(*options[:4], '--lr', '0.1', code=2)
 
 
-def averages_refused(d):
-    for options in ['--swa', '0'], ['--swa', '1.5'], ['--swa', '2:per=step'], ['--swa', '2:'], ['--swa', '5', '--epochs', '4'], ['--swa', '2', '--ema', '0.9']:
+def options_refused(d):
+    for options in ['--swa', '0'], ['--swa', '1.5'], ['--swa', '2:per=step'], ['--swa', '2:'], ['--swa', '5', '--epochs', '4'], ['--swa', '2', '--ema', '0.9'], \
+            ['--lookahead', '0'], ['--lookahead', '5:alpha=2'], ['--lookahead', '5:k=2'], ['--lookahead', '5:']:
         r = call('train', d + '/net.onnx', '--data', d + '/data.npz', '--run-dir', 'none', '-o', d + '/never.onnx', *options, code=2)
-        check('--swa' in r.stderr and not os.path.exists(d + '/never.onnx'), r.stderr)
+        check(options[0] in r.stderr and not os.path.exists(d + '/never.onnx'), r.stderr)
 
 
 with tempfile.TemporaryDirectory() as d:
@@ -108,5 +109,5 @@ with tempfile.TemporaryDirectory() as d:
     for case in ALL['cases']:
         if len(sys.argv) < 3 or sys.argv[2] in case['name']:
             (look_for_rate if 'rates' in case else follow)(case, d)
-    averages_refused(d)
+    options_refused(d)
 finish('figures')

@@ -168,6 +168,31 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
     return OT_OK;
 }
 
+/* "N" or "N:alpha=X". */
+static ot_status read_lookahead(const ot_options *o, ot_settings *s, ot_error *err)
+{
+    static const char alpha[] = "alpha=";
+    const char *text = ot_options_get(o, "lookahead"), *key = text ? strchr(text, ':') : NULL;
+    char head[32] = "";
+    double n = 0;
+    if (!text) return OT_OK;
+    size_t digits = key ? (size_t)(key - text) : strlen(text);
+    if (digits < sizeof head) snprintf(head, sizeof head, "%.*s", (int)digits, text);
+    s->options.lookahead_alpha = 0.5;
+    bool good = ot_number(head, &n) && n >= 1 && n <= 1e9 && n == floor(n);
+    if (good && key)
+        good = !strncmp(key + 1, alpha, sizeof alpha - 1) &&
+               ot_number(key + sizeof alpha, &s->options.lookahead_alpha) && s->options.lookahead_alpha > 0 &&
+               s->options.lookahead_alpha <= 1;
+    s->options.lookahead = (int64_t)n;
+    if (good) return OT_OK;
+    return ot_fail(
+        err, OT_E_USAGE,
+        "--lookahead: invalid value '%s'; expected a number of updates, and ':alpha=X' after it with X above 0 and "
+        "at most 1",
+        text);
+}
+
 /* "500MiB", "2GB"; bytes without a unit. */
 static ot_status read_size(const ot_options *o, const char *name, int64_t *out, ot_error *err)
 {
@@ -394,6 +419,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(copy_list(o, "freeze", a, &s->options.n_freeze, &s->options.freeze, err));
     OT_TRY(copy_list(o, "no-decay", a, &s->options.n_no_decay, &s->options.no_decay, err));
     OT_TRY(read_untie(o, a, s, err));
+    OT_TRY(read_lookahead(o, s, err));
     OT_TRY(read_swa(o, s, err));
     OT_TRY(read_size(o, "memory-limit", &s->memory_limit, err));
     OT_TRY(read_teacher(o, a, s, err));

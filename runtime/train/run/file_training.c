@@ -10,7 +10,7 @@
 static const char *const says_how[] = {
     "lr",    "momentum",    "weight-decay", "no-decay", "schedule",  "accumulate",  "clip-norm", "clip-value",
     "train", "freeze",      "lr-scale",     "untie",    "unfold-bn", "add-dropout", "output",    "quantized-scales",
-    "ema",   "layer-decay", "unfreeze",     "l1",       "teacher",   "swa"
+    "ema",   "layer-decay", "unfreeze",     "l1",       "teacher",   "swa",         "lookahead"
 };
 
 static const char use_options[] = "use --loss or --optimizer to train with the options instead";
