@@ -121,7 +121,7 @@ static void say_result(const job *j, const ot_result *r, const char *path)
     bool train = !strcmp(r->split, "train");
     char when[64] = "";
     if (!train && r->evaluated < r->steps) snprintf(when, sizeof when, " after step %lld", (long long)r->evaluated);
-    fprintf(stderr, "trained model: %s", shown(path));
+    fprintf(stderr, "trained model: %s", path ? shown(path) : "not written (no -o)");
     if (!isnan(r->accuracy))
         fprintf(stderr, " (%s%s: loss %.4g, accuracy %.2f %%)", r->split, when, r->loss, 100 * r->accuracy);
     else if (!isnan(r->loss))
@@ -140,7 +140,7 @@ static void say_result(const job *j, const ot_result *r, const char *path)
         if (r->checkpoint < r->steps) fprintf(stderr, "   (from step %lld)", (long long)r->checkpoint);
         fputc('\n', stderr);
     }
-    say_evaluation(j, r, path);
+    if (path) say_evaluation(j, r, path);
 }
 
 /* --log -: prints lines as they come. */
@@ -160,8 +160,9 @@ static ot_status deliver(job *j, ot_trainer *t, ot_status trained)
     bool has_weights = false;
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) has_weights |= r.reason && !strcmp(r.reason, whole[i]);
     if (trained && !has_weights) return trained;
-    ot_status s = ot_trainer_export(t, NULL, &e);
-    if (!s && ot_options_get(j->o, "deploy")) s = ot_trainer_deploy(t, NULL, &e);
+    bool writes = ot_options_get(j->o, "o") || !ot_options_get(j->o, "overfit-batch");
+    ot_status s = writes ? ot_trainer_export(t, NULL, &e) : OT_OK;
+    if (!s && writes && ot_options_get(j->o, "deploy")) s = ot_trainer_deploy(t, NULL, &e);
     ot_trainer_result(t, &r);
     if (!s) say_result(j, &r, r.model_path);
     if (s && trained) fprintf(stderr, "onnxtrain: %s\n", e.text);

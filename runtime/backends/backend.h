@@ -84,7 +84,7 @@ typedef struct ot_backend {
     void (*range)(ot_device *d, const char *name);
 } ot_backend;
 
-enum { OT_OUTBOX = 512 };
+enum { OT_OUTBOX = 1024 };
 
 /* The first member of every backend's own device struct. */
 struct ot_device {

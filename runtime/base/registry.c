@@ -149,18 +149,24 @@ static const char *range(const ot_key *k, ot_arena *a)
     return ot_arena_printf(a, " from %.17g to %.17g", k->least, k->most);
 }
 
-const char *ot_key_wants(const ot_key *k, ot_arena *a)
+static const char *numbers_wanted(const ot_key *k, ot_arena *a)
 {
-    if (k->kind == OT_KEY_FLAG) return "true or false";
-    if (k->kind == OT_KEY_WORD) return alternatives(k->words, a);
-    if (k->kind == OT_KEY_OUTPUT) return "the name of an output";
-    if (k->kind == OT_KEY_TEXT) return k->words;
     const char *of = range(k, a), *what = k->kind == OT_KEY_WHOLE ? "whole number" : "number";
     if (!of) return NULL;
     if (k->count == OT_KEY_ONE) return ot_arena_printf(a, "a %s%s", what, of);
     return ot_arena_printf(a, "%sa list of %ss%s%s, such as %s", k->count == OT_KEY_LIST ? "" : "a number or ", what,
                            of, k->count == OT_KEY_RISING ? " in ascending order" : "",
                            k->kind == OT_KEY_WHOLE ? "[8,15]" : "[1,2.5]");
+}
+
+const char *ot_key_wants(const ot_key *k, ot_arena *a)
+{
+    if (k->kind == OT_KEY_FLAG) return "true or false";
+    if (k->kind == OT_KEY_WORD) return alternatives(k->words, a);
+    if (k->kind == OT_KEY_OUTPUT) return "the name of an output";
+    if (k->kind == OT_KEY_TEXT) return k->words;
+    const char *numbers = numbers_wanted(k, a);
+    return numbers && k->also ? ot_arena_printf(a, "%s, or %s", numbers, k->also) : numbers;
 }
 
 static bool number_fits(const ot_key *k, double v)
@@ -173,6 +179,7 @@ static bool number_fits(const ot_key *k, double v)
 bool ot_key_fits(const ot_key *k, const ot_param *p)
 {
     if (!p->list) {
+        if (k->also && !strcmp(p->text, k->also)) return true;
         if (k->kind == OT_KEY_WORD) return has_word(k->words, p->text);
         if (k->kind == OT_KEY_OUTPUT || k->kind == OT_KEY_TEXT) return true;
         if (k->kind == OT_KEY_FLAG) return p->num == 0 || p->num == 1;

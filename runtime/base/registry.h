@@ -35,6 +35,7 @@ typedef struct ot_key {
     const char *words; /* WORD: separated by blanks; TEXT: "CxHxW" */
     double least, most;
     bool above, below; /* the bounds themselves are excluded */
+    const char *also;  /* numbers: a word that the value may be instead; NULL: none */
 } ot_key;
 
 #define OT_KEYS_END              { .name = NULL }

@@ -48,9 +48,9 @@ ot_status ot_exec_step(ot_exec *x, ot_error *err);
 
 /* Results of a run; NaN: the plan has no such value. */
 typedef struct ot_numbers {
-    double loss, grad_norm, correct, counted;
+    double loss, grad_norm, correct, counted, divisor;
     double head[OT_HEADS]; /* the plan's, n_heads of them */
-    double right[OT_HEADS], of[OT_HEADS];
+    double right[OT_HEADS], of[OT_HEADS], divisors[OT_HEADS];
 } ot_numbers;
 
 /* On a device: submits the copy of the last run's results into `outbox`, OT_OUTBOX pinned bytes. */

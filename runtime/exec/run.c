@@ -26,10 +26,10 @@ typedef struct slot { /* a step with its addresses */
 
 typedef enum phase { EVERY, UPDATE, STEP, PHASES } phase;
 
-/* loss, grad_norm, correct, counted, then for each head its loss, correct and counted: offsets 64, 72 ... of the
+/* loss, grad_norm, correct, counted, divisor, then for each head its loss, correct, counted and divisor: offsets 64, 72 ... of the
  * outbox */
-enum { FIXED_RESULTS = 4, FIRST_RESULT = 64 };
-_Static_assert(FIRST_RESULT + 8 * (FIXED_RESULTS + 3 * OT_HEADS) <= OT_OUTBOX, "every result has its place");
+enum { FIXED_RESULTS = 5, OF_HEAD = 4, FIRST_RESULT = 64 };
+_Static_assert(FIRST_RESULT + 8 * (FIXED_RESULTS + OF_HEAD * OT_HEADS) <= OT_OUTBOX, "every result has its place");
 
 struct ot_exec {
     const ot_plan *plan;
@@ -58,14 +58,14 @@ static const ot_value *result(const ot_exec *x, int i)
 {
     const ot_plan *p = x->plan;
     if (i >= FIXED_RESULTS) {
-        const ot_head *h = &p->head[(i - FIXED_RESULTS) / 3];
-        int kept = (int[]){ h->kept, h->right, h->of }[(i - FIXED_RESULTS) % 3];
+        const ot_head *h = &p->head[(i - FIXED_RESULTS) / OF_HEAD];
+        int kept = (int[]){ h->kept, h->right, h->of, h->divisor }[(i - FIXED_RESULTS) % OF_HEAD];
         return kept < 0 ? NULL : p->kept[kept];
     }
-    return (const ot_value *[]){ p->loss, p->grad_norm, p->correct, p->counted }[i];
+    return (const ot_value *[]){ p->loss, p->grad_norm, p->correct, p->counted, p->divisor }[i];
 }
 
-static int results(const ot_exec *x) { return FIXED_RESULTS + 3 * x->plan->n_heads; }
+static int results(const ot_exec *x) { return FIXED_RESULTS + OF_HEAD * x->plan->n_heads; }
 
 /* The offset of result i in the outbox; -1: it is elsewhere, and copied there. */
 static int outbox_of(const ot_exec *x, const ot_value *base)
@@ -484,7 +484,7 @@ static ot_status fault(const ot_exec *x, const ot_fault *f, ot_error *err)
 
 ot_status ot_exec_numbers(ot_exec *x, const void *outbox, ot_numbers *out, ot_error *err)
 {
-    double *number[] = { &out->loss, &out->grad_norm, &out->correct, &out->counted };
+    double *number[] = { &out->loss, &out->grad_norm, &out->correct, &out->counted, &out->divisor };
     if (outbox) {
         ot_fault f;
         memcpy(&f, outbox, sizeof f);
@@ -493,8 +493,9 @@ ot_status ot_exec_numbers(ot_exec *x, const void *outbox, ot_numbers *out, ot_er
     for (int i = 0; i < results(x); i++) {
         const ot_value *r = result(x, i);
         const char *at = outbox ? (const char *)outbox + FIRST_RESULT + 8 * i : NULL;
-        double *of_head[] = { out->head, out->right, out->of },
-               *to = i < FIXED_RESULTS ? number[i] : of_head[(i - FIXED_RESULTS) % 3] + (i - FIXED_RESULTS) / 3;
+        double *of_head[] = { out->head, out->right, out->of, out->divisors };
+        double *to =
+            i < FIXED_RESULTS ? number[i] : of_head[(i - FIXED_RESULTS) % OF_HEAD] + (i - FIXED_RESULTS) / OF_HEAD;
         const void *constant =
             r && base_of(r)->slab == OT_SLAB_CONST ? base_of(r)->data : NULL; /* no kernel reads it: it may not exist */
         *to = r ? ot_get_f64(constant ? constant : at ? at : address(x, r), r->dtype, 0) : (double)NAN;

@@ -5,7 +5,7 @@
 static ot_value *pos_weight(ot_loss *x)
 {
     const ot_param *w = ot_spec_find(x->how, "pos_weight");
-    if (!w) return NULL;
+    if (!w || !ot_loss_found(x, w)) return NULL;
     if (!w->n) return num(x, w->num);
     float *v = ot_graph_alloc(x->b.graph, (size_t)w->n * sizeof *v);
     for (int i = 0; i < w->n && v; i++) v[i] = (float)w->list[i];
@@ -41,8 +41,9 @@ static ot_value *bce(ot_loss *x)
 static const ot_key keys[] = {
     OT_LOSS_KEYS,
     { "pos_weight", NULL, "1",
-      "factor on the terms of a target of 1; a list has one for each place along the last axis", .kind = OT_KEY_NUMBER,
-      .count = OT_KEY_EITHER, OT_KEY_AT_LEAST(0) },
+      "factor on the terms of a target of 1; a list has one for each place along the last axis; auto: zeros / ones of the "
+      "training set",
+      .kind = OT_KEY_NUMBER, .count = OT_KEY_EITHER, .also = OT_LOSS_AUTO, OT_KEY_AT_LEAST(0) },
     OT_KEYS_END,
 };
 

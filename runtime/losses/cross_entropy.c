@@ -3,6 +3,24 @@
 
 #include "ops/kernels/crossentropy.h"
 
+/* In an evaluation: the sum of the weights of the labels that count, by which the mean divides. */
+static void keep_divisor(ot_loss *x, int axis, ot_value *w)
+{
+    bool mean = !ot_spec_is(x->how, "reduction", "sum");
+    if (!x->of || !mean) return; /* not counted: there are no class numbers */
+    x->divisor = x->of;
+    if (!w) return;
+    ot_shape along = { .rank = x->z->shape.rank };
+    for (int d = 0; d < along.rank; d++) along.dim[d] = d == axis ? x->z->shape.dim[d] : 1;
+    ot_value *each = where(x, ot_loss_is_class(x, axis), ot_view(&x->b, w, &along), num(x, 0));
+    int64_t ignored;
+    if (ot_loss_ignored(x, &ignored)) {
+        ot_value *counts = row2(x, OT_FN_NotEqual, ot_loss_labels(x, axis), ot_scalar(&x->b, OT_I64, (double)ignored));
+        each = where(x, counts, each, num(x, 0));
+    }
+    x->divisor = ot_loss_sum_all(x, each);
+}
+
 static ot_value *over_classes(ot_loss *x)
 {
     if (!x->t) {
@@ -13,6 +31,7 @@ static ot_value *over_classes(ot_loss *x)
     if (axis < 0) return NULL;
     ot_value *w = ot_loss_class_weights(x, x->z->shape.dim[axis]);
     ot_loss_accuracy(x, axis);
+    keep_divisor(x, axis, w);
     return ot_loss_cross_entropy(x, axis, w,
                                  ot_spec_is(x->how, "reduction", "sum") ? OT_REDUCTION_SUM : OT_REDUCTION_MEAN);
 }

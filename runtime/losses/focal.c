@@ -27,6 +27,7 @@ static ot_value *focal(ot_loss *x)
         ot_value *wrong = sub(x, num(x, 1), row(x, OT_FN_Exp, row(x, OT_FN_Neg, ce)));
         ot_value *l = mul(x, ot_map1(&x->b, OT_FN_PowP, gamma, 0, wrong),
                           w ? ot_loss_cross_entropy(x, axis, w, OT_REDUCTION_NONE) : ce);
+        if (x->of && l) x->divisor = ot_scalar(&x->b, OT_F32, (double)ot_numel(&l->shape)); /* ignored labels too */
         return ot_loss_reduce(x, l, 0);
     }
     ot_value *t = ot_loss_target(x), *z = x->z;

@@ -153,19 +153,29 @@ bool ot_loss_ignored(const ot_loss *x, int64_t *label)
     return (given && !isnan(given->num)) || (!given && x->ignores);
 }
 
+bool ot_loss_found(ot_loss *x, const ot_param *w)
+{
+    if (w->n || strcmp(w->text, OT_LOSS_AUTO)) return true;
+    ot_fail(x->b.graph->err, OT_E_USAGE,
+            "loss %s: %s=auto counts the labels of a training set, and there is none here; give the numbers: %s=[...]",
+            x->how->name, w->key, w->key);
+    return false;
+}
+
 ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes)
 {
     const ot_param *w = ot_spec_find(x->how, "class_weights");
-    if (!w) return NULL;
-    if (w->n != classes) {
+    if (!w || !ot_loss_found(x, w)) return NULL;
+    bool counted = !strcmp(w->text, OT_LOSS_AUTO); /* up to the last class that occurs */
+    if (w->n != classes && !(counted && w->n < classes)) {
         ot_fail(x->b.graph->err, OT_E_USAGE, "loss %s: class_weights has %d values, but output '%s' has %lld classes",
                 x->how->name, w->n, x->out->name, (long long)classes);
         return NULL;
     }
-    float *v = ot_graph_alloc(x->b.graph, (size_t)w->n * sizeof *v);
-    for (int i = 0; i < w->n && v; i++) v[i] = (float)w->list[i];
+    float *v = ot_graph_alloc(x->b.graph, (size_t)classes * sizeof *v);
+    for (int i = 0; i < classes && v; i++) v[i] = i < w->n ? (float)w->list[i] : 1;
     ot_value *k =
-        v ? ot_graph_const(x->b.graph, "class_weights", OT_F32, &(ot_shape){ .rank = 1, .dim = { w->n } }, v) : NULL;
+        v ? ot_graph_const(x->b.graph, "class_weights", OT_F32, &(ot_shape){ .rank = 1, .dim = { classes } }, v) : NULL;
     return k ? ot_cast(&x->b, k, x->z->dtype) : NULL;
 }
 

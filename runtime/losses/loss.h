@@ -28,6 +28,8 @@ typedef struct ot_loss {
     int64_t micro;   /* number of batches of the file's own size in this batch; 0: it has the file's size */
     bool eval;       /* correct answers are counted: */
     ot_value *right, *of; /* their number, and the number of answers; NULL: none */
+    ot_value *divisor; /* what the mean over this batch divides by: by that it counts in the mean over a set; NULL: by
+                           * the number of answers or samples */
     ot_findings *findings;
     ot_value *(*array)(void *user,
                        const char *name); /* an array besides the targets; NULL: the data has none of that name */
@@ -52,7 +54,9 @@ typedef struct ot_loss {
     OT_CLASS_AXIS,                                                                                                             \
     { "ignore_index", NULL, "-100 where the target has it", "class number that is ignored", .kind = OT_KEY_WHOLE,                  \
       OT_KEY_FROM(-OT_KEY_EXACT, OT_KEY_EXACT) },                                                                              \
-    { "class_weights", NULL, "1 for each", "factor on the loss of each class", .kind = OT_KEY_NUMBER, .count = OT_KEY_LIST, OT_KEY_AT_LEAST(0) }
+    { "class_weights", NULL, "1 for each",                                                                                     \
+      "factor on the loss of each class; auto: samples / (classes * samples of the class), of the training set",                \
+      .kind = OT_KEY_NUMBER, .count = OT_KEY_LIST, .also = OT_LOSS_AUTO, OT_KEY_AT_LEAST(0) }
 #define OT_LOSS_EPS(dflt, meaning) { "eps", dflt, NULL, meaning, .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) }
 #define OT_LOSS_MARGIN(dflt, meaning) { "margin", dflt, NULL, meaning, .kind = OT_KEY_NUMBER, OT_KEY_ANY }
 
@@ -95,6 +99,7 @@ ot_value *ot_loss_is_class(ot_loss *x, int axis);
 bool ot_loss_ignored(const ot_loss *x, int64_t *label);
 
 ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes); /* (C); NULL: not given, or error recorded */
+bool ot_loss_found(ot_loss *x, const ot_param *w); /* w is not auto, or has its numbers; else error recorded */
 ot_value *ot_loss_cross_entropy(ot_loss *x, int axis, ot_value *weights, int64_t reduction);
 
 /* z's shape without an axis. */

@@ -9,6 +9,10 @@
 /* The class number that is ignored, unless ignore_index is given: PyTorch's default. */
 enum { OT_IGNORED = -100 };
 
+/* class_weights, pos_weight: the labels of the training set decide; the parameter keeps this text and gets its list
+ * (train/feed/balance.c). */
+#define OT_LOSS_AUTO "auto"
+
 /* The targets of losses. */
 typedef enum ot_takes {
     OT_TAKES_VALUES,    /* numbers in the shape of the output */

@@ -62,7 +62,7 @@ static void mark_kept(fuse *f)
 {
     const ot_graph *g = f->g;
     const ot_plan *p = f->plan;
-    const ot_value *one[] = { p->loss, p->grad_norm, p->correct, p->counted };
+    const ot_value *one[] = { p->loss, p->grad_norm, p->correct, p->counted, p->divisor };
     for (int i = 0; i < g->n_outputs; i++) f->kept[g->outputs[i]->id] = true;
     for (int i = 0; i < g->n_assigns; i++) f->kept[g->assigns[i].value->id] = true;
     for (int i = 0; i < p->n_kept; i++) f->kept[p->kept[i]->id] = true;

@@ -252,8 +252,9 @@ static void look_at(choice *x)
 
 /* A loss without its weight, and its count of correct answers. */
 typedef struct single {
-    ot_value *loss, *right, *of;
+    ot_value *loss, *right, *of, *divisor;
     const char *output;
+    double weight;
 } single;
 
 typedef struct singles {
@@ -349,9 +350,13 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     ot_value *v = r->build(l);
     double w = ot_spec_num(&x.spec, "weight");
     keep_right(&x);
-    *alone = (single){ v, l->right, l->of, z->name };
+    *alone = (single){ v, l->right, l->of, l->divisor, z->name, w };
     ot_value *teacher = v ? teacher_of(&x) : NULL;
-    if (teacher) v = ot_loss_taught(l, v, &c->options.teacher->how, teacher), p->learns = true;
+    if (teacher) { /* its part of the mean has no weights */
+        v = ot_loss_taught(l, v, &c->options.teacher->how, teacher);
+        p->learns = true;
+        alone->divisor = NULL;
+    }
     return v && w != 1 ? mul(l, v, num(l, w)) : v;
 }
 
@@ -362,9 +367,14 @@ static void keep_singles(ot_plan *p, const singles *s)
         const single *o = &s->one[i];
         int kept = ot_plan_keep(p, o->loss);
         if (kept >= 0)
-            p->head[p->n_heads++] = (ot_head){ o->output, kept, o->right ? ot_plan_keep(p, o->right) : -1,
-                                               o->of ? ot_plan_keep(p, o->of) : -1 };
+            p->head[p->n_heads++] = (ot_head){ .output = o->output,
+                                               .kept = kept,
+                                               .right = o->right ? ot_plan_keep(p, o->right) : -1,
+                                               .of = o->of ? ot_plan_keep(p, o->of) : -1,
+                                               .divisor = o->divisor ? ot_plan_keep(p, o->divisor) : -1,
+                                               .weight = o->weight };
     }
+    if (p->n_losses == 1 && s->n == 1 && (p->divisor = s->one[0].divisor)) ot_plan_keep(p, p->divisor);
 }
 
 static ot_status add_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, singles *all)

@@ -192,7 +192,8 @@ typedef struct ot_made_input {
 enum { OT_HEADS = 16 };
 typedef struct ot_head {
     const char *output;
-    int kept, right, of;
+    int kept, right, of, divisor; /* among the plan's kept values; -1: none */
+    double weight;                /* of this loss in the sum */
 } ot_head;
 
 typedef struct ot_plan {
@@ -219,6 +220,7 @@ typedef struct ot_plan {
     ot_value *loss_scale;   /* fp16: f32 state; an update with a non-finite grad_norm changes only this.  Else NULL */
     ot_value *correct, *counted; /* metrics: scalars f32; NULL: none */
     const char *counted_of;      /* the output that they measure */
+    ot_value *divisor; /* EVAL, of a single loss: what its mean divides by; NULL: by `counted`, or the samples */
     int n_weights;
     ot_value **weights; /* trained, in file order */
     int n_states;

@@ -275,7 +275,7 @@ static ot_status ends(narrowing *x)
 {
     ot_graph *g = x->g;
     ot_plan *p = x->p;
-    ot_value **fixed[] = { &p->loss, &p->correct, &p->counted };
+    ot_value **fixed[] = { &p->loss, &p->correct, &p->counted, &p->divisor };
     for (int i = 0; i < g->n_outputs; i++) {
         ot_value *v = g->outputs[i];
         if (!narrow(v)) continue;

@@ -26,7 +26,7 @@ static void resolve_all(ot_plan *p, ot_value **now)
     for (int i = 0; i < g->n_assigns; i++) g->assigns[i].value = resolve(now, g->assigns[i].value);
     for (int i = 0; i < p->n_kept; i++) p->kept[i] = resolve(now, p->kept[i]);
     for (int i = 0; i < p->n_weights; i++) p->weights[i]->grad = resolve(now, p->weights[i]->grad);
-    ot_value **fixed[] = { &p->loss, &p->grad_norm, &p->correct, &p->counted };
+    ot_value **fixed[] = { &p->loss, &p->grad_norm, &p->correct, &p->counted, &p->divisor };
     for (int i = 0; i < OT_LEN(fixed); i++) *fixed[i] = resolve(now, *fixed[i]);
 }
 

@@ -85,6 +85,10 @@ void ot_adapt_gaps(const ot_graph *g, ot_dataset *d);
 /* Every element of an array that a Gather of the graph looks up is one of its rows.  Errors: OT_E_DATA. */
 ot_status ot_adapt_lookups(const ot_adapt_env *e, const ot_feeders *fs, ot_error *err);
 
+/* balance.c: class_weights=auto and pos_weight=auto get their numbers from f, the target in the training set (e->measure);
+ * those that have them stay.  Errors: OT_E_USAGE: e is of another set. */
+ot_status ot_adapt_balance(const ot_adapt_env *e, ot_spec *loss, const ot_feeder *f, ot_error *err);
+
 void ot_adapt_note(const ot_adapt_env *e, const char *fmt, ...) OT_PRINTF(2, 3);
 
 /* The feeders as a plan for `batch` samples sees them; list has fs->n. */

@@ -669,8 +669,14 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
     }
     fs->f = list;
     for (int i = 0; i < n_wants; i++) w[i].data = d;
-    for (int i = 0; i < n_wants; i++)
-        if (!adapt_one(e, &w[i], fs->samples, &list[fs->n], &found)) list[fs->n++].array = (int)(w[i].array - d->array);
+    for (int i = 0; i < n_wants; i++) {
+        ot_feeder *f = &list[fs->n];
+        if (adapt_one(e, &w[i], fs->samples, f, &found)) continue;
+        f->array = (int)(w[i].array - d->array);
+        fs->n++;
+        for (int k = 0; k < e->s->options.n_losses && !w[i].lengths && !found.status; k++)
+            if (&e->s->options.losses[k] == w[i].loss) (void)ot_adapt_balance(e, &e->s->options.losses[k], f, &found);
+    }
     if (found.status == OT_OK) check_arrays(e, fs, outputs, n, &found);
     if (!e->s->options.n_losses && !n_wants && !found.status && !has_scalar(outputs, n))
         missing(e, d, outputs, n, "target", &found);

@@ -100,6 +100,10 @@ static const row table[] = {
         NUM, 0, INFINITY),
     ROW("time-limit", 0, "TIME", NULL, G, "stop after this time (30s, 5min, 2h) with a checkpoint", RUNS, 0, 0, TEXT, 0,
         0),
+    ROW("overfit-batch", 0, "[=N]", NULL, G,
+        "a test of model, loss and learning rate: train on the first N batches (1) over and over, without evaluation; a "
+        "line at the end says what came of it; -o is written only if it is given",
+        OT_CMD_TRAIN, 0, 0, MAYBE, 0, 0),
     ROW("accumulate", 0, "N", "1", G, "batches per update (gradient accumulation)", FIT, 0, 0, INT, 1, 1e9),
     ROW("clip-norm", 0, "X", NULL, G, "maximum global norm of the gradients", FIT, 0, 0, NUM, 0, INFINITY),
     ROW("clip-value", 0, "X", NULL, G, "maximum absolute value of a gradient element", FIT, 0, 0, NUM, 0, INFINITY),

@@ -30,6 +30,7 @@ typedef struct ot_settings {
     int64_t memory_limit;    /* bytes; 0: none */
     int64_t epochs;          /* 0: not given */
     int64_t steps;           /* 0: not given */
+    int64_t overfit;         /* batches; 0: all */
     int accumulate, threads; /* threads 0: all */
     uint64_t seed;
     bool shuffle, drop_last;

@@ -366,6 +366,20 @@ static ot_status read_profile(const ot_options *o, ot_settings *s, ot_error *err
     return OT_OK;
 }
 
+/* "true", or a number of batches. */
+static ot_status read_overfit(const ot_options *o, ot_settings *s, ot_error *err)
+{
+    const char *text = ot_options_get(o, "overfit-batch"), *other = NULL;
+    double n = 1;
+    if (!text || !strcmp(text, "false")) return OT_OK;
+    if (strcmp(text, "true") && (!ot_number(text, &n) || !(n >= 1 && n <= 1e9) || n != floor(n)))
+        return ot_fail(err, OT_E_USAGE, "--overfit-batch: invalid value '%s'; expected a number of batches", text);
+    other = s->val ? "val" : s->val_split > 0 ? "val-split" : s->test ? "test" : s->patience ? "patience" : NULL;
+    if (other) return ot_fail(err, OT_E_USAGE, "--overfit-batch evaluates nothing: remove --%s", other);
+    s->overfit = (int64_t)n;
+    return OT_OK;
+}
+
 /* What decides which epoch is the best, and when to stop. */
 static ot_status read_watch(const ot_options *o, ot_settings *s, ot_error *err)
 {
@@ -376,6 +390,7 @@ static ot_status read_watch(const ot_options *o, ot_settings *s, ot_error *err)
         if (!strcmp(monitor, ot_metrics.entries[i]->name)) s->monitor = i;
     if (monitor && s->monitor < 0)
         return ot_fail(err, OT_E_USAGE, "--monitor: unknown metric '%s'; see 'onnxtrain help metric'", monitor);
+    OT_TRY(read_overfit(o, s, err));
     if (s->val && s->val_split > 0) return ot_fail(err, OT_E_USAGE, "--val and --val-split: use one of them");
     if (s->val_split >= 1)
         return ot_fail(err, OT_E_USAGE, "--val-split: invalid value '%s'; expected a fraction between 0 and 1",

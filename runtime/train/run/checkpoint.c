@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "ops/op.h"
+#include "runtime/losses/losses.h"
 #include "runtime/train/run/device.h"
 
 enum { FORMAT = 2, MOST_FILES = 4096 };
@@ -106,6 +107,24 @@ static const char *find(const ot_checkpoint *c, const char *key)
     return NULL;
 }
 
+/* The value of a --loss with the numbers in place of auto, so that a run continues, and is evaluated, with the same. */
+static void pair_loss(text *x, const char *key, const char *value, const ot_spec *l)
+{
+    fwrite(key, 1, strlen(key) + 1, x->f);
+    for (int i = 0; i < l->n; i++) {
+        const ot_param *p = &l->param[i];
+        char spelt[64];
+        snprintf(spelt, sizeof spelt, "%.40s=" OT_LOSS_AUTO, p->key);
+        const char *at = p->n && !strcmp(p->text, OT_LOSS_AUTO) ? strstr(value, spelt) : NULL;
+        if (!at) continue;
+        fprintf(x->f, "%.*s%s=[", (int)(at - value), value, p->key);
+        for (int k = 0; k < p->n; k++) fprintf(x->f, "%s%.17g", k ? "," : "", p->list[k]);
+        fputc(']', x->f);
+        value = at + strlen(spelt);
+    }
+    fwrite(value, 1, strlen(value) + 1, x->f);
+}
+
 static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
 {
     const char *out = ot_trainer_out(t);
@@ -135,10 +154,16 @@ static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
     for (int i = 0; (row = ot_option_at(i)); i++) {
         char key[64];
         snprintf(key, sizeof key, "--%s", row->name);
-        if (t->s.batch_auto && !strcmp(row->name, "batch-size")) number(x, key, (unsigned long long)t->batch);
-        else
-            for (int k = 0; k < ot_options_count(t->o, row->name); k++)
-                pair(x, key, ot_options_nth(t->o, row->name, k));
+        if (t->s.batch_auto && !strcmp(row->name, "batch-size")) {
+            number(x, key, (unsigned long long)t->batch);
+            continue;
+        }
+        bool loss = !strcmp(row->name, "loss"); /* in the order of the settings' */
+        for (int k = 0; k < ot_options_count(t->o, row->name); k++) {
+            const char *value = ot_options_nth(t->o, row->name, k);
+            if (loss && k < t->s.options.n_losses) pair_loss(x, key, value, &t->s.options.losses[k]);
+            else pair(x, key, value);
+        }
     }
     bool good = ot_memstream_close(x->f);
     x->f = NULL;

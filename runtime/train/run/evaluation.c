@@ -6,11 +6,15 @@
 #include "runtime/train/run/metrics.h"
 #include "runtime/train/run/trainer.h"
 
-/* Sums of an evaluation; a batch's mean loss counts by what it was the mean over. */
+/* Sums of an evaluation; a batch's mean loss counts by what it was the mean over.  single: of the heads, each by its own. */
 typedef struct tally {
     double loss, weight, correct, counted;
-    double head[OT_HEADS], right[OT_HEADS], of[OT_HEADS];
+    double head[OT_HEADS], by[OT_HEADS], right[OT_HEADS], of[OT_HEADS];
+    const ot_plan *single;
 } tally;
+
+/* What a batch's mean counts by. */
+static double counts_by(double divisor, double otherwise) { return isnan(divisor) ? otherwise : divisor; }
 
 /* Which class the model answers, and which was right; labels that are no class are not counted. */
 static ot_status count_answers(ot_trainer *t, int slot, ot_error *err)
@@ -42,15 +46,16 @@ static ot_status take_batch(ot_trainer *t, tally *y, ot_error *err)
     if (q->plan->counted && q->plan->correct) {
         y->correct += n.correct;
         y->counted += n.counted;
-        if (q->plan->n_losses < 2) weight = n.counted;
+        if (q->plan->n_losses < 2) weight = counts_by(n.divisor, n.counted);
     }
     for (int k = 0; k < q->plan->n_heads; k++)
         if (q->plan->head[k].right >= 0) y->right[k] += n.right[k], y->of[k] += n.of[k];
-    if (q->plan->loss && weight > 0) {
-        y->loss += n.loss * weight;
-        for (int k = 0; k < q->plan->n_heads; k++) y->head[k] += n.head[k] * weight;
-        y->weight += weight;
+    for (int k = 0; k < q->plan->n_heads; k++) {
+        double by = counts_by(n.divisors[k], weight);
+        if (by != weight) y->single = q->plan;
+        if (by > 0) y->head[k] += n.head[k] * by, y->by[k] += by;
     }
+    if (q->plan->loss && weight > 0) y->loss += n.loss * weight, y->weight += weight;
     return OT_OK;
 }
 
@@ -90,9 +95,12 @@ static void take_scores(ot_scored *e, const tally *y)
     e->loss = y->weight > 0 ? y->loss / y->weight : (double)NAN;
     e->accuracy = y->counted > 0 ? y->correct / y->counted : (double)NAN;
     for (int k = 0; k < OT_HEADS; k++) {
-        e->head[k] = y->weight > 0 ? y->head[k] / y->weight : (double)NAN;
+        e->head[k] = y->by[k] > 0 ? y->head[k] / y->by[k] : (double)NAN;
         e->right[k] = y->of[k] > 0 ? y->right[k] / y->of[k] : (double)NAN;
     }
+    if (!y->single || y->single->n_heads != y->single->n_losses) return;
+    e->loss = 0;
+    for (int k = 0; k < y->single->n_heads; k++) e->loss += y->single->head[k].weight * e->head[k];
 }
 
 static ot_status score(ot_trainer *t, ot_scored *e, ot_error *err)

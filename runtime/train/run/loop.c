@@ -378,6 +378,7 @@ static ot_status update_done(ot_trainer *t, const ot_update_record *now, ot_erro
                          .head = heads ? now->head : NULL,
                          .has_norm = isfinite(now->loss) };
     ot_log_write_step(&t->log, &line);
+    if (!now->step) t->first_loss = now->loss;
     if (t->eval.slot < 0 && !now->skipped) ot_schedule_feedback(&t->schedule, now->step, now->loss);
     if (isfinite(now->loss) || now->skipped) report(t, now, now->in_epoch + 1 == t->updates || t->step == t->total);
     bool ends = now->in_epoch + 1 == t->updates || t->step == t->total;
@@ -433,6 +434,25 @@ static ot_status end_run(ot_trainer *t, ot_error *err)
     if (!t->cancelled) ot_best_say(t);
     if (t->test.slot < 0 || t->cancelled) return OT_OK;
     return evaluate_on(t, &t->test, "", t->best.used ? r->best_epoch : r->epochs, err);
+}
+
+/* --overfit-batch: whether the loss of the same few batches went to zero, as it does where everything fits together. */
+static void say_overfit(const ot_trainer *t)
+{
+    double last = epoch_mean(t), first = t->first_loss;
+    if (!t->s.overfit || t->cancelled || !(first > 0)) return;
+    if (last <= 0.01 * first || last < 1e-4)
+        ot_trainer_say(t, OT_INFO,
+                       "overfit test passed: the loss fell from %.4g to %.4g: model, loss and learning rate can fit "
+                       "this data",
+                       first, last);
+    else
+        ot_trainer_say(t, OT_WARNING,
+                       "overfit test: the loss went from %.4g to %.4g, not near zero%s. Suspect the learning rate or "
+                       "too few updates (onnxtrain find-lr, --lr, --steps); weights that do not train (onnxtrain "
+                       "inspect); targets that do not belong to their inputs; a loss that does not fit the output "
+                       "(--loss); Dropout, label smoothing or weight decay, which keep the loss above zero",
+                       first, last, last < 0.5 * first ? ", but still falls" : "");
 }
 
 /* Updates that were left out, at the end. */
@@ -492,7 +512,8 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
     t->tokens = count_tokens(t);
     t->epoch_began = t->checkpoint_at = t->best.began = ot_seconds();
     while (!t->cancelled && !is_over(t) && !(t->ends = ot_best_ends(t))) {
-        if (t->s.shuffle) ot_order(t->s.seed, (uint64_t)t->epoch, t->train.samples, t->order);
+        uint64_t order = t->s.overfit ? 0 : (uint64_t)t->epoch;
+        if (t->s.shuffle) ot_order(t->s.seed, order, t->train.samples, t->order);
         int64_t end = (t->epoch + 1) * t->updates < t->total ? (t->epoch + 1) * t->updates : t->total;
         while (t->given < end && !t->cancelled && !t->ends) {
             OT_TRY(ot_profile_update(t, t->given - t->epoch * t->updates, err));
@@ -512,6 +533,7 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
     OT_TRY(ot_profile_close(t, err));
     if (t->step != t->checkpoint_step) OT_TRY(keep_checkpoint(t, err));
     OT_TRY(say_skipped(t, err));
+    say_overfit(t);
     return end_run(t, err);
 }
 

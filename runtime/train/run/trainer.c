@@ -91,6 +91,7 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
     OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
     note_classes(t);
+    if (t->s.overfit) return OT_OK;
     t->eval.split = t->has_val ? "val" : "test";
     t->test.split = "test";
     if (t->s.val_split > 0)
@@ -123,6 +124,8 @@ static int64_t written_batch(const ot_trainer *t)
     return n > 0 && n <= INT32_MAX && !*end ? n : 0;
 }
 
+enum { OVERFIT_UPDATES = 300 };
+
 /* What follows from the size of a batch: the batches and updates of an epoch. */
 static void cut(ot_trainer *t, int64_t batch)
 {
@@ -132,6 +135,10 @@ static void cut(ot_trainer *t, int64_t batch)
     t->full = n / t->batch;
     t->rest = s->shuffle && !s->drop_last ? n % t->batch : 0;
     int64_t batches = s->shuffle ? t->full + (t->rest > 0) : ceil_div(n, t->batch);
+    if (s->overfit && s->overfit < batches) {
+        batches = t->full = s->overfit;
+        t->rest = 0;
+    }
     t->updates = ceil_div(batches, s->accumulate);
 }
 
@@ -158,7 +165,8 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
     t->x.epoch_updates = t->updates;
 
     int64_t by_epochs;
-    if (!ot_mul(s->epochs ? s->epochs : 10, t->updates, &by_epochs)) by_epochs = INT64_MAX;
+    int64_t usual = s->overfit ? ceil_div(OVERFIT_UPDATES, t->updates) : 10;
+    if (!ot_mul(s->epochs ? s->epochs : usual, t->updates, &by_epochs)) by_epochs = INT64_MAX;
     t->total = !s->steps ? by_epochs : !s->epochs || s->steps < by_epochs ? s->steps : by_epochs;
     t->epochs = ceil_div(t->total, t->updates);
     OT_TRY(ot_trainer_place_averages(t, err));
@@ -339,7 +347,13 @@ static void say_sets(const ot_trainer *t)
         snprintf(test, sizeof test, "; test at the end: %.200s, %lld samples", t->test.data->name,
                  (long long)t->test.fs.samples);
     ot_trainer_say(t, OT_INFO, "%s: %lld samples%s%s", t->data->name, (long long)t->train.samples, val, test);
-    if (!t->has_val && !t->own.file)
+    if (t->s.overfit)
+        ot_trainer_say(t, OT_INFO,
+                       "--overfit-batch: only %lld of them train, in the same batches again and again; nothing is "
+                       "evaluated",
+                       (long long)(t->full * t->batch + t->rest < t->train.samples ? t->full * t->batch + t->rest
+                                                                                   : t->train.samples));
+    else if (!t->has_val && !t->own.file)
         ot_trainer_say(
             t, OT_INFO,
             "all of them train, and the training loss decides which epoch is the best; --val-split 0.1 keeps "

@@ -119,7 +119,7 @@ struct ot_trainer {
     int64_t skipped;                     /* updates in all that were left out */
     int64_t uncounted;                   /* those of them of whose targets nothing counts */
     double epoch_head[OT_HEADS];         /* of the single losses, likewise */
-    double last_loss;                    /* of the last update */
+    double first_loss, last_loss;        /* of the first update, if this process did it, and of the last */
     ot_result result;
     ot_best best;
     const char *ends;     /* why the run ends before its last update; NULL: it does not */

@@ -197,7 +197,7 @@ ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_error *err)
     ot_update_record now = { .step = t->given, .epoch = t->epoch, .in_epoch = u };
     int64_t first = t->given * t->s.accumulate;
     int n = t->s.accumulate;
-    if (t->s.shuffle) ot_trainer_batches(t, u, &first, &n);
+    if (t->s.shuffle || t->s.overfit) ot_trainer_batches(t, u, &first, &n);
     for (int k = 0; k < n; k++) now.samples += ot_trainer_batch_size(t, first + k);
     if (t->began == 0) t->began = ot_seconds() - t->seconds; /* of a run that continues: as if it had not stopped */
     if (!ot_session_in_flight(&t->x)) t->taken_at = ot_seconds();

@@ -1,0 +1,113 @@
+/* balance.c - class_weights=auto and pos_weight=auto of a loss: numbers from the labels of the training set.
+ *
+ * Source  class_weight="balanced" of scikit-learn; pos_weight of PyTorch's BCEWithLogitsLoss */
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/losses/losses.h"
+#include "runtime/train/feed/bind_inputs.h"
+
+enum { MOST_CLASSES = 1 << 20, SHOWN = 20 };
+
+static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data"); }
+
+static int64_t elements(const ot_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    return n;
+}
+
+/* samples / (classes * samples of the class), of the classes that occur; 1 for others. */
+static ot_status of_classes(const ot_spec *loss, const ot_tensor *t, ot_arena *a, double **out, int *n, ot_error *err)
+{
+    const ot_param *ignore = ot_spec_find(loss, "ignore_index");
+    int64_t skip = ignore && !isnan(ignore->num) ? (int64_t)ignore->num : OT_IGNORED, most = -1, all = 0, there = 0;
+    int64_t count = elements(t);
+    for (int64_t i = 0; i < count; i++) {
+        double y = ot_get_f64(t->data, t->dtype, i);
+        if (y != (double)skip && y > (double)most) most = (int64_t)y;
+    }
+    if (most < 0 || most >= MOST_CLASSES)
+        return ot_fail(err, OT_E_DATA, "loss %s: class_weights=auto: the target contains no class numbers that count",
+                       loss->name);
+    double *w = ot_arena_alloc(a, (size_t)(most + 1) * sizeof *w);
+    if (!w) return no_memory(err);
+    memset(w, 0, (size_t)(most + 1) * sizeof *w);
+    for (int64_t i = 0; i < count; i++) {
+        double y = ot_get_f64(t->data, t->dtype, i);
+        if (y != (double)skip && y >= 0) w[(int64_t)y]++, all++;
+    }
+    for (int64_t c = 0; c <= most; c++) there += w[c] > 0;
+    for (int64_t c = 0; c <= most; c++) w[c] = w[c] > 0 ? (double)all / ((double)there * w[c]) : 1;
+    *out = w;
+    *n = (int)most + 1;
+    return OT_OK;
+}
+
+/* zeros / ones; where a sample is a row, of each of its places.  1 where there are no ones. */
+static ot_status of_ones(const ot_feeder *f, const ot_tensor *t, ot_arena *a, double **out, int *n, ot_error *err)
+{
+    int64_t places = f->sample.rank == 1 ? f->sample.dim[0] : 1, count = elements(t);
+    if (places < 1 || places > MOST_CLASSES) places = 1;
+    double *w = ot_arena_alloc(a, (size_t)places * sizeof *w);
+    if (!w) return no_memory(err);
+    memset(w, 0, (size_t)places * sizeof *w);
+    for (int64_t i = 0; i < count; i++) w[i % places] += ot_get_f64(t->data, t->dtype, i);
+    for (int64_t c = 0; c < places; c++) w[c] = w[c] > 0 ? ((double)(count / places) - w[c]) / w[c] : 1;
+    *out = w;
+    *n = (int)places;
+    return OT_OK;
+}
+
+static ot_status set_list(ot_spec *t, const char *key, const double *list, int n, ot_arena *a, ot_error *err)
+{
+    ot_param *p = ot_arena_alloc(a, sizeof *p * (size_t)(t->n + 1));
+    if (!p) return no_memory(err);
+    memcpy(p, t->param, (size_t)t->n * sizeof *p);
+    for (int i = 0; i < t->n; i++)
+        if (!strcmp(p[i].key, key)) p[i].list = list, p[i].n = n;
+    t->param = p;
+    return OT_OK;
+}
+
+static void say(const ot_adapt_env *e, const ot_spec *loss, const char *key, const double *w, int n)
+{
+    char text[SHOWN * 16 + 100] = "";
+    int least = 0, most = 0, at = 0;
+    for (int i = 1; i < n; i++) {
+        if (w[i] < w[least]) least = i;
+        if (w[i] > w[most]) most = i;
+    }
+    for (int i = 0; i < n && n <= SHOWN; i++)
+        at += snprintf(text + at, sizeof text - (size_t)at, "%s%.6g", i ? "," : "[", w[i]);
+    if (n <= SHOWN) snprintf(text + at, sizeof text - (size_t)at, "]");
+    else snprintf(text, sizeof text, "%.6g (class %d) to %.6g (class %d)", w[least], least, w[most], most);
+    ot_adapt_note(e, "loss %s: %s=auto: %s", loss->name, key, text);
+}
+
+ot_status ot_adapt_balance(const ot_adapt_env *e, ot_spec *loss, const ot_feeder *f, ot_error *err)
+{
+    static const char *const keys[] = { "class_weights", "pos_weight" };
+    for (int k = 0; k < OT_LEN(keys); k++) {
+        const ot_param *p = ot_spec_find(loss, keys[k]);
+        double *w = NULL;
+        int n = 0;
+        if (!p || p->n || strcmp(p->text, OT_LOSS_AUTO)) continue;
+        if (!e->measure)
+            return ot_fail(err, OT_E_USAGE,
+                           "loss %s: %s=auto is the balance of the training set's labels: use the numbers that the "
+                           "training printed, %s=[...], or evaluate the run: onnxtrain eval RUN",
+                           loss->name, p->key, p->key);
+        bool numbers = ot_is_int(f->dtype) && !f->adds_up[0];
+        if (k == 0 && !numbers)
+            return ot_fail(err, OT_E_USAGE, "loss %s: class_weights=auto needs class numbers as the target",
+                           loss->name);
+        OT_TRY(k ? of_ones(f, &f->src->t, e->a, &w, &n, err) : of_classes(loss, &f->src->t, e->a, &w, &n, err));
+        OT_TRY(set_list(loss, keys[k], w, n, e->a, err));
+        say(e, loss, keys[k], w, n);
+    }
+    return OT_OK;
+}
