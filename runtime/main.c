@@ -181,10 +181,38 @@ static ot_status finish(job *j, ot_trainer *t)
     return s;
 }
 
+/* A series trains another one now: a signal cancels that. */
+static void on_trains(void *user, ot_trainer *t)
+{
+    (void)user;
+    if (t) catch_signals(t);
+    else running = NULL;
+    if (t && caught) ot_trainer_cancel(t);
+}
+
+static ot_status series(job *j, bool resumes)
+{
+    char *text = NULL;
+    const char *log = ot_options_get(j->o, "log");
+    if (log && !strcmp(log, "-")) j->cb.log = on_log;
+    j->cb.trains = on_trains;
+    ot_status s = ot_series_text(j->m, j->o, resumes, &j->cb, &text, &j->err);
+    if (!s) s = put(j, text);
+    return !s && j->screen.log_lost ? unwritable(j) : s;
+}
+
+static ot_status do_sweep(job *j)
+{
+    ot_status s = OT_OK;
+    for (int i = 1; !s && i < 16 && j->word[i]; i++) s = ot_options_set(j->o, "grid", j->word[i], &j->err);
+    if (!s) s = load(j);
+    return s ? s : series(j, false);
+}
+
 static ot_status do_train(job *j)
 {
     ot_trainer *t = NULL;
-    const char *log = ot_options_get(j->o, "log");
+    const char *folds = ot_options_get(j->o, "folds"), *log = ot_options_get(j->o, "log");
     if (!ot_options_get(j->o, "data")) {
         j->err.status = OT_E_USAGE;
         snprintf(j->err.text, sizeof j->err.text, "--data is missing: name a data set such as mnist, or a file");
@@ -192,6 +220,7 @@ static ot_status do_train(job *j)
     }
     if (log && !strcmp(log, "-")) j->cb.log = on_log;
     ot_status s = load(j);
+    if (!s && folds && !strchr(folds, '/')) return series(j, false);
     if (!s) s = ot_trainer_new(j->m, j->o, &j->cb, &t, &j->err);
     if (!s) s = finish(j, t);
     ot_trainer_free(t);
@@ -203,7 +232,14 @@ static ot_status do_resume(job *j)
 {
     ot_trainer *t = NULL;
     ot_checkpoint *c = NULL;
-    ot_status s = ot_checkpoint_open(j->word[0], &j->cb, &c, &j->err);
+    char *model = NULL;
+    ot_status s = ot_series_open(j->word[0], j->o, &model, &j->err);
+    if (!s && model) {
+        s = ot_model_load(j->word[1] ? j->word[1] : model, &j->m, &j->err);
+        free(model);
+        return s ? s : series(j, true);
+    }
+    if (!s) s = ot_checkpoint_open(j->word[0], &j->cb, &c, &j->err);
     if (!s) s = ot_checkpoint_options(c, j->o, &j->err);
     const char *log = ot_options_get(j->o, "log");
     if (log && !strcmp(log, "-")) j->cb.log = on_log;

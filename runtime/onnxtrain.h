@@ -165,6 +165,8 @@ typedef struct ot_options ot_options;
     X(EVAL, 2, eval, 1, "MODEL|RUN --data DATA", "a model, or the folder of a run",                                    \
       "loss, accuracy, confusion matrix; of a run with its own data and options")                                      \
     X(FIND_LR, 131072, find_lr, 1, "MODEL --data DATA", "a model", "try rising learning rates and suggest one")         \
+    X(SWEEP, 1048576, sweep, 16, "MODEL --data DATA --grid NAME=A,B ...", "a model",                                   \
+      "train with each combination of options, one after another, and compare them")                                   \
     X(RUN, 4, run, 1, "MODEL --data FILE -o FILE", "a model", "run the model as the file has it; outputs by name")     \
     X(GRAD, 8, grad, 1, "MODEL --data FILE -o FILE", "a model", "gradient of the loss for each trained initializer")   \
     X(EXPORT, 1024, export, 1, "MODEL -o FILE", "a model", "write the model for inference, without training parts")    \
@@ -233,6 +235,8 @@ OT_API const char *ot_options_nth(const ot_options *o, const char *name,
 /* Refuses options that do not apply to a command (one OT_CMD_).  Errors: OT_E_USAGE. */
 OT_API OT_CHECK ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err);
 
+typedef struct ot_trainer ot_trainer;
+
 /* ---- callbacks --------------------------------------------------------------- */
 
 typedef enum ot_level { OT_INFO, OT_WARNING, OT_DETAIL } ot_level;
@@ -267,11 +271,10 @@ typedef struct ot_callbacks { /* any may be NULL */
     void (*progress)(void *user, const ot_progress *p);            /* after every update */
     void (*log)(void *user, const char *line, size_t n);           /* a JSON object and a newline */
     void (*epoch)(void *user, const ot_epoch *e);                  /* replaces the message about its evaluation */
+    void (*trains)(void *user, ot_trainer *t); /* of a series: t trains now, and can be cancelled; NULL: none */
 } ot_callbacks;
 
 /* ---- training ---------------------------------------------------------------- */
-
-typedef struct ot_trainer ot_trainer;
 
 typedef struct ot_result {
     const char *reason; /* "finished", "early stop", "time limit", "cancelled"; "failed", "diverged"; borrowed */
@@ -433,6 +436,18 @@ OT_API OT_CHECK ot_status ot_report_file(const char *run_dir, const ot_options *
 
 /* A table of n runs, 2 to 16, from their logs.  Caller frees.  Errors: OT_E_USAGE (number, no run folder), OT_E_IO. */
 OT_API OT_CHECK ot_status ot_compare_text(int n, const char *const *run_dirs, char **text, ot_error *err);
+
+/* Several trainings of m, one after another: the folds of the option "folds" (K), or those of "grid" and "random", each in
+ * a run folder of its own below the series' folder (option "run-dir"), which gets a table as CSV too.  *text is the table;
+ * caller frees.  A sweep whose folder is there already with the same options continues it.
+ *  resumes  the series in the folder "run-dir" continues: what is over stays, what was stopped continues.
+ * A cancelled one (ot_callbacks.trains) returns OT_OK with a table of those so far.  Errors: those of ot_trainer_new and _run. */
+OT_API OT_CHECK ot_status ot_series_text(const ot_model *m, const ot_options *o, bool resumes, const ot_callbacks *cb,
+                                         char **text, ot_error *err);
+
+/* Sets the options of the series in that folder in o, where o has none, and *model to the path of its model; caller frees.
+ * *model NULL: it is not the folder of a series.  Errors: OT_E_USAGE (it was started in another folder), OT_E_IO. */
+OT_API OT_CHECK ot_status ot_series_open(const char *run_dir, ot_options *o, char **model, ot_error *err);
 
 /* Writes a new model ("lenet", "resnet18"; weights by "seed") to the option "o". */
 OT_API OT_CHECK ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks *cb, ot_error *err);

@@ -58,6 +58,11 @@ void ot_dataset_free(ot_dataset *d);
 ot_status ot_dataset_split(ot_dataset *d, double fraction, uint64_t seed, ot_dataset **out, int *classes,
                            ot_error *err);
 
+/* The same for one of `folds` parts of d (fold from 1) that are disjoint and together all of it: every class, and the whole,
+ * is spread over them evenly to within one sample.  Errors: OT_E_DATA (fewer samples than folds), OT_E_NOMEM. */
+ot_status ot_dataset_fold(ot_dataset *d, int fold, int folds, uint64_t seed, ot_dataset **out, int *classes,
+                          ot_error *err);
+
 /* The number of a sample in the file that it came from. */
 int64_t ot_dataset_origin(const ot_dataset *d, int64_t sample);
 

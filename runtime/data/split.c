@@ -1,4 +1,4 @@
-/* split.c - keeps a part of a data set back: --val-split.
+/* split.c - keeps a part of a data set back: --val-split, --folds.
  *
  * Which samples are kept depends on (seed, fraction, targets) only.  Where the target is one whole number per sample, every
  * class gives its share: floor(fraction * n), and those with the largest remainders one more. */
@@ -161,19 +161,42 @@ static ot_status cut(ot_dataset *d, const bool *kept, int64_t keep, ot_dataset *
     return number_samples(d, v, kept, samples, err);
 }
 
-ot_status ot_dataset_split(ot_dataset *d, double fraction, uint64_t seed, ot_dataset **out, int *classes, ot_error *err)
+/* Deals the samples to the folds in turn, class after class, each class in the order that was drawn.  Returns how many the
+ * fold gets. */
+static int64_t mark_fold(const int64_t *order, int64_t samples, const int64_t *value, class_count *c, int n, int fold,
+                         int folds, bool *kept)
 {
-    *out = NULL;
-    *classes = 0;
-    int64_t n = d->samples, keep = (int64_t)llround(fraction * (double)n);
-    if (n < 2)
-        return ot_fail(err, OT_E_DATA, "%s: %lld sample%s cannot be split into training and validation", d->name,
-                       (long long)n, n == 1 ? "" : "s");
+    int64_t start = 0, got = 0, all = 0;
+    for (int i = 0; i < n; i++) {
+        c[i].quota = start; /* the place of its next sample */
+        start += c[i].n;
+    }
+    for (int64_t i = 0; i < samples; i++) {
+        class_count key = { .value = n ? value[order[i]] : 0 };
+        class_count *of = n ? bsearch(&key, c, (size_t)n, sizeof *c, by_class) : NULL;
+        int64_t place = of ? of->quota++ : all++;
+        kept[order[i]] = place % folds == fold - 1;
+        got += kept[order[i]];
+    }
+    return got;
+}
+
+static ot_status check_arrays(const ot_dataset *d, ot_error *err)
+{
     for (int i = 0; i < d->n; i++)
         if (!d->array[i].whole && d->array[i].t.dtype != OT_STRING && ot_dtype_bits(d->array[i].t.dtype) < 8)
             return ot_fail(err, OT_E_DATA,
                            "%s: array '%s' has elements smaller than a byte and cannot be split; use --val", d->name,
                            d->array[i].t.name);
+    return OT_OK;
+}
+
+/* folds 0: a fraction is kept, else one of the folds. */
+static ot_status keep_back(ot_dataset *d, double fraction, int fold, int folds, uint64_t seed, ot_dataset **out,
+                           int *classes, ot_error *err)
+{
+    int64_t n = d->samples, keep = (int64_t)llround(fraction * (double)n);
+    OT_TRY(check_arrays(d, err));
     keep = keep < 1 ? 1 : keep > n - 1 ? n - 1 : keep;
     ot_dataset *v = ot_dataset_new(d->name);
     ot_arena *a = ot_arena_new();
@@ -185,13 +208,35 @@ ot_status ot_dataset_split(ot_dataset *d, double fraction, uint64_t seed, ot_dat
         v && order && value && c && kept ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the validation samples");
     if (!s) {
         find_classes(d, value, order, c, classes);
-        set_quotas(c, *classes, fraction, keep);
+        if (!folds) set_quotas(c, *classes, fraction, keep);
         ot_order(seed, split_epoch, n, order);
-        mark_kept(order, n, value, c, *classes, keep, kept);
+        if (folds) keep = mark_fold(order, n, value, c, *classes, fold, folds, kept);
+        else mark_kept(order, n, value, c, *classes, keep, kept);
         s = cut(d, kept, keep, v, err);
     }
     if (a) ot_arena_free(a);
     if (s) ot_dataset_free(v);
     else *out = v;
     return s;
+}
+
+ot_status ot_dataset_split(ot_dataset *d, double fraction, uint64_t seed, ot_dataset **out, int *classes, ot_error *err)
+{
+    *out = NULL;
+    *classes = 0;
+    if (d->samples < 2)
+        return ot_fail(err, OT_E_DATA, "%s: %lld sample%s cannot be split into training and validation", d->name,
+                       (long long)d->samples, d->samples == 1 ? "" : "s");
+    return keep_back(d, fraction, 0, 0, seed, out, classes, err);
+}
+
+ot_status ot_dataset_fold(ot_dataset *d, int fold, int folds, uint64_t seed, ot_dataset **out, int *classes,
+                          ot_error *err)
+{
+    *out = NULL;
+    *classes = 0;
+    if (d->samples < folds)
+        return ot_fail(err, OT_E_DATA, "%s: %lld sample%s cannot be split into %d folds", d->name,
+                       (long long)d->samples, d->samples == 1 ? "" : "s", folds);
+    return keep_back(d, 0, fold, folds, seed, out, classes, err);
 }

@@ -77,6 +77,12 @@ static void objects(void **state)
     REFUSED("m is NULL", ot_eval_text(NULL, none, NULL, &text, err));
     REFUSED("o is NULL", ot_eval_text(model, NULL, NULL, &text, err));
     REFUSED("text is NULL", ot_eval_text(model, none, NULL, NULL, err));
+    REFUSED("m is NULL", ot_series_text(NULL, none, false, NULL, &text, err));
+    REFUSED("o is NULL", ot_series_text(model, NULL, false, NULL, &text, err));
+    REFUSED("text is NULL", ot_series_text(model, none, false, NULL, NULL, err));
+    REFUSED("run_dir is NULL", ot_series_open(NULL, none, &text, err));
+    REFUSED("o is NULL", ot_series_open("/tmp", NULL, &text, err));
+    REFUSED("model is NULL", ot_series_open("/tmp", none, NULL, err));
     REFUSED("run_dir is NULL", ot_eval_run_text(NULL, none, NULL, &text, err));
     REFUSED("o is NULL", ot_eval_run_text("/tmp", NULL, NULL, &text, err));
     REFUSED("text is NULL", ot_eval_run_text("/tmp", none, NULL, NULL, err));

@@ -39,8 +39,9 @@ typedef struct row {
 #define BASIC  true
 #define REPEAT true
 /*        name  letter  argument  default  group  help  commands  repeats  basic  kind  min  max */
-#define ROW(name, letter, argument, dflt, group, help, commands, repeats, basic, kind, min, max) \
-    { { name, letter, argument, dflt, group, help, commands, repeats, basic, (kind) == MAYBE }, kind, min, max }
+#define ROW(name, letter, argument, dflt, group, help, commands, repeats, basic, kind, min, max)                \
+    { { name, letter, argument, dflt, group, help, SWEPT(commands), repeats, basic, (kind) == MAYBE }, kind, min, max }
+#define SWEPT(commands) ((commands) | ((commands) & OT_CMD_TRAIN ? OT_CMD_SWEEP : 0)) /* a sweep trains */
 
 static const row table[] = {
 #define G "Data"
@@ -51,6 +52,10 @@ static const row table[] = {
     ROW("val-split", 0, "F", NULL, G,
         "fraction of the training set kept back for validation, of each class its share; chosen by --seed",
         OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, NUM, 0, 1),
+    ROW("folds", 0, "K|k/K", NULL, G,
+        "cross-validation: K trainings, each validated on another part of the training set, of each class its share; "
+        "k/K: the k-th alone",
+        OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("test", 0, "DATASET|PATH", NULL, G,
         "test set (built-in data sets include one): evaluated at the end; without validation samples after each epoch",
         OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
@@ -89,6 +94,12 @@ static const row table[] = {
         OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
     ROW("steps", 0, "N", NULL, G, "number of updates; with --epochs, training ends at whichever comes first",
         OT_CMD_TRAIN | OT_CMD_FIND_LR | OT_CMD_RESUME | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
+    ROW("grid", 0, "NAME=VALUE,VALUE", NULL, G,
+        "sweep: values of an option, separated by bars where they contain commas; with --random also a range A..B or "
+        "log:A..B",
+        OT_CMD_SWEEP, REPEAT, 0, TEXT, 0, 0),
+    ROW("random", 0, "N", NULL, G, "sweep: N trainings with values of --grid drawn by --seed", OT_CMD_SWEEP, 0, 0, INT,
+        1, 10000),
     ROW("metrics", 0, "auto|all", "auto", G,
         "what evaluations measure: loss, accuracy and errors of values; or all metrics that fit the outputs",
         OT_CMD_TRAIN, 0, 0, CHOICE, 0, 0),

@@ -36,6 +36,7 @@ typedef struct ot_settings {
     bool shuffle, drop_last;
     bool auto_precision; /* options.precision is what a check leaves */
     double val_split;    /* 0: none */
+    int fold, folds;     /* --folds fold/folds; fold 0: all of them; folds 0: none */
     int monitor;         /* OT_METRIC_; -1: not given */
     int64_t patience;    /* epochs; 0: the run does not stop early */
     double min_delta;    /* least change that is a gain */

@@ -366,6 +366,28 @@ static ot_status read_profile(const ot_options *o, ot_settings *s, ot_error *err
     return OT_OK;
 }
 
+/* "5", or "2/5". */
+static ot_status read_folds(const ot_options *o, ot_settings *s, ot_error *err)
+{
+    enum { MOST = 1000 };
+    const char *text = ot_options_get(o, "folds"), *slash = text ? strchr(text, '/') : NULL;
+    char head[16] = "0";
+    double fold = 0, folds = 0;
+    if (!text) return OT_OK;
+    if (slash) snprintf(head, sizeof head, "%.*s", (int)(slash - text), text);
+    bool good = ot_number(head, &fold) && ot_number(slash ? slash + 1 : text, &folds) && folds >= 2 && folds <= MOST &&
+                folds == floor(folds) && fold == floor(fold) && fold >= (slash ? 1 : 0) && fold <= folds;
+    if (!good)
+        return ot_fail(err, OT_E_USAGE,
+                       "--folds: invalid value '%s'; expected a number of folds from 2 to %d, or one of them as 2/5",
+                       text, MOST);
+    if (s->val || s->val_split > 0)
+        return ot_fail(err, OT_E_USAGE, "--folds and --%s: use one of them", s->val ? "val" : "val-split");
+    s->fold = (int)fold;
+    s->folds = (int)folds;
+    return OT_OK;
+}
+
 /* "true", or a number of batches. */
 static ot_status read_overfit(const ot_options *o, ot_settings *s, ot_error *err)
 {
@@ -374,7 +396,12 @@ static ot_status read_overfit(const ot_options *o, ot_settings *s, ot_error *err
     if (!text || !strcmp(text, "false")) return OT_OK;
     if (strcmp(text, "true") && (!ot_number(text, &n) || !(n >= 1 && n <= 1e9) || n != floor(n)))
         return ot_fail(err, OT_E_USAGE, "--overfit-batch: invalid value '%s'; expected a number of batches", text);
-    other = s->val ? "val" : s->val_split > 0 ? "val-split" : s->test ? "test" : s->patience ? "patience" : NULL;
+    other = s->folds           ? "folds"
+            : s->val           ? "val"
+            : s->val_split > 0 ? "val-split"
+            : s->test          ? "test"
+            : s->patience      ? "patience"
+                               : NULL;
     if (other) return ot_fail(err, OT_E_USAGE, "--overfit-batch evaluates nothing: remove --%s", other);
     s->overfit = (int64_t)n;
     return OT_OK;
@@ -390,12 +417,13 @@ static ot_status read_watch(const ot_options *o, ot_settings *s, ot_error *err)
         if (!strcmp(monitor, ot_metrics.entries[i]->name)) s->monitor = i;
     if (monitor && s->monitor < 0)
         return ot_fail(err, OT_E_USAGE, "--monitor: unknown metric '%s'; see 'onnxtrain help metric'", monitor);
+    OT_TRY(read_folds(o, s, err));
     OT_TRY(read_overfit(o, s, err));
     if (s->val && s->val_split > 0) return ot_fail(err, OT_E_USAGE, "--val and --val-split: use one of them");
     if (s->val_split >= 1)
         return ot_fail(err, OT_E_USAGE, "--val-split: invalid value '%s'; expected a fraction between 0 and 1",
                        ot_options_get(o, "val-split"));
-    if (s->monitor > OT_METRIC_LOSS && s->data && !s->val && !(s->val_split > 0))
+    if (s->monitor > OT_METRIC_LOSS && s->data && !s->val && !(s->val_split > 0) && !s->folds)
         return ot_fail(err, OT_E_USAGE,
                        "--monitor %s needs validation samples; use --val-split 0.1, or --val with a set of its own",
                        monitor);

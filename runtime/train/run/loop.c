@@ -18,7 +18,7 @@
 
 /* ---- log ------------------------------------------------------------------------------ */
 
-static json_t *given_options(const ot_options *o)
+json_t *ot_options_json(const ot_options *o)
 {
     json_t *all = json_object();
     const ot_option_info *row;
@@ -55,7 +55,7 @@ static void log_start(ot_trainer *t)
     const char *device = ot_device_name(&t->s, t->x.device, t->a);
     json_t *e = json_pack("{s:s, s:s, s:o, s:o, s:s*, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "start",
                           "version", OT_VERSION, "model", ot_json_text(t->m->file->path), "options",
-                          given_options(t->o), "device", device, "threads", t->x.threads, "precision",
+                          ot_options_json(t->o), "device", device, "threads", t->x.threads, "precision",
                           ot_precision_name(t->s.options.precision), "parameters", (json_int_t)all, "trained",
                           (json_int_t)trained, "samples", (json_int_t)t->train.samples, "batch_size",
                           (json_int_t)t->batch, "steps", (json_int_t)t->total, "planned_bytes", (json_int_t)t->planned);

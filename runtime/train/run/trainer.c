@@ -87,7 +87,7 @@ static ot_status open_other(ot_trainer *t, const char *spec, ot_dataset **out, o
 ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
 {
     const char *test = t->s.test ? t->s.test : t->s.data;
-    t->has_val = t->s.val || t->s.val_split > 0;
+    t->has_val = t->s.val || t->s.val_split > 0 || t->s.folds;
     OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
     note_classes(t);
@@ -96,6 +96,9 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
     t->test.split = "test";
     if (t->s.val_split > 0)
         OT_TRY(ot_dataset_split(t->data, t->s.val_split, t->s.seed, &t->eval.data, &t->split_classes, err));
+    if (t->s.folds)
+        OT_TRY(ot_dataset_fold(t->data, t->s.fold, t->s.folds, t->s.seed, &t->eval.data, &t->split_classes, err));
+    if (t->s.folds && !t->s.test) return OT_OK; /* a test set is looked at where it is asked for, not for each fold */
     if (t->s.val) OT_TRY(open_other(t, t->s.val, &t->eval.data, err));
     return open_other(t, test, t->has_val ? &t->test.data : &t->eval.data, err);
 }
@@ -448,11 +451,15 @@ ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
 /* What --val-split keeps back in a training with the same --seed. */
 static ot_status open_kept_back(ot_trainer *t, ot_error *err)
 {
-    if (!t->s.data) return ot_fail(err, OT_E_USAGE, "--val-split needs --data, the set that it is a part of");
+    const char *option = t->s.folds ? "folds" : "val-split";
+    if (!t->s.data) return ot_fail(err, OT_E_USAGE, "--%s needs --data, the set that it is a part of", option);
+    if (t->s.folds && !t->s.fold) return ot_fail(err, OT_E_USAGE, "--folds: evaluates one of the folds, such as 2/5");
     t->eval.split = "val";
     OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, false, err));
-    OT_TRY(ot_dataset_split(t->data, t->s.val_split, t->s.seed, &t->eval.data, &t->split_classes, err));
+    OT_TRY(t->s.folds
+               ? ot_dataset_fold(t->data, t->s.fold, t->s.folds, t->s.seed, &t->eval.data, &t->split_classes, err)
+               : ot_dataset_split(t->data, t->s.val_split, t->s.seed, &t->eval.data, &t->split_classes, err));
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     if (t->normalize.kind != OT_NORMALIZE_MEASURE) return OT_OK;
     ot_adapt_env e = adapt_env(t);
@@ -464,7 +471,7 @@ static ot_status open_kept_back(ot_trainer *t, ot_error *err)
 static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
 {
     const char *spec = t->s.test ? t->s.test : t->s.val ? t->s.val : t->s.data;
-    if (!t->s.test && t->s.val_split > 0) return open_kept_back(t, err);
+    if (!t->s.test && (t->s.val_split > 0 || t->s.folds)) return open_kept_back(t, err);
     t->eval.split = !t->s.test && t->s.val ? "val" : "test";
     OT_TRY(open_set(t, spec, OT_SPLIT_TEST, &t->eval.data, err));
     bool whole = !t->eval.data && spec == t->s.data; /* one set, of which nothing is kept for a test */
@@ -634,6 +641,9 @@ static ot_status check_outputs(ot_trainer *t, ot_error *err)
 
 static ot_status open_trainer(ot_trainer *t, ot_error *err)
 {
+    if (t->s.folds && !t->s.fold)
+        return ot_fail(err, OT_E_USAGE, "--folds %d: are several trainings (ot_series_text); one of them is 1/%d",
+                       t->s.folds, t->s.folds);
     t->by_steps = !t->s.data;
     OT_TRY(ot_trainer_choose_own(t, err));
     OT_TRY(ot_trainer_review(t, false, err));

@@ -151,6 +151,9 @@ double ot_measure_value(const ot_scored *e, int metric); /* of the first output 
 /* The same numbers into an event, by name; with several outputs an object "metrics" of each output's. */
 void ot_measure_log(json_t **event, const ot_trainer *t, const ot_scored *e);
 
+/* loop.c: the options that were given, by name; a list where one repeats.  NULL: no memory. */
+json_t *ot_options_json(const ot_options *o);
+
 /* One line for the user. */
 void ot_trainer_say(const ot_trainer *t, ot_level level, const char *fmt, ...) OT_PRINTF(3, 4);
 void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines);

@@ -1,0 +1,712 @@
+/* series.c - trainings one after another: the folds of --folds, the combinations of sweep.
+ *
+ * The series has a folder as a run has: options.conf, log.jsonl (start, a line for each training, end), a table as CSV, and a
+ * run folder for each training.  Those that are over are not repeated when the series continues; one that was stopped
+ * continues from its checkpoint. */
+
+#include "runtime/train/commands/series.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/train/run/metrics.h"
+#include "runtime/train/run/trainer.h"
+
+enum { MOST_COLUMNS = 24, MOST_RUNS = 1000, NAME = 64 };
+
+typedef struct series {
+    const ot_model *m;
+    const ot_options *o;
+    ot_callbacks cb;
+    ot_arena *a;
+    ot_settings s;
+    const char *what; /* "fold", "run" */
+    bool sweep;
+    ot_member *member;
+    int n;
+    ot_folder folder;
+    ot_log log;
+    bool cancelled;
+    int n_columns; /* numbers of the evaluations */
+    char column[MOST_COLUMNS][NAME];
+} series;
+
+static void say(const series *x, ot_level level, const char *fmt, ...) OT_PRINTF(3, 4);
+static void say(const series *x, ot_level level, const char *fmt, ...)
+{
+    char line[1024];
+    va_list ap;
+    if (!x->cb.message) return;
+    va_start(ap, fmt);
+    ot_vtext(line, sizeof line, fmt, ap);
+    va_end(ap);
+    x->cb.message(x->cb.user, level, line);
+}
+
+static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for a series of trainings"); }
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+/* What does not belong to a single training of the series. */
+static bool is_of_series(const char *name)
+{
+    static const char *const own[] = { "folds", "grid", "random", "run-dir", "o" };
+    for (int i = 0; i < OT_LEN(own); i++)
+        if (!strcmp(name, own[i])) return true;
+    return false;
+}
+
+/* Options of one training: those of the series, and its own instead. */
+static ot_status options_of(const series *x, const ot_member *b, ot_options **out, ot_error *err)
+{
+    const ot_option_info *row;
+    ot_status s = OT_OK;
+    ot_options *o = *out = ot_options_new();
+    if (!o) return no_memory(err);
+    for (int i = 0; !s && (row = ot_option_at(i)); i++) {
+        bool own = is_of_series(row->name);
+        for (int k = 0; k < b->n; k++) own |= !strcmp(b->pair[k][0], row->name);
+        for (int k = 0; !s && !own && k < ot_options_count(x->o, row->name); k++)
+            s = ot_options_set(o, row->name, ot_options_nth(x->o, row->name, k), err);
+    }
+    for (int k = 0; !s && k < b->n; k++) s = ot_options_set(o, b->pair[k][0], b->pair[k][1], err);
+    if (s) ot_options_free(o), *out = NULL;
+    return s;
+}
+
+/* Every value of the series is a possible one, before the first training. */
+static ot_status check_options(series *x, ot_error *err)
+{
+    const char *log = ot_options_get(x->o, "log");
+    static const char *const none[] = { "o", "deploy" };
+    for (int i = 0; i < OT_LEN(none); i++)
+        if (ot_options_nth(x->o, none[i], 0))
+            return ot_fail(err, OT_E_USAGE,
+                           "%s%s: %s trains several models; each is trained.onnx in a folder of its own below the run "
+                           "folder, so remove this option",
+                           i ? "--" : "-", none[i], x->sweep ? "sweep" : "--folds");
+    if (log && strcmp(log, "-"))
+        return ot_fail(err, OT_E_USAGE, "--log: each of several trainings has its log.jsonl; remove this option");
+    if (x->s.run_dir && !strcmp(x->s.run_dir, "none"))
+        return ot_fail(err, OT_E_USAGE, "--run-dir none: several trainings need a folder");
+    if (x->s.overfit) return ot_fail(err, OT_E_USAGE, "--overfit-batch is for a single training");
+    for (int i = 0; i < x->n; i++) {
+        ot_options *o;
+        ot_settings s;
+        ot_arena *a = ot_arena_new();
+        if (!a) return no_memory(err);
+        ot_status r = options_of(x, &x->member[i], &o, err);
+        if (!r) r = ot_settings_read(o, x->m->outputs, a, &s, err);
+        if (!r) ot_options_free(o);
+        ot_arena_free(a);
+        if (r) return r;
+    }
+    return OT_OK;
+}
+
+/* ---- the folder ------------------------------------------------------------------------------ */
+
+/* The first line of the log of a folder, if it is that of a series; NULL: it is not. */
+static json_t *start_of(int folder)
+{
+    enum { LARGEST = 1 << 20 };
+    int fd = openat(folder, "log.jsonl", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char *text = fd < 0 ? NULL : malloc(LARGEST);
+    int64_t n = text ? ot_read_at(fd, text, LARGEST, 0) : 0;
+    const char *stop = n > 0 ? memchr(text, '\n', (size_t)n) : NULL;
+    json_t *line = stop ? json_loadb(text, (size_t)(stop - text), 0, NULL) : NULL;
+    if (line && !json_string_value(json_object_get(line, "series"))) {
+        json_decref(line);
+        line = NULL;
+    }
+    if (fd >= 0) close(fd);
+    free(text);
+    return line;
+}
+
+/* Options that say nothing about what comes out. */
+static json_t *that_matter(json_t *options)
+{
+    static const char *const rest[] = { "run-dir", "quiet", "verbose", "log", "log-every" };
+    for (int i = 0; i < OT_LEN(rest); i++) (void)json_object_del(options, rest[i]);
+    return options;
+}
+
+static bool same_folder(const json_t *start)
+{
+    char here[PATH_MAX];
+    const char *was = json_string_value(json_object_get(start, "folder"));
+    return was && getcwd(here, sizeof here) && !strcmp(here, was);
+}
+
+/* Whether the folder at that path has a series of the same command. */
+static bool is_same(const series *x, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    json_t *start = fd < 0 ? NULL : start_of(fd), *now = start ? that_matter(ot_options_json(x->o)) : NULL;
+    json_t *then = start ? that_matter(json_object_get(start, "options")) : NULL;
+    const char *model = json_string_value(json_object_get(start, "model"));
+    bool same = then && now && json_equal(then, now) && model && !strcmp(model, x->m->file->path) && same_folder(start);
+    if (fd >= 0) close(fd);
+    json_decref(start);
+    json_decref(now);
+    return same;
+}
+
+/* The folder of an earlier series of the same command; NULL: there is none. */
+static const char *find_same(series *x)
+{
+    if (x->s.run_dir) return is_same(x, x->s.run_dir) ? x->s.run_dir : NULL;
+    const char *stem = ot_stem(x->m->file->path, x->a);
+    for (int n = 1; stem && n <= MOST_RUNS; n++) {
+        const char *path = ot_arena_printf(x->a, "runs/%s-%d", stem, n);
+        if (path && is_same(x, path)) return path;
+    }
+    return NULL;
+}
+
+static ot_status write_file(const series *x, const char *name, const char *text, size_t n, ot_error *err)
+{
+    ot_replace *r = NULL;
+    ot_error e = { 0 };
+    ot_status s = ot_replace_begin_at(x->folder.fd, name, &r, &e);
+    if (!s) s = ot_replace_write(r, text, n, &e);
+    if (!s) s = ot_replace_commit(r, &e);
+    else ot_replace_abort(r);
+    return s ? ot_fail(err, s, "%s/%-s", x->folder.path, e.text) : OT_OK;
+}
+
+static ot_status write_options(const series *x, ot_error *err)
+{
+    char *lines = ot_options_lines(x->o), *text = NULL;
+    int n = lines ? asprintf(&text, OT_FOLDER_MARK OT_VERSION "; model: %s\n%s", x->m->file->path, lines) : -1;
+    ot_status s = n < 0 ? no_memory(err) : write_file(x, "options.conf", text, (size_t)n, err);
+    free(lines);
+    if (n >= 0) free(text);
+    return s;
+}
+
+static ot_status open_log(series *x, bool again, ot_error *err)
+{
+    char here[PATH_MAX] = "";
+    int fd = openat(x->folder.fd, "log.jsonl",
+                    O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (again ? O_APPEND : O_TRUNC), 0666);
+    if (fd < 0)
+        return ot_fail(err, ot_failed_call(errno), "%s/log.jsonl: cannot be opened: %s", x->folder.path,
+                       strerror(errno));
+    const char *shown = ot_arena_printf(x->a, "%s/log.jsonl", x->folder.path);
+    if (!shown) {
+        close(fd);
+        return no_memory(err);
+    }
+    x->log.user = x->cb.user;
+    x->log.line = x->cb.log;
+    OT_TRY(ot_log_add(&x->log, fd, shown, err));
+    if (again) return OT_OK;
+    if (!getcwd(here, sizeof here)) *here = '\0';
+    ot_log_write(&x->log, json_pack("{s:s, s:s, s:o, s:o, s:s, s:o, s:i}", "event", "start", "version", OT_VERSION,
+                                    "model", ot_json_text(x->m->file->path), "folder", ot_json_text(here), "series",
+                                    x->sweep ? "sweep" : "folds", "options", ot_options_json(x->o), "trainings", x->n));
+    ot_log_sync(&x->log);
+    return OT_OK;
+}
+
+static ot_status open_series(series *x, bool resumes, ot_error *err)
+{
+    ot_inputs in = { .model = x->m->file,
+                     .configs = ot_options_configs(x->o, x->a),
+                     .named = { x->s.data, x->s.val, x->s.test } };
+    const char *same = resumes ? x->s.run_dir : x->sweep ? find_same(x) : NULL;
+    OT_TRY(same ? ot_folder_reopen(same, x->a, &x->folder, err)
+                : ot_folder_open(x->s.run_dir, &in, x->a, &x->folder, err));
+    if (x->folder.moved)
+        say(x, OT_INFO, "%s contained an older run, which was renamed to %s", x->folder.path, x->folder.moved);
+    if (!same) OT_TRY(write_options(x, err));
+    return open_log(x, same != NULL, err);
+}
+
+/* ---- one training ------------------------------------------------------------------------------ */
+
+static bool is_over(const char *state)
+{
+    static const char *const over[] = { "finished", "early stop", "time limit", "diverged" };
+    for (int i = 0; state && i < OT_LEN(over); i++)
+        if (!strcmp(state, over[i])) return true;
+    return false;
+}
+
+static const char *text_of(series *x, const json_t *object, const char *key)
+{
+    const char *v = json_string_value(json_object_get(object, key));
+    return v ? ot_arena_strdup(x->a, v) : NULL;
+}
+
+/* The evaluation on validation samples (else on the test set) of the epoch that counts: the best one in a sweep, else the one
+ * whose weights are written. */
+static json_t *numbers_of(const series *x, const ot_history *h, int64_t *epoch)
+{
+    bool best = x->sweep || !strcmp(ot_options_get(x->o, "select"), "best");
+    int64_t wanted = best ? json_integer_value(json_object_get(h->end, "best_epoch")) : 0;
+    json_t *found = NULL, *e;
+    size_t i;
+    const char *split = json_string_value(json_object_get(json_array_get(h->evals, 0), "split"));
+    json_array_foreach(h->evals, i, e)
+    {
+        const char *own = json_string_value(json_object_get(e, "split"));
+        int64_t at = json_integer_value(json_object_get(e, "epoch"));
+        if (!split || !own || strcmp(own, split) || (wanted && at != wanted)) continue;
+        found = e;
+        *epoch = at;
+    }
+    return json_incref(found);
+}
+
+static void add_column(void *user, const char *name, double v)
+{
+    series *x = user;
+    (void)v;
+    for (int i = 0; i < x->n_columns; i++)
+        if (!strcmp(x->column[i], name)) return;
+    if (x->n_columns < MOST_COLUMNS && strlen(name) < NAME) strcpy(x->column[x->n_columns++], name);
+}
+
+/* What the log of the training says; state stays NULL where it has none. */
+static ot_status read_member(series *x, ot_member *b, ot_error *err)
+{
+    ot_history h = { 0 };
+    ot_error e = { 0 };
+    int fd = openat(x->folder.fd, b->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return OT_OK;
+    ot_status s = ot_history_read(&h, fd, b->name, &e);
+    close(fd);
+    if (!s && h.end) {
+        b->state = text_of(x, h.end, "reason");
+        b->metric = text_of(x, h.end, "best_metric");
+        const json_t *best = json_object_get(h.end, "best");
+        b->best = json_is_number(best) ? json_number_value(best) : (double)NAN;
+        b->seconds = json_number_value(json_object_get(h.end, "seconds"));
+        b->epoch = json_integer_value(json_object_get(h.end, "best_epoch"));
+        json_decref(b->numbers);
+        b->numbers = numbers_of(x, &h, &b->epoch);
+        ot_history_numbers(b->numbers, add_column, x);
+    }
+    ot_history_free(&h);
+    return s == OT_E_NOMEM ? ot_fail(err, s, "%-s", e.text) : OT_OK;
+}
+
+/* The checkpoint of one that was stopped; NULL: there is none, and it starts again. */
+static ot_checkpoint *checkpoint_of(const series *x, const char *path)
+{
+    ot_checkpoint *c = NULL;
+    ot_error none = { 0 };
+    return access(path, F_OK) || ot_checkpoint_open(path, &x->cb, &c, &none) ? NULL : c;
+}
+
+static void announce(const series *x, ot_trainer *t)
+{
+    if (x->cb.trains) x->cb.trains(x->cb.user, t);
+}
+
+static ot_status train_with(series *x, ot_options *o, const char *path, ot_error *err)
+{
+    ot_trainer *t = NULL;
+    ot_checkpoint *c = checkpoint_of(x, path);
+    ot_result r = { 0 };
+    ot_status s = c ? ot_checkpoint_options(c, o, err) : OT_OK;
+    if (!s && c) s = ot_checkpoint_check(c, x->m, err);
+    if (!s) s = ot_trainer_new(x->m, o, &x->cb, &t, err);
+    if (!s && c) s = ot_trainer_resume(t, c, err);
+    ot_checkpoint_free(c);
+    if (!s) {
+        announce(x, t);
+        s = ot_trainer_run(t, err);
+        ot_trainer_result(t, &r);
+        x->cancelled |= !strcmp(r.reason, "cancelled");
+        if (!s && !x->cancelled) s = ot_trainer_export(t, NULL, err);
+        announce(x, NULL);
+    }
+    ot_trainer_free(t);
+    return s;
+}
+
+static ot_status train_member(series *x, ot_member *b, ot_error *err)
+{
+    ot_options *o = NULL;
+    const char *path = ot_arena_printf(x->a, "%s/%s", x->folder.path, b->name),
+               *out = path ? ot_arena_printf(x->a, "%s/trained.onnx", path) : NULL;
+    if (!out) return no_memory(err);
+    OT_TRY(ot_folder_make(path, "--run-dir", err)); /* the trained model is written into it */
+    OT_TRY(options_of(x, b, &o, err));
+    ot_status s = ot_options_set(o, "run-dir", path, err);
+    if (!s) s = ot_options_set(o, "o", out, err);
+    if (!s && x->sweep && !x->s.val && !(x->s.val_split > 0)) /* the training loss decides: it is looked at */
+        s = ot_options_set(o, "select", "best", err);
+    if (!s) s = train_with(x, o, path, err);
+    ot_options_free(o);
+    return s;
+}
+
+static void log_member(series *x, const ot_member *b)
+{
+    json_t *e = json_pack("{s:s, s:s, s:s*, s:I}", "event", x->what, "name", b->name, "reason", b->state, "epoch",
+                          (json_int_t)b->epoch),
+           *own = json_object();
+    for (int k = 0; k < b->n; k++) ot_json_set(&own, b->pair[k][0], ot_json_text(b->pair[k][1]));
+    ot_json_set(&e, "options", own);
+    if (b->metric) ot_json_set(&e, "best_metric", ot_json_text(b->metric));
+    if (!isnan(b->best)) ot_json_real(&e, "best", b->best);
+    if (b->numbers) ot_json_set(&e, "evaluation", json_incref(b->numbers));
+    ot_log_write(&x->log, e);
+    ot_log_sync(&x->log);
+}
+
+/* A combination of a sweep that fails by itself is a row of its table; what would fail for the others too ends it. */
+static bool is_its_own(const series *x, ot_status s)
+{
+    return x->sweep && (s == OT_E_DIVERGED || s == OT_E_NOMEM || s == OT_E_MODEL || s == OT_E_DATA || s == OT_E_USAGE);
+}
+
+static ot_status run_member(series *x, int i, ot_error *err)
+{
+    ot_member *b = &x->member[i];
+    char own[400] = "";
+    OT_TRY(read_member(x, b, err));
+    for (int k = 0, at = 0; k < b->n && x->sweep && at < 300; k++)
+        at += snprintf(own + at, sizeof own - (size_t)at, "%s--%s %.60s", k ? " " : ": ", b->pair[k][0], b->pair[k][1]);
+    bool over = is_over(b->state);
+    say(x, OT_INFO, "%s %d of %d%s%s", x->what, i + 1, x->n, own, over ? ": was trained before" : "");
+    if (over) return OT_OK;
+    ot_error e = { 0 };
+    ot_status s = train_member(x, b, &e);
+    OT_TRY(read_member(x, b, err));
+    if (s && !is_its_own(x, s)) return ot_fail(err, s, "%s: %-s", b->name, e.text);
+    if (s) {
+        say(x, OT_WARNING, "%s: %s", b->name, e.text);
+        if (!is_over(b->state)) b->state = "failed";
+    }
+    log_member(x, b);
+    return OT_OK;
+}
+
+/* ---- what came of it ------------------------------------------------------------------------------ */
+
+typedef struct wanted {
+    const char *name;
+    double value;
+} wanted;
+
+static void take_value(void *user, const char *name, double v)
+{
+    wanted *w = user;
+    if (!strcmp(w->name, name)) w->value = v;
+}
+
+static double value_of(const ot_member *b, const char *name)
+{
+    wanted w = { name, NAN };
+    ot_history_numbers(b->numbers, take_value, &w);
+    return w.value;
+}
+
+/* Mean and standard deviation (of a sample: n - 1) over the folds that have the number. */
+static int spread(const series *x, const char *name, double *mean, double *deviation)
+{
+    double sum = 0, square = 0;
+    int n = 0;
+    for (int i = 0; i < x->n; i++) {
+        double v = value_of(&x->member[i], name);
+        if (isfinite(v)) sum += v, n++;
+    }
+    *mean = n ? sum / n : (double)NAN;
+    for (int i = 0; i < x->n; i++) {
+        double v = value_of(&x->member[i], name);
+        if (isfinite(v)) square += (v - *mean) * (v - *mean);
+    }
+    *deviation = n > 1 ? sqrt(square / (n - 1)) : (double)NAN;
+    return n;
+}
+
+/* Losses and errors fall. */
+static bool rises(const char *metric)
+{
+    for (int k = 0; metric && k < OT_METRIC_COUNT; k++) {
+        size_t n = strlen(metric), own = strlen(ot_metrics.entries[k]->name);
+        if (n > own && metric[n - own - 1] == ' ' && !strcmp(metric + n - own, ot_metrics.entries[k]->name) &&
+            ot_metric_rises(k))
+            return true;
+    }
+    return false;
+}
+
+static bool is_better(const ot_member *a, const ot_member *b)
+{
+    if (isnan(a->best) || isnan(b->best)) return isnan(b->best) && !isnan(a->best);
+    return rises(a->metric) ? a->best > b->best : a->best < b->best;
+}
+
+/* The best first; those without a number stay in their order at the end. */
+static void sort(series *x)
+{
+    for (int i = 1; i < x->n; i++) {
+        ot_member b = x->member[i];
+        int k = i;
+        for (; k > 0 && is_better(&b, &x->member[k - 1]); k--) x->member[k] = x->member[k - 1];
+        x->member[k] = b;
+    }
+}
+
+static void print_csv_text(FILE *f, const char *text)
+{
+    bool quotes = text[strcspn(text, ",\"\n\r")];
+    if (quotes) fputc('"', f);
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', f);
+        fputc(*text, f);
+    }
+    if (quotes) fputc('"', f);
+}
+
+static void print_csv_number(FILE *f, double v)
+{
+    if (isnan(v)) fputc(',', f);
+    else fprintf(f, ",%.9g", v);
+}
+
+static void print_csv(const series *x, FILE *f)
+{
+    const ot_member *first = &x->member[0];
+    fprintf(f, "%s", x->what);
+    for (int k = 0; k < first->n && x->sweep; k++) {
+        fputc(',', f);
+        print_csv_text(f, first->pair[k][0]);
+    }
+    fputs(",state,epoch,best_metric,best", f);
+    for (int c = 0; c < x->n_columns; c++) {
+        fputc(',', f);
+        print_csv_text(f, x->column[c]);
+    }
+    fputs(",seconds\n", f);
+    for (int i = 0; i < x->n; i++) {
+        const ot_member *b = &x->member[i];
+        fputs(b->name, f);
+        for (int k = 0; k < b->n && x->sweep; k++) {
+            fputc(',', f);
+            print_csv_text(f, b->pair[k][1]);
+        }
+        fprintf(f, ",%s,%lld,%s", b->state ? b->state : "", (long long)b->epoch, b->metric ? b->metric : "");
+        print_csv_number(f, b->best);
+        for (int c = 0; c < x->n_columns; c++) print_csv_number(f, value_of(b, x->column[c]));
+        print_csv_number(f, b->seconds);
+        fputc('\n', f);
+    }
+}
+
+static void print_cell(FILE *f, double v)
+{
+    if (isnan(v)) fprintf(f, "  %12s", "-");
+    else fprintf(f, "  %12.6g", v);
+}
+
+static void print_members(const series *x, FILE *f)
+{
+    const char *metric = NULL;
+    for (int i = 0; i < x->n && !metric; i++) metric = x->member[i].metric;
+    fprintf(f, "%-8s", x->what);
+    for (int k = 0; k < x->member[0].n && x->sweep; k++) ot_print(f, "  %-14s", x->member[0].pair[k][0]);
+    if (x->sweep) fprintf(f, "  %14s", metric ? metric : "best");
+    fprintf(f, "  %6s", "epoch");
+    for (int c = 0; c < x->n_columns; c++) ot_print(f, "  %12s", x->column[c]);
+    fprintf(f, "  %9s  state\n", "seconds");
+    for (int i = 0; i < x->n; i++) {
+        const ot_member *b = &x->member[i];
+        fprintf(f, "%-8s", b->name);
+        for (int k = 0; k < b->n && x->sweep; k++) ot_print(f, "  %-14s", b->pair[k][1]);
+        if (x->sweep && isnan(b->best)) fprintf(f, "  %14s", "-");
+        else if (x->sweep) fprintf(f, "  %14.6g", b->best);
+        fprintf(f, "  %6lld", (long long)b->epoch);
+        for (int c = 0; c < x->n_columns; c++) print_cell(f, value_of(b, x->column[c]));
+        fprintf(f, "  %9.1f  %s\n", b->seconds, b->state ? b->state : "not trained");
+    }
+}
+
+static void print_text(const series *x, FILE *f)
+{
+    print_members(x, f);
+    if (!x->sweep) {
+        static const char *const row[] = { "mean", "std" };
+        for (int k = 0; k < OT_LEN(row); k++) {
+            fprintf(f, "%-8s  %6s", row[k], "");
+            for (int c = 0; c < x->n_columns; c++) {
+                double v[2];
+                (void)spread(x, x->column[c], &v[0], &v[1]);
+                print_cell(f, v[k]);
+            }
+            fputc('\n', f);
+        }
+        return;
+    }
+    const ot_member *best = &x->member[0];
+    if (isnan(best->best)) return;
+    ot_print(f, "\nbest: %s/%s (%s %.6g):", x->folder.path, best->name, best->metric, best->best);
+    for (int k = 0; k < best->n; k++) ot_print(f, " --%s %s", best->pair[k][0], best->pair[k][1]);
+    fputc('\n', f);
+}
+
+static void log_end(series *x)
+{
+    json_t *e = json_pack("{s:s, s:s, s:s}", "event", "end", "reason", x->cancelled ? "cancelled" : "finished",
+                          "series", x->sweep ? "sweep" : "folds"),
+           *means = json_object(), *deviations = json_object();
+    for (int c = 0; c < x->n_columns && !x->sweep; c++) {
+        double mean, deviation;
+        if (!spread(x, x->column[c], &mean, &deviation)) continue;
+        ot_json_real(&means, x->column[c], mean);
+        ot_json_real(&deviations, x->column[c], deviation);
+    }
+    if (!x->sweep) {
+        ot_json_set(&e, "mean", means);
+        ot_json_set(&e, "std", deviations);
+    } else {
+        json_decref(means);
+        json_decref(deviations);
+        if (!isnan(x->member[0].best)) ot_json_set(&e, "best", json_string(x->member[0].name));
+    }
+    ot_log_write(&x->log, e);
+}
+
+/* The table, in the folder and for the caller. */
+static ot_status write_table(series *x, char **text, ot_error *err)
+{
+    char *csv = NULL;
+    size_t n = 0, size = 0;
+    if (x->sweep) sort(x);
+    FILE *f = open_memstream(&csv, &n);
+    if (f) print_csv(x, f);
+    ot_status s =
+        f && ot_memstream_close(f) ? write_file(x, x->sweep ? "sweep.csv" : "folds.csv", csv, n, err) : no_memory(err);
+    free(csv);
+    if (s) return s;
+    f = open_memstream(text, &size);
+    if (f) print_text(x, f);
+    if (f && ot_memstream_close(f)) return OT_OK;
+    free(*text);
+    *text = NULL;
+    return no_memory(err);
+}
+
+static ot_status run_all(series *x, bool resumes, char **text, ot_error *err)
+{
+    OT_TRY(check_options(x, err));
+    OT_TRY(open_series(x, resumes, err));
+    if (x->sweep && !x->s.val && !(x->s.val_split > 0))
+        say(x, OT_WARNING, "sweep: no validation samples: the training loss decides; use --val-split 0.1 or --val");
+    ot_status s = OT_OK;
+    for (int i = 0; i < x->n && !x->cancelled && !s; i++) s = run_member(x, i, err);
+    for (int i = 0; i < x->n && x->cancelled && !s; i++)
+        if (!x->member[i].state) s = read_member(x, &x->member[i], err);
+    if (!s) s = write_table(x, text, err);
+    if (!s) log_end(x);
+    if (!s) say(x, OT_INFO, "run folder:    %s", x->folder.path);
+    if (!s && x->cancelled) say(x, OT_INFO, "to continue:   onnxtrain resume %s", x->folder.path);
+    return s;
+}
+
+/* ---- the interface ------------------------------------------------------------------------------------ */
+
+static ot_status fold_members(series *x, ot_error *err)
+{
+    x->n = x->s.folds;
+    x->member = ot_arena_alloc(x->a, (size_t)x->n * sizeof *x->member);
+    if (!x->member) return no_memory(err);
+    for (int k = 0; k < x->n; k++) {
+        ot_member *b = &x->member[k];
+        *b = (ot_member){ .name = ot_arena_printf(x->a, "fold-%d", k + 1),
+                          .n = 1,
+                          .pair = ot_arena_alloc(x->a, sizeof *b->pair),
+                          .best = NAN };
+        if (!b->name || !b->pair) return no_memory(err);
+        b->pair[0][0] = "folds";
+        if (!(b->pair[0][1] = ot_arena_printf(x->a, "%d/%d", k + 1, x->n))) return no_memory(err);
+    }
+    return OT_OK;
+}
+
+static ot_status make(series *x, ot_error *err)
+{
+    x->sweep = ot_options_count(x->o, "grid") > 0;
+    x->what = x->sweep ? "run" : "fold";
+    if (!x->m->outputs) return ot_fail(err, OT_E_INTERNAL, "the model has no list of outputs");
+    OT_TRY(ot_settings_read(x->o, x->m->outputs, x->a, &x->s, err));
+    if (!x->s.data) return ot_fail(err, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
+    if (x->sweep && x->s.folds) return ot_fail(err, OT_E_USAGE, "sweep: --folds is not supported; use --val-split");
+    if (x->sweep) return ot_sweep_members(x->o, x->a, &x->member, &x->n, err);
+    if (x->s.folds && !x->s.fold) return fold_members(x, err);
+    return ot_fail(err, OT_E_USAGE, "sweep needs --grid NAME=VALUE,VALUE");
+}
+
+ot_status ot_series_text(const ot_model *m, const ot_options *o, bool resumes, const ot_callbacks *cb, char **text,
+                         ot_error *err)
+{
+    OT_GIVEN(text);
+    *text = NULL;
+    OT_GIVEN(m);
+    OT_GIVEN(o);
+    series x = { .m = m, .o = o, .a = ot_arena_new(), .folder = { .fd = -1 } };
+    ot_error first = { 0 }, io = { 0 };
+    if (!x.a) return no_memory(err);
+    if (cb) x.cb = *cb;
+    x.log.lr = NAN;
+    ot_status s = make(&x, &first);
+    if (!s) s = run_all(&x, resumes, text, &first);
+    if (ot_log_close(&x.log, &io) && !s) s = ot_fail(&first, io.status, "%-s", io.text);
+    ot_folder_close(&x.folder);
+    for (int i = 0; x.member && i < x.n; i++) json_decref(x.member[i].numbers);
+    ot_arena_free(x.a);
+    if (s) free(*text), *text = NULL;
+    return s ? ot_fail(err, s, "%-s", first.text) : OT_OK;
+}
+
+/* The options of a start event that o does not have. */
+static ot_status take_options(const json_t *start, ot_options *o, ot_error *err)
+{
+    const ot_option_info *row;
+    const json_t *options = json_object_get(start, "options");
+    for (int i = 0; (row = ot_option_at(i)); i++) {
+        json_t *v = json_object_get(options, row->name), *one;
+        size_t k;
+        if (!v || ot_options_nth(o, row->name, 0)) continue;
+        if (json_is_string(v)) OT_TRY(ot_options_set(o, row->name, json_string_value(v), err));
+        json_array_foreach(v, k, one) if (json_is_string(one))
+            OT_TRY(ot_options_set(o, row->name, json_string_value(one), err));
+    }
+    return OT_OK;
+}
+
+ot_status ot_series_open(const char *run_dir, ot_options *o, char **model, ot_error *err)
+{
+    OT_GIVEN(model);
+    *model = NULL;
+    OT_GIVEN(run_dir);
+    OT_GIVEN(o);
+    int fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    json_t *start = fd < 0 ? NULL : start_of(fd);
+    if (fd >= 0) close(fd);
+    if (!start) return OT_OK;
+    const char *path = json_string_value(json_object_get(start, "model")),
+               *was = json_string_value(json_object_get(start, "folder"));
+    ot_status s = path ? OT_OK : ot_fail(err, OT_E_IO, "%s/log.jsonl: names no model", run_dir);
+    if (!s && !same_folder(start))
+        s = ot_fail(err, OT_E_USAGE, "%s: a series continues in the folder that it was started in: cd %s", run_dir,
+                    was ? was : "there");
+    if (!s) s = take_options(start, o, err);
+    if (!s) s = ot_options_set(o, "run-dir", run_dir, err);
+    if (!s && !(*model = strdup(path))) s = no_memory(err);
+    json_decref(start);
+    return s;
+}
