@@ -285,5 +285,10 @@ ot_status ot_pass_autodiff(ot_plan *p, const ot_config *c)
     OT_TRY(collect(p, &b));
     ot_loss_unscale_all(p, c, &b);
     for (int i = 0; i < p->n_weights && c->want == OT_WANT_GRAD; i++) ot_plan_keep(p, p->weights[i]->grad);
+    if (c->options.keep_gradients && c->want == OT_WANT_TRAIN) {
+        p->kept_grad = ot_graph_alloc(g, (size_t)(p->n_weights + 1) * sizeof *p->kept_grad);
+        for (int i = 0; p->kept_grad && i < p->n_weights; i++)
+            p->kept_grad[i] = p->weights[i]->grad ? ot_plan_keep(p, p->weights[i]->grad) : -1;
+    }
     return ot_lower(g);
 }

@@ -121,6 +121,7 @@ typedef struct ot_plan_options {
     const int64_t *unfreeze_at; /* epoch, from 1, in which the pattern's weights begin to train */
     bool fit_scales; /* of trained weights that the file stores as integers: computed from them; else as in the file */
     bool eval_mode;  /* run: force evaluation mode */
+    bool keep_gradients; /* the host reads them after an update, too */
     bool apart; /* another batch size than the file's: unroll every operator over its batches (found by together.c) */
     ot_precision precision;    /* what f32 operators compute in */
     const ot_teacher *teacher; /* NULL: none */
@@ -223,6 +224,8 @@ typedef struct ot_plan {
     ot_value *divisor; /* EVAL, of a single loss: what its mean divides by; NULL: by `counted`, or the samples */
     int n_weights;
     ot_value **weights; /* trained, in file order */
+    int *
+        kept_grad; /* keep_gradients: where each weight's gradient is in `kept`; -1: it has none.  NULL: without keep_gradients */
     int n_states;
     ot_value **states; /* weights, statistics, moments: all in the state slab */
     int n_targets;

@@ -73,3 +73,20 @@ ot_status ot_png_read(ot_reading *r)
     spng_ctx_free(z);
     return s;
 }
+
+ot_status ot_picture_png(const uint8_t *pixels, int64_t width, int64_t height, int channels, uint8_t **out, size_t *n,
+                         ot_error *err)
+{
+    spng_ctx *z = spng_ctx_new(SPNG_CTX_ENCODER);
+    struct spng_ihdr h = { .width = (uint32_t)width,
+                           .height = (uint32_t)height,
+                           .bit_depth = 8,
+                           .color_type = channels == 1 ? SPNG_COLOR_TYPE_GRAYSCALE : SPNG_COLOR_TYPE_TRUECOLOR };
+    int bad = z ? spng_set_option(z, SPNG_ENCODE_TO_BUFFER, 1) : SPNG_EMEM;
+    if (!bad) bad = spng_set_ihdr(z, &h);
+    if (!bad)
+        bad = spng_encode_image(z, pixels, (size_t)(width * height * channels), SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE);
+    *out = bad ? NULL : spng_get_png_buffer(z, n, &bad);
+    spng_ctx_free(z);
+    return *out ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a PNG");
+}

@@ -74,7 +74,7 @@ def main():
             best = sorted(n for n in files(f'{d}/r3') if n.startswith('best'))
             assert best == sorted(['best.onnx', *locations(f'{d}/r3/best.onnx')]), best
             others = [n for n in files(f'{d}/r3') if n not in best and not n.startswith('checkpoint-')]
-            assert others == ['epochs.csv', 'log.jsonl', 'options.conf', 'report.html'], others
+            assert others == ['epochs.csv', 'evaluation.json', 'log.jsonl', 'options.conf', 'report.html'], others
             epochs = [json.loads(line) for line in open(f'{d}/r3/log.jsonl')]
             assert sum(e['event'] == 'eval' for e in epochs) == 8
             named = next(line for line in said.splitlines() if line.startswith('external data: '))

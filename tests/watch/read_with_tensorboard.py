@@ -10,7 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 run = sys.argv[1]
-reader = EventAccumulator(run + '/tensorboard', size_guidance={'scalars': 0})
+reader = EventAccumulator(run + '/tensorboard', size_guidance={'scalars': 0, 'histograms': 0})
 reader.Reload()
 with open(run + '/log.jsonl') as f:
     lines = [json.loads(line) for line in f]
@@ -27,4 +27,10 @@ for tag, values in wanted.items():
 for what in 'start', 'end':
     content = reader.SummaryMetadata(f'_hparams_/session_{what}_info').plugin_data.content
     assert plugin_data_pb2.HParamsPluginData.FromString(content).HasField(f'session_{what}_info')
+if reader.Tags()['graph']:
+    print(f'graph of {len(reader.Graph().node)} nodes')
+for tag in reader.Tags()['histograms']:
+    h = reader.Histograms(tag)[-1].histogram_value
+    assert h.num == sum(h.bucket) and h.min <= h.bucket_limit[0] and h.bucket_limit[-1] == h.max, f'{tag}: {h}'
+    print(f'{tag}: {len(reader.Histograms(tag))} histograms, the last of {int(h.num)} numbers')
 print(f'as the log: {sorted(wanted)}')

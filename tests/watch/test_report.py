@@ -3,13 +3,19 @@ reloads itself; names of files and outputs cannot break it.
 
 usage: test_report.py PROGRAM
 """
+import base64
+import csv
+import html
 import json
 import os
 import re
+import struct
 import tempfile
 import xml.dom.minidom
 
-from scripts import T, call, check, finish, h, np, numpy_helper, onnx
+from scripts import T, call, check, finish, h, np, numpy_helper, onnx, onnxruntime
+
+import cv2
 
 EVIL = '<b>&"x'
 
@@ -30,7 +36,8 @@ def page(run):
         xml.dom.minidom.parseString(text.replace('<!DOCTYPE html>', ''))
     except Exception as e:
         check(False, f'{run}: the page is not well-formed: {e}')
-    check(not re.search(r'(src|href)=|url\(|https?://', text), f'{run}: the page needs something from outside')
+    check(not re.search(r'(src|href)=(?!"data:image/png;base64,[A-Za-z0-9+/=]+"/>)|url\(|https?://', text), f'{run}: the page needs something from outside')
+    check(not re.search(r'<script|<[^<>]*onerror', text), f'{run}: a script')
     return text
 
 
@@ -68,21 +75,135 @@ check('http-equiv="refresh"' in page('a'), 'a run in progress does not reload it
 with open('a/log.jsonl', 'w') as f:
     f.write(whole)
 
-# A confusion matrix where the log has one.
-os.makedirs('c')
-with open('c/log.jsonl', 'w') as f:
-    f.write(whole.replace('"event":"eval",', '"event":"eval","confusion":[[7,1],[2,3]],'))
-call('report', 'c')
-check(re.search(r'<th>0</th><td style="background:rgba\(47,158,68,87%\)">7</td>', page('c')), 'the confusion matrix')
+# Classes by name, hostile ones too, of a table: the matrix, the table and the worst samples are those of the written model.
+names = [EVIL, '</title><script>alert(1)</script>', "x' onerror=a", '\u00e4' * 30]
+rng = np.random.default_rng(2)
+rows = rng.standard_normal((300, 4)).astype(np.float32)
+labels = [names[i % 4] for i in range(300)]
+with open('classes.csv', 'w', newline='') as f:
+    table = csv.writer(f)
+    table.writerow(['a', 'b', 'c', 'd', 'target'])
+    table.writerows([*(f'{v:.6f}' for v in row), label] for row, label in zip(rows, labels))
+order = sorted(names, key=lambda n: n.encode())
+weights = [numpy_helper.from_array((rng.standard_normal(s) / 3).astype(np.float32), n) for n, s in (('w', (4, 4)), ('b', (4,)))]
+g = h.make_graph([h.make_node('Gemm', ['x', 'w', 'b'], ['y'])], 'g', [h.make_tensor_value_info('x', T.FLOAT, ['N', 4])],
+                 [h.make_tensor_value_info('y', T.FLOAT, ['N', 4])], weights)
+onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), 'classes.onnx')
+for metrics in 'auto', 'all':
+    call('classes.onnx', '--data', 'classes.csv', '--val', 'classes.csv', '--epochs', '2', '--batch-size', '7', '--threads', '1', '-o', 'co.onnx', '--run-dir', 'c',
+         '--metrics', metrics, '--plots', '-q')
+    text = page('c')
+    with open('c/evaluation.json') as f:
+        last = json.load(f)
+    x = np.array([[float(f'{v:.6f}') for v in row] for row in rows], np.float32)
+    scores = onnxruntime.InferenceSession('co.onnx').run(None, {'x': x})[0].astype(np.float64)
+    y = np.array([order.index(n) for n in labels])
+    shares = np.exp(scores - scores.max(1, keepdims=True))
+    shares /= shares.sum(1, keepdims=True)
+    loss, said = -np.log(shares[np.arange(300), y]), scores.argmax(1)
+    matrix = np.zeros((4, 4), int)
+    np.add.at(matrix, (y, said), 1)
+    check(last['classes'] == order and last['confusion'] == matrix.tolist(), f'classes: {last["classes"]} {last["confusion"]}, expected {order} {matrix.tolist()}')
+    worst = np.argsort(-loss, kind='stable')[:12]
+    check([w['sample'] for w in last['worst']] == worst.tolist(), f"worst samples: {[w['sample'] for w in last['worst']]}, expected {worst}")
+    check(np.allclose([w['loss'] for w in last['worst']], loss[worst], rtol=1e-4) and [w['answer'] for w in last['worst']] == said[worst].tolist()
+          and np.allclose([w['probability'] for w in last['worst']], shares.max(1)[worst], rtol=1e-4), f"worst samples: {last['worst']}")
+    check(np.allclose([w['values'] for w in last['worst']], x[worst], rtol=1e-5), 'values of the worst samples')
+    precision, recall = matrix.diagonal() / np.maximum(matrix.sum(0), 1), matrix.diagonal() / matrix.sum(1)
+    for i, name in enumerate(order):
+        shown = html.escape(name, quote=False).replace('"', '&quot;')
+        row = f'<tr><td>{shown}</td><td>{matrix[i].sum()}</td><td>{precision[i]:.4f}</td><td>{recall[i]:.4f}</td>'
+        check(row in text, f'the table of classes lacks {row}')
+    check(sorted(re.findall(r'<title>true .*?: (\d+) of', text), key=int) == sorted(map(str, matrix[matrix > 0].tolist()), key=int), 'the cells of the matrix')
+    xml.dom.minidom.parse('c/plots/confusion.svg')
+    with open('c/log.jsonl') as f:
+        e = [e for e in map(json.loads, f) if e['event'] == 'eval'][-1]
+    check(metrics == 'auto' or all(f'<td>{e[k]:.5g}</td>' in text and f'>{k}</text>' in text for k in ('precision', 'recall', 'f1', 'auc', 'log_loss')), '--metrics all in the page')
+    start = json.loads(open('c/log.jsonl').readline())
+    check(start['memory']['weights'] == 80 and start['memory']['optimizer states'] >= 160 and '<th>optimizer states</th>' in text, f"memory: {start['memory']}")
+    check('<th>waiting for data</th>' in text, 'the share of time waiting for data')
+
+# Pictures: grey and in colours, of bytes, flat, and of numbers; each PNG has the sample's pixels.
+def pixels(uri):
+    """Of an unfiltered PNG or of one with any filter: (height, width, channels)."""
+    data = base64.b64decode(uri.split(',', 1)[1])
+    check(data[:8] == b'\x89PNG\r\n\x1a\n', 'a PNG')
+    return cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+
+
+for what, shape, sample in ('grey', (1, 28, 28), (1, 28, 28)), ('flat', (28, 28), (784,)), ('colours', (3, 32, 24), (3, 32, 24)), ('numbers', (3, 200, 100), (3, 200, 100)):
+    images = rng.integers(0, 256, (20, *shape)).astype(np.uint8)
+    if what == 'numbers':
+        images = (images / 51 - 2).astype(np.float32)
+    np.savez('i.npz', x=images, target=rng.integers(0, 2, 20))
+    data = ['--data', 'i.npz', '--val', 'i.npz']
+    if what == 'flat':  # a set of pictures, which a model that takes vectors gets as such
+        os.mkdir('idx')
+        for part in 'train', 't10k':
+            with open(f'idx/{part}-images-idx3-ubyte', 'wb') as f:
+                f.write(struct.pack('>4i', 0x803, 20, 28, 28) + images.tobytes())
+            with open(f'idx/{part}-labels-idx1-ubyte', 'wb') as f:
+                f.write(struct.pack('>2i', 0x801, 20) + bytes(i % 2 for i in range(20)))
+        data = ['--data', 'idx']
+    n = int(np.prod(sample))
+    g = h.make_graph([h.make_node('Flatten', ['x'], ['f']), h.make_node('Gemm', ['f', 'w'], ['y'])], 'g', [h.make_tensor_value_info('x', T.FLOAT, ['N', *sample])],
+                     [h.make_tensor_value_info('y', T.FLOAT, ['N', 2])], [numpy_helper.from_array((rng.standard_normal((n, 2)) / n).astype(np.float32), 'w')])
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), 'i.onnx')
+    call('i.onnx', *data, '--epochs', '1', '--threads', '1', '-o', 'io.onnx', '--run-dir', what, '-q')
+    text = page(what)
+    check(text.count('<img ') == 12, f'{what}: {text.count("<img ")} pictures')
+    with open(what + '/evaluation.json') as f:
+        worst = json.load(f)['worst']
+    for w in worst:
+        own, want = pixels(w['picture']), images[w['sample']]
+        if what == 'grey':
+            want = want[0]
+        if what == 'colours':
+            want = want.transpose(1, 2, 0)[..., ::-1]
+        if what == 'numbers':
+            want = want.transpose(1, 2, 0)[..., ::-1].astype(np.float64)
+            want = (want - want.min()) / (want.max() - want.min()) * 255
+            want = np.pad(want, ((0, 1), (0, 2), (0, 0)), constant_values=np.nan)
+            want = np.nanmean(want.reshape(67, 3, 34, 3, 3), axis=(1, 3))
+        check(own.shape == want.shape and np.abs(own - want.astype(np.float64)).max() <= 1, f"{what}: sample {w['sample']} is {own.shape}, expected {want.shape}")
+    check(any(k in text for k in (f'sample {worst[0]["sample"]}</figcaption>',)), f'{what}: its number')
+
+# Values: the squared error orders the samples.  A file that was tampered with shows nothing of it.
+np.savez('v.npz', x=rows, target=(rows @ np.array([[1], [2], [-1], [.5]], np.float32)))
+g = h.make_graph([h.make_node('Gemm', ['x', 'w'], ['y'])], 'g', [h.make_tensor_value_info('x', T.FLOAT, ['N', 4])],
+                 [h.make_tensor_value_info('y', T.FLOAT, ['N', 1])], [numpy_helper.from_array((rng.standard_normal((4, 1)) / 3).astype(np.float32), 'w')])
+onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), 'v.onnx')
+call('v.onnx', '--data', 'v.npz', '--val', 'v.npz', '--epochs', '1', '--threads', '1', '-o', 'vo.onnx', '--run-dir', 'v', '-q')
+with open('v/evaluation.json') as f:
+    last = json.load(f)
+off = (onnxruntime.InferenceSession('vo.onnx').run(None, {'x': rows})[0] - np.load('v.npz')['target'])[:, 0].astype(np.float64) ** 2
+check([w['sample'] for w in last['worst']] == np.argsort(-off, kind='stable')[:12].tolist() and 'confusion' not in last, f"values: {last['worst']}")
+check('squared error' in page('v') and 'Confusion' not in page('v'), 'the page of values')
+last['worst'] = [{'sample': 1, 'loss': '<script>', 'target': [], 'picture': 'data:image/png;base64,AA" onerror="alert(1)'}, 7, {'values': ['<b>']}]
+last['split'], last['confusion'] = '<script>', [[1, '<b>'], 3]
+with open('v/evaluation.json', 'w') as f:
+    json.dump(last, f)
+call('report', 'v')
+page('v')
+for bad in 'null', '[', '[]', '{"worst": {}}', '':
+    with open('v/evaluation.json', 'w') as f:
+        f.write(bad)
+    call('report', 'v')
+    page('v')
+
+# The last row has the numbers of both evaluations of its step.
+call('classes.onnx', '--data', 'classes.csv', '--val', 'classes.csv', '--test', 'classes.csv', '--epochs', '2', '--threads', '1', '-o', 'co.onnx', '--run-dir', 't', '-q')
+evals_of = re.findall(r'<tr><td>(\d+)</td><td>(\d+)</td>(.*?)</tr>', page('t').split('<h2>Evaluations')[1].split('<h2>')[0])
+check([e[0] for e in evals_of] == ['1', '2'] and [e[2].count('<td></td>') for e in evals_of] == [2, 0], f'rows of evaluations: {evals_of}')
 
 out = call('compare', 'a', 'b').stdout
-rows = {r[:22].strip(): r[22:].split() for r in out.splitlines()}
+lines = {r[:22].strip(): r[22:].split() for r in out.splitlines()}
 best = [e for e in evals if 'best' in e][-1]
 check(best['accuracy'] == max(e['accuracy'] for e in evals) and best['best'] == 'val accuracy', f'the best in the log: {best}')
 check(f'(by val accuracy: ' in page('a'), 'the best epoch in the report')
-check(rows[''] == ['a', 'b'] and rows['steps'] == ['60', '1400'], f'compare: {out}')
-check(rows['best accuracy'][0] == f'{best["accuracy"]:.5g}' and rows['best epoch'][0] == str(best['epoch']), f'compare: {out}')
-check(rows['--lr'] == ['-', '0.01'] and rows['--epochs'] == ['3', '70'] and '--batch-size' not in rows, f'compare: {out}')
+check(lines[''] == ['a', 'b'] and lines['steps'] == ['60', '1400'], f'compare: {out}')
+check(lines['best accuracy'][0] == f'{best["accuracy"]:.5g}' and lines['best epoch'][0] == str(best['epoch']), f'compare: {out}')
+check(lines['--lr'] == ['-', '0.01'] and lines['--epochs'] == ['3', '70'] and '--batch-size' not in lines, f'compare: {out}')
 for words in (['a'], [], ['a', 'nothing'], ['a', 'd.npz']):
     call('compare', *words, code=2)
 os.mkdir('empty')

@@ -101,9 +101,73 @@ open('file', 'w').close()
 r = call('one.onnx', '--data', 'one.npz', '--run-dir', 'none', '-o', 'o.onnx', '--tensorboard=file', *train, code=7)
 check('file: is a file; --tensorboard needs a folder' in r.stderr, f'a file for a folder: {r.stderr}')
 
+# The graph: every node with its operator and inputs, inputs and initializers by name.
+def graph_of(folder):
+    found = [e[4][0] for _, _, e in events.read(folder) if 4 in e]
+    check(len(found) == 1, f'{folder}: {len(found)} graphs')
+    nodes = {}
+    for n in events.fields(found[0]).get(1, []):
+        n = events.fields(n)
+        nodes[n[1][0].decode()] = (n[2][0].decode(), [i.decode() for i in n.get(3, [])])
+    return nodes
+
+
+nodes = graph_of('two/tensorboard')
+want = {o: ('Gemm', ['x', 'w' + o, 'b' + o]) for o in ('cls', 'reg')}
+want |= {n: ('Initializer', []) for o in ('cls', 'reg') for n in ('w' + o, 'b' + o)} | {'x': ('Input', [])}
+check(nodes == want, f'the graph is {nodes}')
+
+# Histograms of weights and gradients: those of the written weights, and of the gradients that `grad` computes; of the last
+# batch where several make an update; the run is the same with them.
+sgd = ['--data', 'one.npz', '--optimizer', 'sgd:lr=0.1', '--batch-size', '10', '--no-shuffle', '--threads', '1', '-q', '--run-dir', 'none']
+call('one.onnx', *sgd, '-o', 'plain.onnx', '--epochs', '2')
+call('one.onnx', *sgd, '-o', 'h.onnx', '--epochs', '2', '--tensorboard=h', '--tensorboard-histograms', '1steps')
+with open('plain.onnx', 'rb') as a, open('h.onnx', 'rb') as b:
+    check(a.read() == b.read(), 'the model is another with histograms')
+call('grad', 'one.onnx', '--data', 'one.npz', '--batch-size', '10', '--threads', '1', '-q', '-o', 'g.npz')
+start, end, grads = ({i.name: numpy_helper.to_array(i) for i in onnx.load(m).graph.initializer} for m in ('one.onnx', 'h.onnx', 'one.onnx'))
+grads = dict(np.load('g.npz'))
+
+
+def compare_histogram(what, found, values):
+    v = values.astype(np.float64).ravel()
+    least, most = v.min(), v.max()
+    numbers = [found[k][0] for k in range(1, 6)]
+    check(np.allclose(numbers, [least, most, v.size, v.sum(), (v ** 2).sum()], rtol=1e-4, atol=1e-6), f'{what}: {numbers}')
+    limits, counts = np.frombuffer(found[6][0]), np.frombuffer(found[7][0])
+    check(counts.sum() == v.size and np.isclose(limits[-1], most, rtol=1e-5), f'{what}: {counts} to {limits}')
+    inner = np.array([(v <= limit + 1e-6).sum() for limit in limits])
+    check(np.all(np.cumsum(counts) <= inner) and np.all(np.cumsum(counts)[:-1] >= np.array([(v < limit - 1e-6).sum() for limit in limits])[:-1]), f'{what}: {counts} to {limits}')
+
+
+def histograms(folder):
+    found = {}
+    for step, _, e in events.read(folder):
+        for summary in e.get(5, []):
+            for v in map(events.fields, events.fields(summary).get(1, [])):
+                if 5 in v:
+                    found[v[1][0].decode(), step] = events.fields(v[5][0])
+    return found
+
+
+found = histograms('h')
+check(set(found) == {(f'{k}/{n}', s) for k in ('weights', 'gradients') for n in ('wcls', 'bcls') for s in range(1, 11)}, f'histograms: {sorted(found)}')
+for n in 'wcls', 'bcls':
+    compare_histogram(f'gradient of {n}', found[f'gradients/{n}', 1], grads[n])
+    compare_histogram(f'{n} after step 1', found[f'weights/{n}', 1], start[n] - np.float32(.1) * grads[n])
+    compare_histogram(f'{n} at the end', found[f'weights/{n}', 10], end[n])
+call('one.onnx', *sgd, '-o', 'h.onnx', '--epochs', '5', '--accumulate', '5', '--tensorboard=ha', '--tensorboard-histograms', '2epochs')
+check({s for _, s in histograms('ha')} == {2, 4}, f"every second epoch: {sorted(histograms('ha'))}")
+for options in (['--tensorboard-histograms', '1epoch'], ['--tensorboard=x', '--tensorboard-histograms', 'often']):
+    check('--tensorboard-histograms' in call('one.onnx', *sgd, '-o', 'h.onnx', *options, code=2).stderr, f'{options}')
+
 # A resume writes a second file, which begins by dropping later steps of the first.
 call('one.onnx', '--data', 'one.npz', '--run-dir', 'again', '-o', 'o.onnx', '--tensorboard', *train)
+before = [f for f in os.listdir('again/tensorboard')]
+later = before[0].replace('tfevents.' + before[0].split('.')[3], f"tfevents.{int(before[0].split('.')[3]) + 100}").replace(before[0].split('.')[-2], '99999')
+os.rename('again/tensorboard/' + before[0], 'again/tensorboard/' + later)  # by a clock that was ahead, of a process with a high number
 call('resume', 'again', '--epochs', '5', '-q')
+check(sorted(os.listdir('again/tensorboard'))[0] == later, f"resumed: {os.listdir('again/tensorboard')}, which begins with {later}")
 compare('resumed', 'again/tensorboard', log('again'))
 starts = [(step, e[7]) for step, _, e in events.read('again/tensorboard') if 7 in e]
 check(starts == [(7, [b'\x08\x01'])], f'resumed: {starts}')

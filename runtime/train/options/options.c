@@ -202,6 +202,8 @@ static const row table[] = {
         1, 1e15),
     ROW("tensorboard", 0, "[=DIR]", NULL, G,
         "write TensorBoard event files, into tensorboard/ of the run folder or into DIR", RUNS, 0, 0, MAYBE, 0, 0),
+    ROW("tensorboard-histograms", 0, "TIME|Nsteps|Nepochs", NULL, G,
+        "with --tensorboard: how often histograms of weights and gradients are written", RUNS, 0, 0, TEXT, 0, 0),
     ROW("profile", 0, "[=N]", NULL, G,
         "measure 10 or N updates by node of the model: a table, and profile.csv, profile.json, trace.json in the run folder",
         RUNS, 0, 0, MAYBE, 0, 0),

@@ -44,8 +44,9 @@ typedef struct ot_settings {
     bool all_metrics;    /* --metrics all */
     bool select_best;    /* -o gets the best weights, not the last */
     ot_interval checkpoint;
-    int keep;        /* checkpoints */
-    int64_t profile; /* updates; 0: none */
+    ot_interval histograms; /* --tensorboard-histograms */
+    int keep;               /* checkpoints */
+    int64_t profile;        /* updates; 0: none */
     ot_device_wish device;
     int device_index; /* of CUDA's devices */
     bool unfold_bn, untie_auto, training_info;

@@ -352,6 +352,15 @@ static ot_status read_interval(const ot_options *o, const char *name, ot_interva
                    name, text);
 }
 
+static ot_status read_histograms(const ot_options *o, ot_settings *s, ot_error *err)
+{
+    static const char name[] = "tensorboard-histograms";
+    if (!ot_options_nth(o, name, 0)) return OT_OK;
+    if (!s->tensorboard) return ot_fail(err, OT_E_USAGE, "--%s needs --tensorboard", name);
+    s->options.keep_gradients = true;
+    return read_interval(o, name, &s->histograms, err);
+}
+
 /* "10"; "true": the option without a number. */
 static ot_status read_profile(const ot_options *o, ot_settings *s, ot_error *err)
 {
@@ -446,6 +455,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     read_precision(o, s);
     OT_TRY(read_device(ot_options_get(o, "device"), s, err));
     OT_TRY(read_interval(o, "checkpoint-every", &s->checkpoint, err));
+    OT_TRY(read_histograms(o, s, err));
     OT_TRY(read_watch(o, s, err));
     OT_TRY(read_profile(o, s, err));
     OT_TRY(read_dropout(o, &s->options.dropout, err));

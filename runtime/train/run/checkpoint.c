@@ -660,6 +660,7 @@ ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)
     if (t->epoch > t->step / t->updates)
         t->epoch = t->step / t->updates; /* it ended within an epoch, and now continues */
     t->result.epochs = t->epoch;
+    t->busy_before = t->busy;
     t->resumed = ot_arena_strdup(t->a, c->path);
     t->folder = c->folder;
     t->folder.path = ot_arena_strdup(t->a, c->folder.path);

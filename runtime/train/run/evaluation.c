@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "runtime/train/run/detail.h"
 #include "runtime/train/run/metrics.h"
 #include "runtime/train/run/trainer.h"
 
@@ -66,6 +67,7 @@ static ot_status evaluate_batch(ot_trainer *t, ot_scored *e, int slot, int64_t f
     while (!ot_session_has_room(&t->x)) OT_TRY(take_batch(t, y, err));
     OT_TRY(ot_session_submit(&t->x, slot, OT_RUN_BATCH, t->index, err));
     OT_TRY(ot_measure_batch(t, e, slot, err)); /* outputs are read before the next run writes them */
+    OT_TRY(ot_detail_batch(t, e, slot, err));
     return t->confusion ? count_answers(t, slot, err) : OT_OK;
 }
 
@@ -109,6 +111,7 @@ static ot_status score(ot_trainer *t, ot_scored *e, ot_error *err)
     int64_t n = e->fs.samples, batch = t->x.slot[e->slot].batch, done = 0;
     double began = ot_seconds();
     OT_TRY(ot_measure_open(t, e, err));
+    OT_TRY(ot_detail_open(t, e, err));
     for (; done + batch <= n && !t->cancelled; done += batch) {
         report_evaluation(t, e, done / batch, began);
         OT_TRY(evaluate_batch(t, e, e->slot, done, &y, err));

@@ -5,6 +5,7 @@
  *         tensor.proto of TensorFlow, and plugin_data.proto of the hparams plugin of TensorBoard.
  * Source  Written field by field: the messages are few, and none is read. */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,19 +15,23 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ops/op.h"
 #include "runtime/train/run/events.h"
 
 enum { FULL = 64 << 10 }; /* bytes after which the buffer is written */
 
 /* Fields, by message. */
-enum { EVENT_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
+enum { EVENT_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_GRAPH = 4, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
 enum { SESSION_STATUS = 1, SESSION_START = 1 };
 enum { SUMMARY_VALUE = 1 };
-enum { VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
+enum { VALUE_TAG = 1, VALUE_SIMPLE = 2, VALUE_HISTOGRAM = 5, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
 enum { METADATA_PLUGIN = 1, METADATA_CLASS = 4, PLUGIN_NAME = 1, PLUGIN_CONTENT = 2, CLASS_TENSOR = 2 };
 enum { TENSOR_DTYPE = 1, TENSOR_SHAPE = 2, TENSOR_STRING = 8, DTYPE_STRING = 7 };
 enum { HPARAMS_START = 3, HPARAMS_END = 4, START_HPARAMS = 1, START_SECONDS = 5, END_STATUS = 1, END_SECONDS = 2 };
 enum { MAP_KEY = 1, MAP_VALUE = 2, ANY_NUMBER = 2, ANY_STRING = 3 };
+enum { HISTO_MIN = 1, HISTO_MAX, HISTO_NUM, HISTO_SUM, HISTO_SQUARES, HISTO_LIMIT, HISTO_BUCKET };
+enum { GRAPH_NODE = 1, GRAPH_VERSIONS = 4, NODE_NAME = 1, NODE_OP = 2, NODE_INPUT = 3, NODE_ATTR = 5 };
+enum { VERSIONS_PRODUCER = 1, ATTR_LIST = 1, LIST_SHAPE = 7, SHAPE_DIM = 2, DIM_SIZE = 1 };
 enum { STATUS_SUCCESS = 1, STATUS_FAILURE = 2 };
 
 struct ot_events {
@@ -424,7 +429,125 @@ void ot_events_line(ot_events *e, json_t *line)
     ot_events_flush(e);
 }
 
+/* ---- tensors and the graph ----------------------------------------------------------------- */
+
+void ot_events_histogram(ot_events *e, int64_t step, const char *tag, const ot_events_buckets *b)
+{
+    size_t at = open_event(e, step), summary = open_field(e, EVENT_SUMMARY), value = open_field(e, SUMMARY_VALUE);
+    double width = (b->most - b->least) / OT_EVENTS_BUCKETS;
+    int used = width > 0 ? OT_EVENTS_BUCKETS : 1;
+    put_text(e, VALUE_TAG, tag, strlen(tag));
+    size_t histogram = open_field(e, VALUE_HISTOGRAM);
+    put_double(e, HISTO_MIN, b->least);
+    put_double(e, HISTO_MAX, b->most);
+    put_double(e, HISTO_NUM, (double)b->n);
+    put_double(e, HISTO_SUM, b->sum);
+    put_double(e, HISTO_SQUARES, b->squares);
+    for (int which = HISTO_LIMIT; which <= HISTO_BUCKET; which++) {
+        size_t list = open_field(e, which);
+        for (int i = 0; i < used; i++) {
+            double v = which == HISTO_BUCKET ? (double)b->count[i]
+                       : i + 1 == used       ? b->most
+                                             : b->least + (i + 1) * width;
+            uint64_t bits;
+            memcpy(&bits, &v, sizeof bits);
+            put_fixed(e, bits, 8);
+        }
+        close_field(e, list);
+    }
+    close_field(e, histogram);
+    close_field(e, value);
+    close_field(e, summary);
+    close_event(e, at);
+}
+
+/* As TensorBoard reads a name: '/' divides groups, '^' in front and ':' have meanings of their own. */
+static void put_name(ot_events *e, int field, const char *name, int port)
+{
+    char shown[1000], text[1032];
+    const char *from = ot_shown(name, shown, sizeof shown);
+    size_t n = 0;
+    from += strspn(from, "/^");
+    for (; *from; from++) text[n++] = *from == ':' ? '_' : *from;
+    if (!n) text[n++] = '_';
+    text[n] = '\0';
+    if (port > 0) n += (size_t)snprintf(text + n, sizeof text - n, ":%d", port);
+    put_text(e, field, text, n);
+}
+
+static const ot_value *first_output(const ot_node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i]) return n->out[i];
+    return NULL;
+}
+
+static void put_input(ot_events *e, const ot_value *v)
+{
+    const ot_value *of = v->producer ? first_output(v->producer) : v;
+    if (of) put_name(e, NODE_INPUT, of->name, v->producer ? v->port : 0);
+}
+
+static void put_shape(ot_events *e, const ot_value *v)
+{
+    static const char key[] = "_output_shapes";
+    if (!ot_shape_known(&v->shape)) return;
+    size_t attribute = open_field(e, NODE_ATTR);
+    put_text(e, MAP_KEY, key, sizeof key - 1);
+    size_t any = open_field(e, MAP_VALUE), list = open_field(e, ATTR_LIST), shape = open_field(e, LIST_SHAPE);
+    for (int i = 0; i < v->shape.rank; i++) {
+        size_t dim = open_field(e, SHAPE_DIM);
+        put_whole(e, DIM_SIZE, v->shape.dim[i]);
+        close_field(e, dim);
+    }
+    close_field(e, shape);
+    close_field(e, list);
+    close_field(e, any);
+    close_field(e, attribute);
+}
+
+static void put_node(ot_events *e, const ot_value *v, const char *op, const ot_node *n)
+{
+    size_t node = open_field(e, GRAPH_NODE);
+    put_name(e, NODE_NAME, v->name, 0);
+    put_text(e, NODE_OP, op, strlen(op));
+    for (int i = 0; n && i < n->n_in; i++)
+        if (n->in[i]) put_input(e, n->in[i]);
+    put_shape(e, v);
+    close_field(e, node);
+}
+
+void ot_events_graph(ot_events *e, const ot_graph *g)
+{
+    size_t at = open_event(e, 0), graph = open_field(e, EVENT_GRAPH);
+    for (int i = 0; i < g->n_values; i++) {
+        const ot_value *v = g->values[i];
+        if (!v->producer) put_node(e, v, v->role == OT_INPUT ? "Input" : "Initializer", NULL);
+    }
+    for (const ot_node *n = g->first; n; n = n->next)
+        if (first_output(n)) put_node(e, first_output(n), n->op->name, n);
+    size_t versions = open_field(e, GRAPH_VERSIONS);
+    put_whole(e, VERSIONS_PRODUCER, 22);
+    close_field(e, versions);
+    close_field(e, graph);
+    close_event(e, at);
+}
+
 /* ---- the file --------------------------------------------------------------------------- */
+
+/* Now, or the second after the newest file there: of two files of one second the number of the process would decide the
+ * order in which they are read. */
+static long long time_of_name(int dir)
+{
+    long long most = (long long)time(NULL), v;
+    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0) close(fd);
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (sscanf(e->d_name, "events.out.tfevents.%10lld.", &v) == 1 && v >= most && v < 9999999999) most = v + 1;
+    if (d) closedir(d);
+    return most;
+}
 
 /* A name that no other file has.  Readers know the files by "tfevents", and read them in the order of their names. */
 static int create(int at, const char *folder, const char *shown, char **path)
@@ -432,10 +555,10 @@ static int create(int at, const char *folder, const char *shown, char **path)
     char host[HOST_NAME_MAX + 1] = "host";
     (void)gethostname(host, sizeof host - 1);
     int dir = openat(at, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
+    long long now = time_of_name(dir);
     for (int i = 0; dir >= 0 && fd < 0 && i < 1000; i++) {
         char name[HOST_NAME_MAX + 100];
-        snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%d.%d", (long long)time(NULL), host, (int)getpid(),
-                 i);
+        snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%d.%d", now, host, (int)getpid(), i);
         fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST) break;
         if (fd >= 0 && asprintf(path, "%s/%s", shown, name) < 0) *path = NULL;

@@ -50,6 +50,23 @@ static void keep(json_t **to, json_t *line)
     *to = json_incref(line);
 }
 
+/* A point every half second, without the time of evaluations. */
+static void add_speed(ot_history *h, double samples)
+{
+    enum { PER_SECOND = 2 };
+    double span = h->seconds - h->since;
+    if (isnan(span)) {
+        h->since = h->seconds;
+        h->samples = 0;
+        return;
+    }
+    h->samples += samples;
+    if (span * PER_SECOND < 1) return;
+    ot_curve_add(&h->speed, (double)h->step, h->samples / span);
+    h->since = h->seconds;
+    h->samples = 0;
+}
+
 static void take_line(ot_history *h, json_t *line)
 {
     const char *kind = json_string_value(json_object_get(line, "event"));
@@ -61,6 +78,9 @@ static void take_line(ot_history *h, json_t *line)
         ot_curve_add(&h->loss, (double)h->step, number_of(line, "loss"));
         ot_curve_add(&h->rate, (double)h->step, number_of(line, "lr"));
         ot_curve_add(&h->norm, (double)h->step, number_of(line, "grad_norm"));
+        add_speed(h, number_of(line, "samples"));
+    } else {
+        h->since = NAN; /* what follows took time, too */
     }
     if (!strcmp(kind, "start")) keep(&h->start, line);
     if (!strcmp(kind, "eval")) (void)json_array_append(h->evals, line);

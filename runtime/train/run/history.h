@@ -20,6 +20,8 @@ typedef struct ot_history {
     int64_t at;                  /* bytes of the log that are read */
     json_t *start, *end, *evals; /* NULL start, end: not yet there; evals: a list */
     ot_curve loss, rate, norm;   /* over steps */
+    ot_curve speed;              /* samples per second of the updates, over steps */
+    double since, samples;       /* the point of `speed` that is not complete: from that second on; NaN: not begun */
     int64_t step, epoch;
     double seconds;
 } ot_history;

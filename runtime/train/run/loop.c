@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "runtime/train/run/checkpoint.h"
+#include "runtime/train/run/detail.h"
 #include "runtime/train/run/events.h"
+#include "runtime/train/run/histograms.h"
 #include "runtime/train/run/profile.h"
 #include "runtime/train/run/report.h"
 #include "runtime/train/run/device.h"
@@ -42,6 +44,28 @@ static void log_resume(ot_trainer *t)
                                     "threads", t->x.threads, "steps", (json_int_t)t->total));
 }
 
+/* What the planned memory is for, in bytes. */
+static json_t *memory_by_kind(const ot_trainer *t)
+{
+    const ot_session *x = &t->x;
+    const ot_plan *p = x->slot[x->lead].plan;
+    int64_t weights = 0, averages = 0, optimizer = 0, statistics = 0;
+    for (int i = 0; i < p->n_states; i++) {
+        const ot_value *v = p->states[i];
+        *(v->role == OT_WEIGHT          ? &weights
+          : v->kind == OT_STATE_AVERAGE ? &averages
+          : v->kind == OT_STATE_OF_FILE ? &statistics
+                                        : &optimizer) += (int64_t)ot_bytes(&v->shape, v->dtype);
+    }
+    int64_t sets =
+        ot_trainer_set_bytes(t->data) + ot_trainer_set_bytes(t->eval.data) + ot_trainer_set_bytes(t->test.data);
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "weights", (json_int_t)weights, "optimizer states",
+        (json_int_t)optimizer, "running statistics", (json_int_t)statistics, "averaged weights", (json_int_t)averages,
+        "activations and gradients", (json_int_t)x->scratch_bytes, "data", (json_int_t)sets, "model file",
+        (json_int_t)(t->m->bytes + (t->taught_by ? t->taught_by->bytes : 0)), "constants", (json_int_t)x->const_bytes);
+}
+
 static void log_start(ot_trainer *t)
 {
     const ot_plan *p = t->x.slot[t->x.lead].plan;
@@ -59,6 +83,7 @@ static void log_start(ot_trainer *t)
                           ot_precision_name(t->s.options.precision), "parameters", (json_int_t)all, "trained",
                           (json_int_t)trained, "samples", (json_int_t)t->train.samples, "batch_size",
                           (json_int_t)t->batch, "steps", (json_int_t)t->total, "planned_bytes", (json_int_t)t->planned);
+    ot_json_set(&e, "memory", memory_by_kind(t));
     ot_log_write(&t->log, e);
 }
 
@@ -90,6 +115,8 @@ static void log_end(ot_trainer *t)
                           (json_int_t)t->m->rss_before, "samples", (json_int_t)t->samples);
     ot_json_real(&e, "seconds", r->seconds);
     ot_json_real(&e, "samples_per_second", r->samples_per_second);
+    if (!t->x.device && t->busy > t->busy_before)
+        ot_json_real(&e, "data_wait", t->x.waited / (t->busy - t->busy_before));
     if (!isnan(r->best)) ot_json_real(&e, "best", r->best);
     else ot_json_set(&e, "best", json_null());
     if (!isnan(r->best)) {
@@ -154,8 +181,8 @@ static ot_status open_log(ot_trainer *t, int at, const char *path, const char *s
 /* Where -o, --log and --deploy lie in the run's folder, they may not be what the run itself writes there. */
 static ot_status check_names(const ot_trainer *t, ot_error *err)
 {
-    static const char *const own[] = { "options.conf", "log.jsonl",   "best.onnx",    "epochs.csv",
-                                       "report.html",  "profile.csv", "profile.json", "trace.json" };
+    static const char *const own[] = { "options.conf", "log.jsonl",    "best.onnx",  "epochs.csv",     "report.html",
+                                       "profile.csv",  "profile.json", "trace.json", "evaluation.json" };
     const char *given[] = { t->s.out, t->s.log, ot_options_get(t->o, "deploy") };
     static const char *const name[] = { "-o", "--log", "--deploy" };
     for (int i = 0; i < OT_LEN(own); i++)
@@ -321,16 +348,17 @@ static int64_t count_tokens(const ot_trainer *t)
     return most;
 }
 
-/* report.html, at most every few seconds.  One that cannot be written does not end the training. */
-static void write_report(ot_trainer *t, bool ends)
+/* Seconds between two pages: at the ends of epochs, and within one. */
+enum { BETWEEN_EPOCHS = 5, WITHIN_EPOCH = 30 };
+
+/* report.html, after so many seconds (0: now).  One that cannot be written does not end the training. */
+static void write_report(ot_trainer *t, int seconds)
 {
-    enum { SECONDS = 5 };
     ot_error e = { 0 };
-    if (!t->folder.path || (t->reported < 0 || (!ends && ot_seconds() - t->reported < SECONDS))) return;
+    if (!t->folder.path || (t->reported < 0 || (seconds && ot_seconds() - t->reported < seconds))) return;
     if (!t->history) t->history = calloc(1, sizeof *t->history);
-    ot_status s = t->history
-                      ? ot_report_write(t->history, t->folder.fd, t->folder.path, ot_options_flag(t->o, "plots"), &e)
-                      : ot_fail(&e, OT_E_NOMEM, "no memory for the report");
+    ot_status s = t->history ? ot_detail_write(t, &e) : ot_fail(&e, OT_E_NOMEM, "no memory for the report");
+    if (!s) s = ot_report_write(t->history, t->folder.fd, t->folder.path, ot_options_flag(t->o, "plots"), &e);
     t->reported = s ? -1 : ot_seconds();
     if (!s) return;
     ot_trainer_say(t, OT_WARNING, "%-s; training continues", e.text);
@@ -354,7 +382,7 @@ static void show_epoch(ot_trainer *t, int64_t epoch)
                    .seconds = now - t->epoch_began,
                    .best = r->best_epoch == epoch + 1 };
     ot_epoch_table_row(&t->table, e.epoch, e.step, e.lr, e.train_loss, eval, t->seconds);
-    write_report(t, false);
+    write_report(t, BETWEEN_EPOCHS);
     if (t->cb.epoch) t->cb.epoch(t->cb.user, &e);
     t->epoch_began = now;
     json_decref(eval);
@@ -510,14 +538,17 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
     OT_TRY(ot_profile_open(t, err));
     t->done = update_done;
     t->tokens = count_tokens(t);
-    t->epoch_began = t->checkpoint_at = t->best.began = ot_seconds();
+    t->epoch_began = t->histograms_at = t->checkpoint_at = t->best.began = ot_seconds();
     while (!t->cancelled && !is_over(t) && !(t->ends = ot_best_ends(t))) {
         uint64_t order = t->s.overfit ? 0 : (uint64_t)t->epoch;
         if (t->s.shuffle) ot_order(t->s.seed, order, t->train.samples, t->order);
         int64_t end = (t->epoch + 1) * t->updates < t->total ? (t->epoch + 1) * t->updates : t->total;
         while (t->given < end && !t->cancelled && !t->ends) {
-            OT_TRY(ot_profile_update(t, t->given - t->epoch * t->updates, err));
+            int64_t u = t->given - t->epoch * t->updates;
+            OT_TRY(ot_profile_update(t, u, err));
+            if (ot_histograms_due(t, u)) OT_TRY(ot_histograms_write(t, u, err));
             if (t->given < end) OT_TRY(checkpoint_if_due(t, false, err));
+            write_report(t, WITHIN_EPOCH);
             if (t->given < end) t->ends = ot_best_ends(t);
         }
         bool looks = ot_best_looks(t);
@@ -547,6 +578,8 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
     if (!s) {
         if (t->resumed) log_resume(t);
         else log_start(t);
+        if (t->log.events && !t->resumed) ot_events_graph(t->log.events, t->loaded->file->graph);
+        write_report(t, 0); /* a page to open */
         s = run_epochs(t, &first);
         ot_result *r = &t->result;
         r->reason = s == OT_E_DIVERGED   ? "diverged"
@@ -558,7 +591,7 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
         r->seconds = t->seconds;
         r->samples_per_second = t->busy > 0 ? (double)t->samples / t->busy : 0;
         log_end(t);
-        write_report(t, true);
+        write_report(t, 0);
     }
     if (t->lost.status && !s) s = ot_fail(&first, t->lost.status, "%s", t->lost.text);
     ot_error io = { 0 };

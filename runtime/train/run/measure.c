@@ -63,6 +63,14 @@ static bool look_at(const ot_trainer *t, const ot_slot *q, const ot_feeder *f, c
     return m->classes > 1;
 }
 
+bool ot_measure_fits(const ot_trainer *t, const ot_scored *e, int i, int *output, ot_meter *m)
+{
+    const ot_slot *q = &t->x.slot[e->slot];
+    const ot_feeder *f = &e->fs.f[i];
+    *output = f->target ? output_of(q->plan, f) : -1;
+    return *output >= 0 && look_at(t, q, f, q->plan->graph->outputs[*output], m);
+}
+
 void ot_measure_close(ot_scored *e)
 {
     for (int i = 0; i < e->n_measured; i++) {
@@ -78,12 +86,11 @@ ot_status ot_measure_open(ot_trainer *t, ot_scored *e, ot_error *err)
     bool all = e->all || t->s.all_metrics || t->s.monitor > OT_METRIC_ACCURACY;
     ot_measure_close(e);
     for (int i = 0; i < e->fs.n && e->n_measured < OT_HEADS && !t->own.file; i++) {
-        int k = e->fs.f[i].target ? output_of(q->plan, &e->fs.f[i]) : -1;
         ot_measured *d = &e->measured[e->n_measured];
-        *d = (ot_measured){ .output = k, .feeder = i };
-        if (k < 0 || !look_at(t, q, &e->fs.f[i], q->plan->graph->outputs[k], &d->meter)) continue;
+        *d = (ot_measured){ .feeder = i };
+        if (!ot_measure_fits(t, e, i, &d->output, &d->meter)) continue;
         if (!all && d->meter.kind != OT_METER_VALUES) continue;
-        const ot_value *y = q->plan->graph->outputs[k];
+        const ot_value *y = q->plan->graph->outputs[d->output];
         if (!(d->answers = malloc(ot_bytes(&y->shape, y->dtype) + 1)))
             return ot_fail(err, OT_E_NOMEM, "no memory for metrics");
         e->n_measured++;

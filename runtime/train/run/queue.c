@@ -84,10 +84,12 @@ static ot_status run_kind(ot_exec *e, ot_run_kind kind, ot_error *err)
 static ot_status give_host(ot_session *x, ot_slot *s, ot_run_kind kind, const int64_t *index, ot_numbers *out,
                            ot_error *err)
 {
+    double began = ot_seconds();
     for (int i = 0; index && i < s->feeders->n; i++) {
         ot_feeder *f = &s->feeders->f[i];
         if (!f->whole) ot_feeder_take(f, index, s->batch, f->buffer, x->threads);
     }
+    if (s->want == OT_WANT_TRAIN) x->waited += ot_seconds() - began;
     if (kind != OT_RUN_UPDATE) OT_TRY(ot_variants_choose(x, s, err));
     if (!ot_memory_fits(x->room)) /* libraries would end the process */
         return ot_fail(err, OT_E_NOMEM,

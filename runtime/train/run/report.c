@@ -14,9 +14,10 @@
 #include "runtime/train/run/report.h"
 #include "runtime/train/run/log.h"
 #include "runtime/train/run/metrics.h"
+#include "runtime/train/run/report_samples.h"
 #include "runtime/train/run/svg.h"
 
-enum { MOST_METRICS = 24, MOST_CHARTS = MOST_METRICS + 3, MOST_ROWS = 200 };
+enum { MOST_METRICS = 24, MOST_CHARTS = MOST_METRICS + 4, MOST_ROWS = 200 };
 
 /* A metric of the evaluations, over their steps. */
 typedef struct metric {
@@ -31,7 +32,8 @@ typedef struct report {
     int n_metrics, room; /* points in each */
     const char *split;   /* of the evaluation that is being read */
     double step;
-    bool lost; /* no memory */
+    bool lost;          /* no memory */
+    json_t *evaluation; /* evaluation.json; NULL: there is none */
 } report;
 
 /* ---- metrics ----------------------------------------------------------------------------- */
@@ -123,12 +125,19 @@ static int draw(const report *r, drawing d[MOST_CHARTS])
         d[n] = (drawing){ .title = "Gradient norm", .file = "grad_norm.svg", .n = 1 };
         d[n++].line[0] = curve_line("before clipping", &r->h->norm);
     }
+    if (r->h->speed.n) {
+        d[n] = (drawing){ .title = "Samples per second", .file = "speed.svg", .n = 1 };
+        d[n].line[0] = curve_line("training", &r->h->speed);
+        d[n++].line[0].colour = "#5f3dc4";
+    }
     return n;
 }
 
-static ot_svg_chart chart_of(const drawing *d, bool file)
+static ot_svg_chart chart_of(const report *r, const drawing *d, bool file)
 {
-    return (ot_svg_chart){ .title = d->title, .x_name = "step", .line = d->line, .n = d->n, .file = file };
+    return (ot_svg_chart){
+        .title = d->title, .x_name = "step", .line = d->line, .n = d->n, .file = file, .most_x = (double)r->h->step
+    };
 }
 
 /* ---- tables ------------------------------------------------------------------------------- */
@@ -179,6 +188,9 @@ static void print_summary(const ot_history *h, FILE *f)
     print_value(total, f);
     fprintf(f, " (epoch %lld)</td></tr>\n<tr><th>seconds</th><td>%.1f</td></tr>\n", (long long)h->epoch, h->seconds);
     print_pair("samples per second", json_object_get(h->end, "samples_per_second"), f);
+    if (json_is_number(json_object_get(h->end, "data_wait")))
+        fprintf(f, "<tr><th>waiting for data</th><td>%.1f %%</td></tr>\n",
+                100 * json_number_value(json_object_get(h->end, "data_wait")));
     print_best(h, f);
     for (int i = 0; i < OT_LEN(of_start); i++) print_pair(of_start[i], json_object_get(h->start, of_start[i]), f);
     print_bytes("planned memory", json_object_get(h->start, "planned_bytes"), f);
@@ -196,17 +208,18 @@ static void print_options(const ot_history *h, FILE *f)
     fputs("</table>\n", f);
 }
 
-/* The evaluations, the newest MOST_ROWS of them. */
+/* The evaluations, the newest MOST_ROWS of them; a row has all numbers of its step. */
 static void print_evaluations(const report *r, FILE *f)
 {
     size_t n = json_array_size(r->h->evals), from = n > MOST_ROWS ? n - MOST_ROWS : 0;
     if (!n) return;
-    fputs("<h2>Evaluations</h2>\n<table>\n<tr><th>epoch</th><th>step</th>", f);
+    fputs("<h2>Evaluations</h2>\n<div class=\"wide\"><table>\n<tr><th>epoch</th><th>step</th>", f);
     for (int k = 0; k < r->n_metrics; k++) fputs("<th>", f), ot_html_text(r->m[k].name, f), fputs("</th>", f);
     fputs("</tr>\n", f);
     for (size_t i = from; i < n; i++) {
         const json_t *e = json_array_get(r->h->evals, i);
         double step = json_number_value(json_object_get(e, "step"));
+        if (json_number_value(json_object_get(json_array_get(r->h->evals, i + 1), "step")) == step) continue;
         fputs("<tr><td>", f), print_value(json_object_get(e, "epoch"), f), fputs("</td><td>", f);
         print_value(json_object_get(e, "step"), f), fputs("</td>", f);
         for (int k = 0; k < r->n_metrics; k++) {
@@ -218,35 +231,26 @@ static void print_evaluations(const report *r, FILE *f)
         }
         fputs("</tr>\n", f);
     }
-    fputs("</table>\n", f);
+    fputs("</table></div>\n", f);
 }
 
-/* Of the last evaluation that has one: rows are true classes, shaded by their share of the row. */
-static void print_confusion(const ot_history *h, FILE *f)
+/* What the planned memory is for: a bar each, by its share. */
+static void print_memory(const ot_history *h, FILE *f)
 {
-    const json_t *matrix = NULL, *row, *cell;
-    size_t i, k;
-    json_t *e;
-    json_array_foreach(h->evals, i, e) if (json_is_array(json_object_get(e, "confusion"))) matrix =
-        json_object_get(e, "confusion");
-    if (!matrix) return;
-    fputs(
-        "<h2>Confusion matrix</h2>\n<p>Rows are true classes, columns are predicted classes.</p>\n<table class=\"matrix\">\n<tr><th></th>",
-        f);
-    for (k = 0; k < json_array_size(matrix); k++) fprintf(f, "<th>%d</th>", (int)k);
-    fputs("</tr>\n", f);
-    for (i = 0; i < json_array_size(matrix); i++) {
-        double all = 0;
-        row = json_array_get(matrix, i);
-        for (k = 0; k < json_array_size(row); k++) all += json_number_value(json_array_get(row, k));
-        fprintf(f, "<tr><th>%d</th>", (int)i);
-        for (k = 0; k < json_array_size(row); k++) {
-            cell = json_array_get(row, k);
-            int share = all > 0 ? (int)(100 * json_number_value(cell) / all) : 0;
-            fprintf(f, "<td style=\"background:rgba(%s,%d%%)\">", i == k ? "47,158,68" : "224,49,49", share);
-            print_value(cell, f), fputs("</td>", f);
-        }
-        fputs("</tr>\n", f);
+    const char *key;
+    json_t *v, *kinds = json_object_get(h->start, "memory");
+    double all = 0;
+    json_object_foreach(kinds, key, v) all += json_is_integer(v) ? json_number_value(v) : 0;
+    if (!(all > 0)) return;
+    fputs("<h2>Memory</h2>\n<table class=\"pairs\">\n", f);
+    json_object_foreach(kinds, key, v)
+    {
+        double bytes = json_is_integer(v) ? json_number_value(v) : 0;
+        if (!(bytes > 0)) continue;
+        fputs("<tr><th>", f), ot_html_text(key, f);
+        fprintf(f,
+                "</th><td class=\"number\">%.1f MB</td><td class=\"bar\"><div style=\"width:%d%%\"></div></td></tr>\n",
+                bytes / 1e6, (int)ceil(100 * bytes / all));
     }
     fputs("</table>\n", f);
 }
@@ -256,13 +260,18 @@ static void print_confusion(const ot_history *h, FILE *f)
 static const char style[] =
     "body{font:14px sans-serif;margin:2em auto;max-width:1360px;padding:0 1em;color:#212529;background:#fff}\n"
     "table{border-collapse:collapse;margin:.5em 0}th,td{padding:3px 10px;border-bottom:1px solid #dee2e6;text-align:right}\n"
-    ".pairs th{text-align:left;font-weight:normal;color:#495057}.pairs td{text-align:left}\n"
-    ".matrix td{border:1px solid #dee2e6;padding:4px 8px}svg{max-width:100%;height:auto;margin:8px}\n"
-    "@media(prefers-color-scheme:dark){body{background:#1a1b1e;color:#dee2e6}.pairs th{color:#adb5bd}th,td{border-color:#495057}}\n";
+    ".pairs th{text-align:left;font-weight:normal;color:#495057}.pairs td{text-align:left;overflow-wrap:anywhere}\n"
+    ".pairs .number{text-align:right;white-space:nowrap}.bar{width:240px}.bar div{height:12px;background:#1971c2}\n"
+    ".wide{overflow-x:auto}.values{text-align:left}svg{max-width:100%;height:auto;margin:8px}\n"
+    ".samples{display:flex;flex-wrap:wrap;gap:14px}figure{margin:0;width:120px;font-size:12px;overflow-wrap:anywhere}\n"
+    "img{width:96px;image-rendering:pixelated;border:1px solid #dee2e6}\n"
+    "@media(prefers-color-scheme:dark){body{background:#1a1b1e;color:#dee2e6}.pairs th{color:#adb5bd}th,td,img{border-color:#495057}}\n";
 
 static void print_page(const report *r, const drawing *d, int n, int folder, const char *shown, FILE *f)
 {
-    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n", f);
+    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n"
+          "<meta name=\"viewport\" content=\"width=device-width\"/>\n",
+          f);
     if (!r->h->end) fputs("<meta http-equiv=\"refresh\" content=\"5\"/>\n", f);
     fputs("<title>", f), ot_html_text(shown, f),
         fprintf(f, "</title>\n<style>\n%s</style></head>\n<body>\n<h1>", style);
@@ -270,12 +279,13 @@ static void print_page(const report *r, const drawing *d, int n, int folder, con
     print_summary(r->h, f);
     fputs("<h2>Curves</h2>\n<div>\n", f);
     for (int i = 0; i < n; i++) {
-        ot_svg_chart c = chart_of(&d[i], false);
+        ot_svg_chart c = chart_of(r, &d[i], false);
         ot_svg_print(&c, f);
     }
     fputs("</div>\n", f);
-    print_confusion(r->h, f);
+    ot_samples_print(r->evaluation, f);
     print_evaluations(r, f);
+    print_memory(r->h, f);
     ot_profile_html(folder, f);
     print_options(r->h, f);
     fputs("</body></html>\n", f);
@@ -292,7 +302,20 @@ static ot_status write_file(int folder, const char *name, const char *shown, con
     return s ? ot_fail(err, s, "%s/%-s", shown, e.text) : OT_OK;
 }
 
-static ot_status write_plots(const drawing *d, int n, int folder, const char *shown, ot_error *err)
+static ot_status write_confusion(const json_t *evaluation, int folder, const char *shown, ot_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    if (!ot_samples_has_confusion(evaluation)) return OT_OK;
+    FILE *f = open_memstream(&text, &size);
+    if (f) ot_samples_confusion(evaluation, true, f);
+    ot_status s = f && ot_memstream_close(f) ? write_file(folder, "plots/confusion.svg", shown, text, size, err)
+                                             : ot_fail(err, OT_E_NOMEM, "no memory for the charts");
+    free(text);
+    return s;
+}
+
+static ot_status write_plots(const report *r, const drawing *d, int n, int folder, const char *shown, ot_error *err)
 {
     if (mkdirat(folder, "plots", 0777) && errno != EEXIST)
         return ot_fail(err, ot_failed_call(errno), "%s/plots: %s", shown, strerror(errno));
@@ -300,7 +323,7 @@ static ot_status write_plots(const drawing *d, int n, int folder, const char *sh
         char *text = NULL, name[64];
         size_t size = 0;
         FILE *f = open_memstream(&text, &size);
-        ot_svg_chart c = chart_of(&d[i], true);
+        ot_svg_chart c = chart_of(r, &d[i], true);
         if (f) ot_svg_print(&c, f);
         snprintf(name, sizeof name, "plots/%s", d[i].file);
         ot_status s = f && ot_memstream_close(f) ? write_file(folder, name, shown, text, size, err)
@@ -317,6 +340,11 @@ ot_status ot_report_write(ot_history *h, int folder, const char *shown, bool plo
     size_t size = 0;
     OT_TRY(ot_history_read(h, folder, shown, err));
     report r = { .h = h };
+    OT_TRY(ot_samples_read(folder, shown, &r.evaluation, err));
+    if (json_integer_value(json_object_get(r.evaluation, "step")) > h->step) { /* of updates that a resume has undone */
+        json_decref(r.evaluation);
+        r.evaluation = NULL;
+    }
     drawing *d = calloc(MOST_CHARTS, sizeof *d);
     FILE *f = d ? open_memstream(&text, &size) : NULL;
     gather(&r);
@@ -324,7 +352,9 @@ ot_status ot_report_write(ot_history *h, int folder, const char *shown, bool plo
     if (f) print_page(&r, d, n, folder, shown, f);
     ot_status s = f && ot_memstream_close(f) && !r.lost ? write_file(folder, "report.html", shown, text, size, err)
                                                         : ot_fail(err, OT_E_NOMEM, "no memory for the report");
-    if (!s && plots) s = write_plots(d, n, folder, shown, err);
+    if (!s && plots) s = write_plots(&r, d, n, folder, shown, err);
+    if (!s && plots) s = write_confusion(r.evaluation, folder, shown, err);
+    json_decref(r.evaluation);
     for (int i = 0; i < r.n_metrics; i++) free(r.m[i].x), free(r.m[i].y);
     free(d);
     free(text);

@@ -87,6 +87,7 @@ typedef struct ot_session {
     /* what the knobs of every plan read */
     double lr, momentum, t;
     uint64_t seed, counter;
+    double waited;     /* the CPU: seconds in which batches of the training were made */
     int threads, made; /* made: OpenMP has so many for the calling thread */
     int64_t
         room; /* the CPU: bytes that have to be free when a run begins (ot_threads_room); 0: allocations do not fail */

@@ -77,8 +77,15 @@ static bool find_frame(const ot_svg_chart *c, frame *r)
             if (y < r->y0) r->y0 = y;
             if (y > r->y1) r->y1 = y;
         }
+    if (any && c->most_x > 0) {
+        r->x0 = fmin(r->x0, c->least_x);
+        r->x1 = fmax(r->x1, c->most_x);
+    }
     widen(&r->x0, &r->x1);
     widen(&r->y0, &r->y1);
+    double margin = (r->y1 - r->y0) / 20;
+    r->y0 -= r->y0 >= 0 && r->y0 < margin ? r->y0 : margin; /* nothing below zero where no value is */
+    r->y1 += margin;
     return any && isfinite(r->x1 - r->x0) && isfinite(r->y1 - r->y0);
 }
 
@@ -114,15 +121,25 @@ static void print_decades(const frame *r, FILE *f)
     }
 }
 
+/* As many digits as tell neighbours apart. */
+static int digits_of(double low, double high, double step)
+{
+    double most = fmax(fabs(low), fabs(high)), digits = ceil(log10(most / step) + 0.001) + 1,
+           whole = floor(log10(most)) + 1; /* 12000, not 1.2e+04 */
+    if (whole > digits && whole <= 7) digits = whole;
+    return !(digits > 4) ? 4 : digits > 12 ? 12 : (int)digits;
+}
+
 static void print_axes(const frame *r, FILE *f)
 {
     char text[32];
     double step = tick_step(r->y1 - r->y0);
+    int digits = digits_of(r->y0, r->y1, step);
     for (int i = 0; i < 3 * TICKS; i++) {
         double v = (ceil(r->y0 / step) + i) * step;
         if (v > r->y1 + step / 1000) break;
         print_rule(LEFT, at_y(r, v), WIDTH - RIGHT, at_y(r, v), f);
-        snprintf(text, sizeof text, "%.4g", fabs(v) < step / 1000 ? 0 : v);
+        snprintf(text, sizeof text, "%.*g", digits, fabs(v) < step / 1000 ? 0 : v);
         print_label(LEFT - 6, at_y(r, v) + 4, "end", text, f);
     }
     if (r->log_x) {

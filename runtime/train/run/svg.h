@@ -23,9 +23,10 @@ typedef struct ot_svg_chart {
     const char *title, *x_name;
     const ot_svg_line *line;
     int n;
-    bool file;      /* a file of its own, not a part of a page */
-    bool log_x;     /* x is above 0, and drawn by its logarithm */
-    double highest; /* values above it are drawn there; 0: none are */
+    bool file;              /* a file of its own, not a part of a page */
+    bool log_x;             /* x is above 0, and drawn by its logarithm */
+    double highest;         /* values above it are drawn there; 0: none are */
+    double least_x, most_x; /* the axis has both at least; most_x 0: it has the points' */
     const ot_svg_mark *mark;
     int n_marks;
 } ot_svg_chart;

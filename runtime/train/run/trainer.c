@@ -9,6 +9,7 @@
 #include "exporter/training.h"
 #include "runtime/optimizers/optimizers.h"
 #include "runtime/train/options/cpus.h"
+#include "runtime/train/run/detail.h"
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/file_training.h"
 #include "runtime/train/run/unfold.h"
@@ -113,6 +114,8 @@ static int64_t set_bytes(const ot_dataset *d)
     }
     return bytes;
 }
+
+int64_t ot_trainer_set_bytes(const ot_dataset *d) { return set_bytes(d); }
 
 /* ---- epochs ------------------------------------------------------------------------ */
 
@@ -683,6 +686,8 @@ void ot_trainer_free(ot_trainer *t)
     ot_model_cut_drop(&t->cut);
     ot_measure_close(&t->eval);
     ot_measure_close(&t->test);
+    ot_detail_close(&t->eval);
+    ot_detail_close(&t->test);
     ot_dataset_free(t->test.data);
     ot_dataset_free(t->eval.data);
     ot_dataset_free(t->data);

@@ -49,6 +49,7 @@ typedef struct ot_scored {
     bool all;            /* everything is measured; else what --monitor and --metrics say, and of values */
     int n_measured;
     ot_measured measured[OT_HEADS];
+    struct ot_detail *detail; /* detail.c: classes and worst samples of the last evaluation; NULL: none */
 } ot_scored;
 
 struct ot_trainer {
@@ -114,6 +115,7 @@ struct ot_trainer {
     int overflows;                       /* updates in a row whose gradients were not finite */
     double began, seconds;               /* the first step, by the clock; since then */
     double busy, taken_at;               /* seconds within steps; when the last was over */
+    double busy_before;                  /* of those, in the run that this one continues */
     double epoch_loss;                   /* sum over the epoch's updates, but for those that were skipped */
     int64_t epoch_counted;               /* how many that are */
     int64_t skipped;                     /* updates in all that were left out */
@@ -127,6 +129,7 @@ struct ot_trainer {
     const char *resumed;  /* checkpoint that the run continues from; NULL: it starts */
     double checkpoint_at; /* when the last checkpoint was written, and after which update */
     int64_t checkpoint_step;
+    double histograms_at; /* when the last histograms were written, by the clock */
     int64_t log_bytes[2]; /* resumed: of the run's log, and of --log, at the checkpoint; -1: unknown */
     int64_t planned;      /* bytes */
     int64_t *confusion;   /* classes x classes, [target][answer]; NULL: not counted */
@@ -147,6 +150,9 @@ ot_status ot_measure_open(ot_trainer *t, ot_scored *e, ot_error *err);
 ot_status ot_measure_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err);
 void ot_measure_close(ot_scored *e);
 double ot_measure_value(const ot_scored *e, int metric); /* of the first output that has it; NaN: none */
+
+/* Whether feeder i of the set is the target of an output that is measured: which, and what kind of answers it gives. */
+bool ot_measure_fits(const ot_trainer *t, const ot_scored *e, int i, int *output, ot_meter *m);
 
 /* The same numbers into an event, by name; with several outputs an object "metrics" of each output's. */
 void ot_measure_log(json_t **event, const ot_trainer *t, const ot_scored *e);
@@ -252,6 +258,8 @@ int64_t ot_trainer_planned_bytes(const ot_trainer *t, const ot_session *x, int64
 ot_status ot_trainer_choose_batch(ot_trainer *t, ot_error *err);
 ot_status ot_trainer_check_limit(const ot_trainer *t,
                                  ot_error *err); /* OT_E_NOMEM: the plans are beyond --memory-limit */
+
+int64_t ot_trainer_set_bytes(const ot_dataset *d); /* in memory; NULL: 0 */
 
 /* What t has open for reading. */
 ot_inputs ot_trainer_inputs(const ot_trainer *t);

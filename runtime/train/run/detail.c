@@ -1,0 +1,252 @@
+/* detail.c - an evaluation class by class, and its samples with the highest loss.
+ *
+ * The loss of a sample is that of its answer: minus the logarithm of the right class's probability (mean over the labels
+ * of a sample), or the mean squared error.  It is what --loss says for the usual losses, and orders the samples for all. */
+
+#include "runtime/train/run/detail.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/io.h"
+#include "runtime/train/run/thumbnail.h"
+
+enum { MOST_CLASSES = 1024, MOST_SCORES = 1 << 20, WORST = 12, MOST_VALUES = 8 };
+
+static const char file_name[] = "evaluation.json";
+
+typedef struct bad_sample {
+    int64_t index; /* in the set */
+    double loss, target, answer, probability;
+} bad_sample;
+
+typedef struct ot_detail {
+    ot_meter kind; /* of the answers; it sums nothing */
+    int output, feeder;
+    void *answers;      /* a batch of the output */
+    int64_t *confusion; /* classes x classes, [target][answer]; NULL: there are no classes */
+    bad_sample worst[WORST];
+    int n;
+    int64_t step;
+    bool written;
+} ot_detail;
+
+void ot_detail_close(ot_scored *e)
+{
+    if (!e->detail) return;
+    free(e->detail->answers);
+    free(e->detail->confusion);
+    free(e->detail);
+    e->detail = NULL;
+}
+
+static int64_t classes_of(const ot_meter *m) { return m->kind == OT_METER_CLASSES ? m->classes : 2; }
+
+ot_status ot_detail_open(ot_trainer *t, ot_scored *e, ot_error *err)
+{
+    ot_detail d = { .feeder = -1, .step = t->step };
+    ot_detail_close(e);
+    if (!t->folder.path || t->own.file || (t->x.device && !t->s.all_metrics)) return OT_OK;
+    for (int i = 0; i < e->fs.n && d.feeder < 0; i++)
+        if (ot_measure_fits(t, e, i, &d.output, &d.kind)) d.feeder = i;
+    if (d.feeder < 0) return OT_OK;
+    const ot_slot *q = &t->x.slot[e->slot];
+    const ot_value *y = q->plan->graph->outputs[d.output];
+    int64_t c = classes_of(&d.kind);
+    if (c > MOST_CLASSES || ot_numel(&y->shape) / q->batch > MOST_SCORES) return OT_OK;
+    e->detail = malloc(sizeof d);
+    if (!e->detail) return ot_fail(err, OT_E_NOMEM, "no memory for the worst samples");
+    *e->detail = d;
+    e->detail->answers = malloc(ot_bytes(&y->shape, y->dtype) + 1);
+    if (d.kind.kind != OT_METER_VALUES) e->detail->confusion = calloc((size_t)(c * c), sizeof *d.confusion);
+    if (e->detail->answers && (e->detail->confusion || d.kind.kind == OT_METER_VALUES)) return OT_OK;
+    ot_detail_close(e);
+    return ot_fail(err, OT_E_NOMEM, "no memory for the confusion matrix");
+}
+
+/* ---- samples -------------------------------------------------------------------------- */
+
+/* Minus the logarithm of the label's probability; *best: the class with the highest score, *p: its probability. */
+static double judge_classes(const ot_meter *m, const void *y, ot_dtype type, int64_t at, int64_t label, int64_t *best,
+                            double *p)
+{
+    bool shares = m->scale == OT_SCALE_PROBABILITIES;
+    double most = ot_get_f64(y, type, at), own = ot_get_f64(y, type, at + label * m->inner), sum = 0;
+    *best = 0;
+    for (int64_t k = 1; k < m->classes; k++) {
+        double v = ot_get_f64(y, type, at + k * m->inner);
+        if (v > most) most = v, *best = k;
+    }
+    for (int64_t k = 0; k < m->classes; k++) {
+        double v = ot_get_f64(y, type, at + k * m->inner);
+        sum += shares ? v : exp(v - most);
+    }
+    *p = (shares ? most : 1) / sum;
+    return shares ? log(sum) - log(own > 1e-300 ? own : 1e-300) : log(sum) + most - own;
+}
+
+static double judge_binary(const ot_meter *m, double y, bool is, int64_t *best, double *p)
+{
+    bool logits = m->scale == OT_SCALE_LOGITS;
+    double one = logits ? 1 / (1 + exp(-y)) : y, own = is ? one : 1 - one;
+    *best = logits ? y > 0 : y > 0.5;
+    *p = *best ? one : 1 - one;
+    return logits ? log1p(exp(-fabs(y))) + (is ? fmax(-y, 0) : fmax(y, 0)) : -log(own > 1e-300 ? own : 1e-300);
+}
+
+/* Element i of the target: adds its loss to *s; false: it does not count. */
+static bool judge(ot_detail *d, ot_dtype type, const void *target, ot_dtype of, int64_t i, bad_sample *s)
+{
+    const ot_meter *m = &d->kind;
+    int64_t best, label;
+    double p, loss;
+    if (m->kind == OT_METER_VALUES) {
+        s->answer = ot_get_f64(d->answers, type, i);
+        s->target = ot_get_f64(target, of, i);
+        s->loss += (s->answer - s->target) * (s->answer - s->target);
+        return true;
+    }
+    if (m->kind == OT_METER_CLASSES) {
+        label = ot_get_i64(target, of, i);
+        if (label < 0 || label >= m->classes) return false;
+        int64_t at = i / m->inner * m->classes * m->inner + i % m->inner;
+        loss = judge_classes(m, d->answers, type, at, label, &best, &p);
+    } else {
+        label = ot_get_f64(target, of, i) > 0.5;
+        loss = judge_binary(m, ot_get_f64(d->answers, type, i), label, &best, &p);
+    }
+    d->confusion[label * classes_of(m) + best]++;
+    s->loss += loss;
+    s->target = (double)label, s->answer = (double)best, s->probability = p;
+    return true;
+}
+
+/* The highest loss first; of equal ones the first sample. */
+static void keep_worst(ot_detail *d, const bad_sample *s)
+{
+    if (isnan(s->loss) || (d->n == WORST && s->loss <= d->worst[WORST - 1].loss)) return;
+    int k = d->n < WORST ? d->n++ : WORST - 1;
+    for (; k > 0 && d->worst[k - 1].loss < s->loss; k--) d->worst[k] = d->worst[k - 1];
+    d->worst[k] = *s;
+}
+
+ot_status ot_detail_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err)
+{
+    ot_detail *d = e->detail;
+    if (!d) return OT_OK;
+    const ot_slot *q = &t->x.slot[slot];
+    const ot_value *y = q->plan->graph->outputs[d->output];
+    ot_feeder *f = &e->fs.f[d->feeder];
+    OT_TRY(ot_exec_read(q->exec, y, d->answers, err));
+    ot_feeder_take(f, t->index, q->batch, f->buffer, 1);
+    int64_t per = d->kind.columns * (d->kind.kind == OT_METER_CLASSES ? d->kind.inner : 1);
+    for (int64_t i = 0; i < q->batch; i++) {
+        bad_sample s = { .index = t->index[i] };
+        int64_t counted = 0;
+        for (int64_t k = i * per; k < (i + 1) * per; k++) counted += judge(d, y->dtype, f->buffer, f->dtype, k, &s);
+        if (!counted) continue;
+        s.loss /= (double)counted;
+        keep_worst(d, &s);
+    }
+    return OT_OK;
+}
+
+/* ---- evaluation.json --------------------------------------------------------------------- */
+
+/* The first numbers of its inputs. */
+static json_t *values_of(const ot_scored *e, int64_t index)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < e->fs.n && json_array_size(list) < MOST_VALUES; i++) {
+        ot_feeder *f = &e->fs.f[i];
+        if (f->target || f->whole || f->dtype == OT_STRING || ot_dtype_bits(f->dtype) < 8) continue;
+        ot_feeder_take(f, &index, 1, f->buffer, 1);
+        for (int64_t k = 0, n = ot_numel(&f->sample); k < n && json_array_size(list) < MOST_VALUES; k++) {
+            double v = ot_get_f64(f->buffer, f->dtype, k);
+            ot_json_add(&list, isfinite(v) ? json_real(v) : json_null());
+        }
+    }
+    return list;
+}
+
+static ot_status add_sample(ot_trainer *t, const ot_scored *e, const bad_sample *s, json_t **list, ot_error *err)
+{
+    const ot_meter *m = &e->detail->kind;
+    bool one = m->columns * (m->kind == OT_METER_CLASSES ? m->inner : 1) == 1;
+    char *picture = NULL;
+    json_t *o = json_pack("{s:I}", "sample", (json_int_t)ot_dataset_origin(e->data, s->index));
+    ot_json_real(&o, "loss", s->loss);
+    if (one) ot_json_real(&o, "target", s->target), ot_json_real(&o, "answer", s->answer);
+    if (one && m->kind != OT_METER_VALUES) ot_json_real(&o, "probability", s->probability);
+    for (int i = 0; i < e->fs.n && !picture; i++)
+        if (!e->fs.f[i].target) {
+            ot_status bad = ot_thumbnail(&e->fs.f[i], s->index, t->x.threads, &picture, err);
+            if (bad) {
+                json_decref(o);
+                return bad;
+            }
+        }
+    if (picture) ot_json_set(&o, "picture", json_string(picture));
+    else ot_json_set(&o, "values", values_of(e, s->index));
+    free(picture);
+    ot_json_add(list, o);
+    return OT_OK;
+}
+
+static json_t *numbers(const int64_t *v, int64_t n)
+{
+    json_t *list = json_array();
+    for (int64_t i = 0; i < n; i++) ot_json_add(&list, json_integer(v[i]));
+    return list;
+}
+
+static void add_classes(const ot_scored *e, json_t **o)
+{
+    const ot_detail *d = e->detail;
+    const ot_dataset *data = e->data;
+    int64_t n = classes_of(&d->kind);
+    json_t *names = json_array(), *matrix = json_array();
+    for (int64_t i = 0; i < n; i++) ot_json_add(&matrix, numbers(d->confusion + i * n, n));
+    ot_json_set(o, "confusion", matrix);
+    for (int64_t i = 0; i < n && data->class_name && n <= data->n_classes; i++)
+        ot_json_add(&names, ot_json_text(data->class_name[i]));
+    ot_json_set(o, "classes", names);
+}
+
+static ot_status make_text(ot_trainer *t, const ot_scored *e, char **text, ot_error *err)
+{
+    static const char *const kind[] = {
+        [OT_METER_CLASSES] = "classes", [OT_METER_BINARY] = "binary", [OT_METER_VALUES] = "values"
+    };
+    const ot_detail *d = e->detail;
+    char name[1000];
+    const char *output = t->x.slot[e->slot].plan->graph->outputs[d->output]->name;
+    json_t *o = json_pack("{s:I, s:s, s:s, s:o}", "step", (json_int_t)d->step, "split", e->split, "kind",
+                          kind[d->kind.kind], "output", ot_json_text(ot_shown(output, name, sizeof name))),
+           *worst = json_array();
+    ot_status s = OT_OK;
+    if (d->confusion) add_classes(e, &o);
+    for (int i = 0; i < d->n && !s; i++) s = add_sample(t, e, &d->worst[i], &worst, err);
+    ot_json_set(&o, "worst", worst);
+    *text = s ? NULL : ot_json_dump(o, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    json_decref(o);
+    return s || *text ? s : ot_fail(err, OT_E_NOMEM, "no memory for the worst samples");
+}
+
+ot_status ot_detail_write(ot_trainer *t, ot_error *err)
+{
+    const ot_scored *e = t->test.detail ? &t->test : &t->eval;
+    ot_replace *out = NULL;
+    char *text;
+    ot_error first = { 0 };
+    if (!e->detail || e->detail->written) return OT_OK;
+    OT_TRY(make_text(t, e, &text, err));
+    ot_status s = ot_replace_begin_at(t->folder.fd, file_name, &out, &first);
+    if (!s) s = ot_replace_write(out, text, strlen(text), &first);
+    if (!s) s = ot_replace_commit(out, &first);
+    else ot_replace_abort(out);
+    free(text);
+    e->detail->written = !s;
+    return s ? ot_fail(err, s, "%s/%-s", t->folder.path, first.text) : OT_OK;
+}
