@@ -70,6 +70,8 @@ with tempfile.TemporaryDirectory() as d:
         check(not any('teacher' in n for n in z.files) and len([n for n in z.files if n.endswith('weight')]) == 4, z.files)
     call('resume', f'{d}/a/run', '--steps', '4')
     check(open(d + '/whole.onnx', 'rb').read() == open(d + '/a/o.onnx', 'rb').read(), 'a continued run differs')
+    os.remove(f'{d}/a/teacher.onnx')
+    call('eval', f'{d}/a/run')  # the loss of an evaluation has no teacher
     onnx.save(onnx_model(tensors(.7)), d + '/b/teacher.onnx')
     r = call('resume', f'{d}/b/run', '--steps', '4', code=3)
     check('not the teacher' in r.stderr, r.stderr)

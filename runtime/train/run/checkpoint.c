@@ -552,6 +552,11 @@ static ot_status check_data(const ot_checkpoint *c, const ot_trainer *t, ot_erro
         return ot_fail(err, OT_E_DATA,
                        "%s: has changed since the run was started; a run continues with the same data only",
                        t->data->name);
+    return OT_OK;
+}
+
+static ot_status check_teacher(const ot_checkpoint *c, const ot_trainer *t, ot_error *err)
+{
     const char *teacher = find(c, "teacher hash");
     if ((teacher ? strtoull(teacher, NULL, 10) : 0) != (t->taught_by ? model_hash(t->taught_by) : 0))
         return ot_fail(
@@ -650,6 +655,7 @@ ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)
         return ot_fail(err, OT_E_USAGE, "only a trainer with data that has not run yet can continue a run");
     const ot_plan *p = t->x.slot[t->x.lead].plan;
     OT_TRY(check_data(c, t, err));
+    OT_TRY(check_teacher(c, t, err));
     OT_TRY(check_split(c, t, err));
     OT_TRY(read_counters(c, t, err));
     for (int i = 0; i < p->n_states; i++) OT_TRY(read_state(c, t, i, p->states[i], false, err));

@@ -548,8 +548,19 @@ ot_status ot_trainer_open_run(ot_trainer *t, ot_error *err)
     return ot_session_allocate(&t->x, err);
 }
 
+ot_status ot_trainer_open_teacher(ot_trainer *t, ot_error *err)
+{
+    ot_error e = { 0 };
+    if (!t->s.teacher) return OT_OK;
+    if (ot_import(t->s.teacher, &t->taught_by, &e)) return ot_fail(err, e.status, "--teacher %-s", e.text);
+    t->teacher = (ot_teacher){ .graph = t->taught_by->graph, .path = t->s.teacher, .how = t->s.learns };
+    t->s.options.teacher = &t->teacher;
+    return OT_OK;
+}
+
 ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
 {
+    OT_TRY(ot_trainer_open_teacher(t, err));
     OT_TRY(ot_trainer_review(t, false, err));
     OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
@@ -569,16 +580,6 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
 static const ot_result no_result = {
     .reason = "not started", .split = "train", .loss = NAN, .accuracy = NAN, .best = NAN
 };
-
-static ot_status open_teacher(ot_trainer *t, ot_error *err)
-{
-    ot_error e = { 0 };
-    if (!t->s.teacher) return OT_OK;
-    if (ot_import(t->s.teacher, &t->taught_by, &e)) return ot_fail(err, e.status, "--teacher %-s", e.text);
-    t->teacher = (ot_teacher){ .graph = t->taught_by->graph, .path = t->s.teacher, .how = t->s.learns };
-    t->s.options.teacher = &t->teacher;
-    return OT_OK;
-}
 
 ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_trainer **out,
                            ot_error *err)
@@ -603,7 +604,6 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
     ot_error first = { 0 };
     ot_status s = ot_settings_read(o, m->outputs, t->a, &t->s, &first);
     t->configs = ot_options_configs(o, t->a);
-    if (!s) s = open_teacher(t, &first);
     if (!s && t->s.n_outputs) {
         s = ot_model_cut(m, t->s.n_outputs, t->s.outputs, t->a, &t->cut, &first);
         t->m = &t->cut;
@@ -648,6 +648,7 @@ static ot_status open_trainer(ot_trainer *t, ot_error *err)
         return ot_fail(err, OT_E_USAGE, "--folds %d: are several trainings (ot_series_text); one of them is 1/%d",
                        t->s.folds, t->s.folds);
     t->by_steps = !t->s.data;
+    OT_TRY(ot_trainer_open_teacher(t, err));
     OT_TRY(ot_trainer_choose_own(t, err));
     OT_TRY(ot_trainer_review(t, false, err));
     if (t->by_steps && t->s.swa > 0) return ot_fail(err, OT_E_USAGE, "--swa needs --data: it is a part of a run");

@@ -253,6 +253,9 @@ ot_status ot_trainer_plan_batch(ot_trainer *t, ot_session *x, int64_t batch, ot_
 /* Bytes that a training with the plans of x plans for, its data and files too. */
 int64_t ot_trainer_planned_bytes(const ot_trainer *t, const ot_session *x, int64_t batch);
 
+/* --teacher is read, for commands that compute a training loss. */
+ot_status ot_trainer_open_teacher(ot_trainer *t, ot_error *err);
+
 /* --batch-size auto becomes a number: the largest power of two, up to the size of the training set, whose plans fit --memory-limit
  * or nine tenths of the memory that is available.  Errors: OT_E_NOMEM: not even 1 does.  batch_size.c */
 ot_status ot_trainer_choose_batch(ot_trainer *t, ot_error *err);
