@@ -146,8 +146,9 @@ ot_status ot_pass_teacher(ot_plan *p, const ot_config *c)
     ot_value **in = inputs_of(p, map);
     g->cursor = NULL;
     if (!in || g->err->status) return g->err->status;
-    from->parent = g;
+    from->parent = g; /* whose arena the copy is in */
     ot_graph *copy = ot_graph_copy_sub(from, in);
+    from->parent = NULL;
     if (!copy) return g->err->status ? g->err->status : ot_fail(g->err, OT_E_NOMEM, "no memory for the teacher");
     for (int i = 0; i < copy->n_values; i++) { /* none of them is of the model's file */
         ot_value *v = copy->values[i];
