@@ -318,6 +318,14 @@ static ot_status do_plan(job *j)
     return s ? s : put(j, text);
 }
 
+static ot_status do_bench(job *j)
+{
+    char *text = NULL;
+    ot_status s = load(j);
+    if (!s) s = ot_bench_text(j->m, j->o, &j->cb, &text, &j->err);
+    return s ? s : put(j, text);
+}
+
 static ot_status do_ops(job *j)
 {
     char *text = NULL;

@@ -173,6 +173,7 @@ typedef struct ot_options ot_options;
     X(CHECK, 16, check, 1, "MODEL [--data DATA]", "a model", "whether and how the model can be trained")               \
     X(INSPECT, 32, inspect, 1, "MODEL", "a model", "which initializers train, and why; --graph: all nodes")            \
     X(PLAN, 64, plan, 1, "MODEL [--data DATA]", "a model", "kernels and memory of a training step")                    \
+    X(BENCH, 524288, bench, 1, "MODEL [--data DATA]", "a model", "time of training steps and predictions")             \
     X(NEW, 256, new, 1, "KIND -o FILE", "the kind of model, such as lenet", "a network with fresh weights")            \
     X(OPS, 128, ops, 0, "", NULL, "supported operators")                                                               \
     X(ENV, 512, env, 0, "", NULL, "libraries and machine")                                                             \
@@ -412,6 +413,8 @@ OT_API OT_CHECK ot_status ot_eval_run_text(const char *run_dir, ot_options *o, c
                                            ot_error *err);
 OT_API OT_CHECK ot_status ot_find_lr_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,
                                           ot_error *err);
+OT_API OT_CHECK ot_status ot_bench_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,
+                                        ot_error *err);
 OT_API OT_CHECK ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_inspect_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_plan_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);

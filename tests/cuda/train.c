@@ -213,6 +213,32 @@ static void profile(void **state)
     ot_trainer_free(t);
 }
 
+/* Rows of the CPU and of the device, with the ratio. */
+static void bench_both(void **state)
+{
+    bed *b = *state;
+    ot_error err = { 0 };
+    char *text = NULL;
+    size_t k, devices = 0;
+    json_t *row;
+    load(b, b->mlp);
+    ot_options *o = options(b, "auto", OPTIONS("batch-sizes", "4", "steps", "3", "json", "true"));
+    assert_ok(ot_bench_text(b->model, o, NULL, &text, &err), err);
+    json_t *all = json_loads(text, 0, NULL), *list = json_object_get(all, "measurements");
+    assert_int_equal(json_array_size(list), 4);
+    json_array_foreach(list, k, row)
+    {
+        bool device = !strcmp(json_string_value(json_object_get(row, "device")), "cuda:0");
+        devices += device;
+        assert_true(json_number_value(json_object_get(row, "samples_per_second")) > 0);
+        assert_int_equal(json_is_number(json_object_get(row, "ratio_to_cpu")), device);
+    }
+    assert_int_equal(devices, 2);
+    json_decref(all);
+    free(text);
+    ot_options_free(o);
+}
+
 static void put(FILE *f, int n, ...)
 {
     va_list ap;
@@ -476,17 +502,10 @@ static int close_bed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense),
-        cmocka_unit_test(pictures),
-        cmocka_unit_test(profile),
-        cmocka_unit_test(sent),
-        cmocka_unit_test(repeats),
-        cmocka_unit_test(diverges),
-        cmocka_unit_test(single_steps),
-        cmocka_unit_test(arrays),
-        cmocka_unit_test(evaluation),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(pictures_converted),
+        cmocka_unit_test(dense),      cmocka_unit_test(pictures),     cmocka_unit_test(profile),
+        cmocka_unit_test(bench_both), cmocka_unit_test(sent),         cmocka_unit_test(repeats),
+        cmocka_unit_test(diverges),   cmocka_unit_test(single_steps), cmocka_unit_test(arrays),
+        cmocka_unit_test(evaluation), cmocka_unit_test(refused),      cmocka_unit_test(pictures_converted),
     };
     return cmocka_run_group_tests_name("cuda", tests, open_bed, close_bed);
 }

@@ -148,6 +148,16 @@ static ot_status plan(char **text, ot_error *err)
                     PAIRS("data", "train.npz", "why", "true", "batch-size", "2", "threads", "1"), text, err);
 }
 
+static ot_status bench(char **text, ot_error *err)
+{
+    job j;
+    ot_status s = open_job(&j, EXPORTS "folded-dynamo.onnx",
+                           PAIRS("steps", "1", "batch-sizes", "2", "threads", "1", "device", "cpu"), err);
+    if (!s) s = ot_bench_text(j.m, j.o, NULL, text, err);
+    close_job(&j);
+    return s;
+}
+
 static ot_status env(char **text, ot_error *err)
 {
     job j;
@@ -451,6 +461,7 @@ const way ways[] = {
     { .name = "inspect", .go = inspect, .varies = true }, /* without the shapes, if there is no memory to infer them */
     { .name = "plan", .prepare = pictures, .go = plan },
     { .name = "ops", .go = ops },
+    { .name = "bench", .go = bench, .varies = true },
     { .name = "env", .go = env, .varies = true }, /* how much memory is free */
     { .name = "help", .go = help },
     { .name = "help about", .go = help_about },

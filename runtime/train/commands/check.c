@@ -7,6 +7,7 @@
 #include "ops/kernel.h"
 #include "runtime/train/commands/inspect.h"
 #include "runtime/train/run/file_training.h"
+#include "runtime/train/run/nodes.h"
 #include "runtime/train/commands/trial.h"
 #include "runtime/train/run/unfold.h"
 
@@ -233,16 +234,77 @@ static void write_steps(ot_page *p, const ot_step *list, int n, const char *phas
     }
 }
 
+/* Operations, bytes, memory at the peak, by node of the file. */
+static void write_nodes(ot_page *p, const ot_node_table *t)
+{
+    json_t *list = p->f ? NULL : json_array();
+    double flops = 0;
+    if (p->f)
+        ot_print(p->f, "\n%-28s %-16s %10s %10s %10s %10s %10s  %s\n", "node", "operator", "MFLOP fwd", "backward",
+                 "update", "MiB moved", "MiB peak", "kernels");
+    for (int i = 0; i < t->n; i++) {
+        const ot_node_row *r = &t->row[i];
+        flops += ot_node_sum(r->flops);
+        if (p->f) {
+            ot_print(p->f, "%-28s %-16s %10.3f %10.3f %10.3f %10.3f %10.3f  %s\n", r->name, r->op, r->flops[0] / 1e6,
+                     r->flops[1] / 1e6, r->flops[2] / 1e6, ot_node_sum(r->bytes) / (1 << 20),
+                     (double)r->held / (1 << 20), r->kernels);
+            continue;
+        }
+        json_t *one = json_pack("{s:o, s:s, s:s, s:i, s:I}", "node", ot_json_text(r->name), "operator", r->op,
+                                "kernels", r->kernels, "steps", r->steps, "peak_bytes", (json_int_t)r->held);
+        for (int k = 0; k < OT_STAGES; k++) {
+            char flop_key[32], byte_key[32];
+            snprintf(flop_key, sizeof flop_key, "%s_flops", ot_stage_names[k]);
+            snprintf(byte_key, sizeof byte_key, "%s_bytes", ot_stage_names[k]);
+            ot_json_set(&one, flop_key, json_real(r->flops[k]));
+            ot_json_set(&one, byte_key, json_real(r->bytes[k]));
+        }
+        ot_json_add(&list, one);
+    }
+    if (!p->f) {
+        ot_json_set(&p->json, "nodes", list);
+        ot_json_set(&p->json, "peak_live_bytes", json_integer(t->peak));
+        return;
+    }
+    ot_print(p->f, "%.3f GFLOP for one batch and its update\n", flops / 1e9);
+}
+
+/* Where the activations are largest, and the nodes that hold most of them then. */
+static void write_peak(ot_page *p, const ot_plan *q, const ot_node_table *t)
+{
+    enum { NAMED = 5 };
+    int64_t below = INT64_MAX;
+    if (!t->n_steps || !t->peak) return;
+    const ot_node_row *at = &t->row[t->of[t->peak_step]];
+    ot_print(p->f, "peak of the activations: %.3f MiB, in %s of %s; held by", (double)t->peak / (1 << 20),
+             ot_stage_names[ot_plan_step(q, t->peak_step)->node->stage], at->name);
+    for (int k = 0; k < NAMED; k++) {
+        const ot_node_row *most = NULL;
+        for (int i = 0; i < t->n; i++)
+            if (t->row[i].held < below && t->row[i].held > (most ? most->held : 0)) most = &t->row[i];
+        if (!most) break;
+        below = most->held;
+        ot_print(p->f, "%s %s %.0f %%", k ? "," : "", most->name, 100 * (double)most->held / (double)t->peak);
+    }
+    ot_print(p->f, "\n");
+}
+
 static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot_error *err)
 {
     ot_page page;
     const ot_plan *q = p->plan;
     const ot_settings *s = &p->t->s;
     double mib = 1 << 20;
+    ot_node_table nodes;
+    OT_TRY(ot_node_table_new(p->t->m->file->graph, q, p->t->a, &nodes, err));
     OT_TRY(ot_page_open(&page, s->json, err));
     json_t *steps = s->json ? json_array() : NULL;
-    write_steps(&page, q->batch_steps, q->n_batch_steps, "batch", s->why, &steps);
-    write_steps(&page, q->update_steps, q->n_update_steps, "update", s->why, &steps);
+    if (s->json || s->why || s->verbose) {
+        write_steps(&page, q->batch_steps, q->n_batch_steps, "batch", s->why, &steps);
+        write_steps(&page, q->update_steps, q->n_update_steps, "update", s->why, &steps);
+    }
+    write_nodes(&page, &nodes);
     int64_t planned_bytes = s->data ? p->t->planned : q->state_bytes + q->scratch_bytes + q->const_bytes + m->bytes;
     if (s->json) {
         ot_json_set(&page.json, "model", ot_json_text(m->file->path));
@@ -265,6 +327,7 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
     ot_print(page.f, "weights and state  %12.3f MiB\n", (double)q->state_bytes / mib);
     ot_print(page.f, "activations        %12.3f MiB\n", (double)q->scratch_bytes / mib);
     ot_print(page.f, "constants          %12.3f MiB\n", (double)q->const_bytes / mib);
+    write_peak(&page, q, &nodes);
     ot_print(page.f, "total planned      %12.3f MiB%s\n", (double)planned_bytes / mib,
              s->data ? ", including the data" : "");
     return ot_page_close(&page, text, err);

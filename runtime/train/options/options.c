@@ -24,7 +24,7 @@ typedef struct row {
     double min, max; /* INT, AUTO and NUM */
 } row;
 
-#define FIT   (OT_CMD_TRAIN | OT_CMD_FIND_LR | OT_CMD_GRAD | OT_CMD_PLAN | OT_CMD_CHECK) /* what makes a training plan */
+#define FIT   (OT_CMD_TRAIN | OT_CMD_FIND_LR | OT_CMD_GRAD | OT_CMD_PLAN | OT_CMD_CHECK | OT_CMD_BENCH) /* what makes a training plan */
 #define GRAPH (FIT | OT_CMD_EVAL | OT_CMD_INSPECT)                       /* what the graph means */
 #define FED   (FIT | OT_CMD_EVAL | OT_CMD_RUN)                           /* what opens data */
 #define LOGS  (OT_CMD_REPORT | OT_CMD_COMPARE)                             /* what reads logs of runs only */
@@ -34,7 +34,7 @@ typedef struct row {
 #define DEPLOY (OT_CMD_TRAIN | OT_CMD_EXPORT)
 #define RUNS  (OT_CMD_TRAIN | OT_CMD_RESUME)                             /* what a run may change when it continues */
 #define FIXED (ALL & ~OT_CMD_RESUME) /* what a run cannot change when it continues */
-#define TEXTS (OT_CMD_EVAL | OT_CMD_FIND_LR | OT_CMD_CHECK | OT_CMD_INSPECT | OT_CMD_PLAN | OT_CMD_OPS | OT_CMD_ENV)
+#define TEXTS (OT_CMD_EVAL | OT_CMD_FIND_LR | OT_CMD_BENCH | OT_CMD_CHECK | OT_CMD_INSPECT | OT_CMD_PLAN | OT_CMD_OPS | OT_CMD_ENV)
 
 #define BASIC  true
 #define REPEAT true
@@ -93,7 +93,8 @@ static const row table[] = {
     ROW("epochs", 0, "N", NULL, G, "passes over the training set (10)",
         OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
     ROW("steps", 0, "N", NULL, G, "number of updates; with --epochs, training ends at whichever comes first",
-        OT_CMD_TRAIN | OT_CMD_FIND_LR | OT_CMD_RESUME | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1, 1e15),
+        OT_CMD_TRAIN | OT_CMD_FIND_LR | OT_CMD_BENCH | OT_CMD_RESUME | OT_CMD_CHECK | OT_CMD_PLAN, 0, BASIC, INT, 1,
+        1e15),
     ROW("grid", 0, "NAME=VALUE,VALUE", NULL, G,
         "sweep: values of an option, separated by bars where they contain commas; with --random also a range A..B or "
         "log:A..B",
@@ -179,6 +180,10 @@ static const row table[] = {
     ROW("memory-limit", 0, "SIZE", NULL, G,
         "most memory that a training may plan (500MiB, 2GiB), on a GPU of its memory; --batch-size auto fits it",
         OT_CMD_TRAIN | OT_CMD_FIND_LR | OT_CMD_RESUME, 0, 0, TEXT, 0, 0),
+    ROW("batch-sizes", 0, "N,N,...", "1,8,32", G, "bench: batch sizes that are measured", OT_CMD_BENCH, 0, BASIC, TEXT,
+        0, 0),
+    ROW("threads-list", 0, "N,N,...", NULL, G, "bench: numbers of CPU threads that are measured (--threads)",
+        OT_CMD_BENCH, 0, BASIC, TEXT, 0, 0),
     ROW("precision", 0, "fp32|tf32|bf16|fp16|auto", "fp32", G,
         "type for matrix products, convolutions and activations; weights stay float32", FIXED, 0, 0, CHOICE, 0, 0),
 #undef G
@@ -221,7 +226,7 @@ static const row table[] = {
         "export, --deploy: convert weights and safe operators to float16; inputs and outputs keep their types", DEPLOY,
         0, 0, FLAG, 0, 0),
     ROW("metadata", 0, "KEY=VALUE", NULL, G, "export, --deploy: add a metadata entry", DEPLOY, REPEAT, 0, TEXT, 0, 0),
-    ROW("csv", 0, NULL, NULL, G, "find-lr: print CSV", OT_CMD_FIND_LR, 0, 0, FLAG, 0, 0),
+    ROW("csv", 0, NULL, NULL, G, "find-lr, bench: print CSV", OT_CMD_FIND_LR | OT_CMD_BENCH, 0, 0, FLAG, 0, 0),
     ROW("json", 0, NULL, NULL, G, "print JSON", TEXTS, 0, 0, FLAG, 0, 0),
     ROW("graph", 0, NULL, NULL, G, "inspect: print all nodes of the graph", OT_CMD_INSPECT, 0, 0, FLAG, 0, 0),
     ROW("why", 0, NULL, NULL, G, "plan: print why faster kernels were not used", OT_CMD_PLAN, 0, 0, FLAG, 0, 0),

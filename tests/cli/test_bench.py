@@ -1,0 +1,62 @@
+"""`bench`: rows for every batch size, number of threads and kind; percentiles in order; with and without data; CSV and JSON have the same
+fields.  `plan`: operations and memory by node.
+
+usage: test_bench.py PROGRAM
+"""
+import csv
+import io
+import json
+import os
+import tempfile
+
+from scripts import call, check, finish, np
+
+models = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'models')
+lenet, mlp = models + '/lenet.onnx', models + '/mlp.onnx'
+os.chdir(tempfile.mkdtemp())
+
+
+def rows(*arguments):
+    return json.loads(call('bench', *arguments, '--device', 'cpu', '--steps', '6', '--json').stdout)['measurements']
+
+
+def look(table, sizes, threads):
+    check([(r['batch_size'], r['threads'], r['what']) for r in table] == [(b, n, w) for b in sizes for n in threads for w in ('training', 'prediction')], table)
+    for r in table:
+        check(r['runs'] == 6 and 0 < r['p50_ms'] <= r['p90_ms'] <= r['p99_ms'] and r['samples_per_second'] > 0, r)
+        check(r['device'] == 'cpu' and r['ratio_to_cpu'] is None, r)
+        check(r['samples_per_second'] < 1e3 * r['batch_size'] / r['p50_ms'] * 5, r)
+
+
+look(rows(mlp, '--batch-sizes', '1,8', '--threads-list', '1,2'), (1, 8), (1, 2))
+look(rows(lenet, '--batch-sizes', '4', '--threads', '1'), (4,), (1,))
+look(rows(lenet, '--data', 'mnist', '--batch-sizes', '4', '--threads', '1', '--optimizer', 'sgd', '--loss', 'cross_entropy'), (4,), (1,))
+np.savez('d.npz', input=np.zeros((3, 1, 28, 28), 'f4'), target=np.arange(3))
+table = rows(lenet, '--data', 'd.npz', '--batch-sizes', '2', '--threads', '1')
+look(table, (2,), (1,))
+text = call('bench', mlp, '--batch-sizes', '2', '--threads', '1', '--steps', '5', '--device', 'cpu', '--csv').stdout
+table = list(csv.DictReader(io.StringIO(text)))
+check([t['what'] for t in table] == ['training', 'prediction'] and all(float(t['p50_ms']) > 0 and t['runs'] == '5' for t in table), text)
+text = call('bench', mlp, '--batch-sizes', '2', '--threads', '1', '--steps', '5', '--device', 'cpu').stdout
+check('p99 ms' in text and len(text.splitlines()) == 3, text)
+check(not os.listdir('.') or os.listdir('.') == ['d.npz'], os.listdir('.'))
+for option in ('--batch-sizes', '--threads-list'):
+    for wrong in ('0', 'x', '1,,2', '1.5', ''):
+        check(option in call('bench', mlp, option, wrong, code=2).stderr, f'{option} {wrong}')
+
+# plan: three products of 2 x 32 x 50 x 8 x 8 x 20 x 25 operations, two of them backward; who holds the peak
+plan = json.loads(call('plan', lenet, '--device', 'cpu', '--json').stdout)
+nodes = {n['node']: n for n in plan['nodes']}
+product = 2 * 32 * 50 * 8 * 8 * 20 * 25
+check(abs(nodes['conv2']['forward_flops'] / product - 1) < 0.01 and abs(nodes['conv2']['backward_flops'] / product - 2) < 0.01, nodes['conv2'])
+check(nodes['conv2']['operator'] == 'Conv' and nodes['conv2']['update_flops'] > 0 and 'Convolve' in nodes['conv2']['kernels'], nodes['conv2'])
+check(sum(n['steps'] for n in plan['nodes']) == len(plan['steps']), 'the nodes have other steps')
+check(sum(n['peak_bytes'] for n in plan['nodes']) == plan['peak_live_bytes'], 'the nodes hold another peak')
+check(0.5 * plan['scratch_bytes'] < plan['peak_live_bytes'] <= plan['scratch_bytes'], f"{plan['peak_live_bytes']} of {plan['scratch_bytes']}")
+double = json.loads(call('plan', lenet, '--device', 'cpu', '--json', '--batch-size', '64').stdout)
+twice = {n['node']: n for n in double['nodes']}['conv2']
+check(abs(twice['forward_flops'] / nodes['conv2']['forward_flops'] - 2) < 0.01, twice)
+text = call('plan', lenet, '--device', 'cpu').stdout
+check('peak of the activations' in text and 'GFLOP' in text, text)
+check('not onednn' not in text and 'Convolve' in call('plan', lenet, '--device', 'cpu', '--why').stdout, text)
+finish('checks of bench and plan')
