@@ -69,7 +69,7 @@ ot_status ot_ceilings_measure(const ot_session *x, ot_ceilings *out, ot_error *e
         out->flops = 2.0 * (double)rows * (double)rows * (double)rows / seconds;
     }
     seconds = 0;
-    for (int64_t n = 1 << 20; n <= 1 << 26 && seconds < least && !s; n *= 4) {
+    for (int64_t n = 1 << 19; n <= 1 << 25 && seconds < least && !s; n *= 4) {
         s = time_operator(x, &ot_op_Add, &(ot_shape){ 1, { n } }, &seconds, &e);
         if (!s && seconds > 0) out->bytes = 12.0 * (double)n / seconds;
     }
