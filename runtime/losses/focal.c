@@ -43,7 +43,7 @@ static const ot_key keys[] = {
     OT_LOSS_KEYS,
     { "gamma", "2", NULL, "exponent of the probability of the wrong answer", .kind = OT_KEY_NUMBER,
       OT_KEY_AT_LEAST(0) },
-    { "alpha", "0.25", NULL, "factor on the terms of a target of 1, those of 0 get 1 - alpha; not with class numbers",
+    { "alpha", "0.25", NULL, "factor on the terms whose target is 1, the others get 1 - alpha; not with class numbers",
       .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
     OT_CLASS_KEYS,
     OT_KEYS_END,

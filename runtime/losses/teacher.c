@@ -16,16 +16,17 @@
 static const ot_key keys[] = {
     { "temperature", "2", NULL, "what logits are divided by before the distributions are compared",
       .kind = OT_KEY_NUMBER, OT_KEY_ABOVE(0) },
-    { "weight", "0.5", NULL, "share of the distance from the teacher in the loss", .kind = OT_KEY_NUMBER,
-      OT_KEY_FROM(0, 1) },
+    { "weight", "0.5", NULL,
+      "weight of the distance from the teacher's output in the loss; the loss of the target has the rest",
+      .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
     { "output", NULL, "the output of the same name, else the only one of the same shape",
-      "output of the teacher that is learnt from", .kind = OT_KEY_TEXT, .words = "NAME" },
+      "output of the teacher to learn from", .kind = OT_KEY_TEXT, .words = "NAME" },
     OT_KEYS_END,
 };
 static const ot_entry distillation = { "FILE", "the model in an ONNX file, in evaluation mode and frozen", keys };
 static const ot_entry *const entries[] = { &distillation, NULL };
 
-const ot_registry ot_teachers = { "teacher", "a model whose outputs are learnt from (--teacher), and how", entries };
+const ot_registry ot_teachers = { "teacher", "a model for distillation, and its keys (--teacher)", entries };
 
 /* The axis of z of the values of a distribution; -1: there is none. */
 static int distribution(ot_loss *x)

@@ -301,7 +301,7 @@ static ot_status no_teacher(ot_plan *p, const ot_config *c)
                                ot_dtype_name(p->taught[i]->dtype), ot_shape_text(&p->taught[i]->shape, shape));
     return ot_fail(p->graph->err, asked ? OT_E_USAGE : OT_E_MODEL, "--teacher %s: %s%s%s: %s", t->path,
                    asked ? "it has no output '"
-                         : "none of its outputs has the name, and not one alone the shape, of an output with a loss",
+                         : "no output of it has the name of an output with a loss, and not exactly one has its shape",
                    asked ? asked : "", asked ? "'; it has" : "", list);
 }
 

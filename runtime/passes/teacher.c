@@ -72,9 +72,10 @@ static ot_status no_feed(const ot_plan *p, const ot_config *c, const ot_value *v
         if (!c->feeds[k].target && p->fed[k])
             at += (size_t)snprintf(list + at, sizeof list - at, "%s'%.100s' %s%s", at ? ", " : "", c->feeds[k].name,
                                    ot_dtype_name(c->feeds[k].dtype), ot_shape_text(&c->feeds[k].shape, shape));
-    return ot_fail(p->graph->err, OT_E_MODEL,
-                   "--teacher %s: its input '%s', %s%s, is none of the model's by name, and not one by its shape: %s",
-                   c->options.teacher->path, v->name, ot_dtype_name(v->dtype), ot_shape_text(&v->shape, shape), list);
+    return ot_fail(
+        p->graph->err, OT_E_MODEL,
+        "--teacher %s: its input '%s', %s%s, matches no input of the model by name, and not exactly one by shape: %s",
+        c->options.teacher->path, v->name, ot_dtype_name(v->dtype), ot_shape_text(&v->shape, shape), list);
 }
 
 /* The teacher's own plan, fed as the model is: feed i is the model's map[i]. */

@@ -7,19 +7,19 @@
 /* X(id, name, meaning) */
 #define OT_METRICS(X)                                                                                                          \
     X(LOSS, "loss", "mean over the evaluation set, the weighted sum of several losses") \
-    X(ACCURACY, "accuracy", "part of the answers that are right, for losses over classes and binary ones") \
-    X(TOP5, "top5", "part of the samples whose class is among the five with the highest scores, of more than five classes") \
-    X(PRECISION, "precision", "right answers of those for a class, mean over the classes; binary: of class 1") \
-    X(RECALL, "recall", "right answers of the samples of a class, mean over the classes; binary: of class 1") \
+    X(ACCURACY, "accuracy", "fraction of correct predictions, for losses over classes and binary ones") \
+    X(TOP5, "top5", "fraction of the samples whose class is among the five with the highest scores, for more than five classes") \
+    X(PRECISION, "precision", "fraction of the predictions of a class that are correct, mean over the classes; binary: of class 1") \
+    X(RECALL, "recall", "fraction of the samples of a class that are predicted correctly, mean over the classes; binary: of class 1") \
     X(F1, "f1", "harmonic mean of precision and recall, mean over the classes; binary: of class 1") \
     X(AUC, "auc", "area under the ROC curve, each class against the others, mean over the classes") \
-    X(LOG_LOSS, "log_loss", "mean of minus the logarithm of the right class's probability") \
-    X(PERPLEXITY, "perplexity", "exp of log_loss, of language models") \
+    X(LOG_LOSS, "log_loss", "mean negative logarithm of the probability of the true class") \
+    X(PERPLEXITY, "perplexity", "exponential of log_loss, for language models") \
     X(IOU, "iou", "intersection over union of masks, mean over the classes; binary: of class 1") \
     X(DICE, "dice", "twice the intersection over the sum of masks, mean over the classes; binary: of class 1") \
     X(MAE, "mae", "mean absolute error, mean over the columns of the target") \
     X(RMSE, "rmse", "root of the mean squared error, mean over the columns") \
-    X(R2, "r2", "coefficient of determination: part of the target's variance that is explained, mean over the columns")
+    X(R2, "r2", "coefficient of determination: fraction of the target's variance that is explained, mean over the columns")
 
 enum {
 #define X(id, name, meaning) OT_METRIC_##id,

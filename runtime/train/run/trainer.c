@@ -355,8 +355,8 @@ static void say_sets(const ot_trainer *t)
     ot_trainer_say(t, OT_INFO, "%s: %lld samples%s%s", t->data->name, (long long)t->train.samples, val, test);
     if (t->s.overfit)
         ot_trainer_say(t, OT_INFO,
-                       "--overfit-batch: only %lld of them train, in the same batches again and again; nothing is "
-                       "evaluated",
+                       "--overfit-batch: %lld of them train, in the same batches in each epoch, without "
+                       "evaluation",
                        (long long)(t->full * t->batch + t->rest < t->train.samples ? t->full * t->batch + t->rest
                                                                                    : t->train.samples));
     else if (!t->has_val && !t->own.file)
@@ -456,7 +456,8 @@ static ot_status open_kept_back(ot_trainer *t, ot_error *err)
 {
     const char *option = t->s.folds ? "folds" : "val-split";
     if (!t->s.data) return ot_fail(err, OT_E_USAGE, "--%s needs --data, the set that it is a part of", option);
-    if (t->s.folds && !t->s.fold) return ot_fail(err, OT_E_USAGE, "--folds: evaluates one of the folds, such as 2/5");
+    if (t->s.folds && !t->s.fold)
+        return ot_fail(err, OT_E_USAGE, "--folds: expected one fold to evaluate, such as 2/5");
     t->eval.split = "val";
     OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, false, err));
@@ -645,13 +646,15 @@ static ot_status check_outputs(ot_trainer *t, ot_error *err)
 static ot_status open_trainer(ot_trainer *t, ot_error *err)
 {
     if (t->s.folds && !t->s.fold)
-        return ot_fail(err, OT_E_USAGE, "--folds %d: are several trainings (ot_series_text); one of them is 1/%d",
+        return ot_fail(err, OT_E_USAGE,
+                       "--folds %d trains several models: call ot_series_text, or train one of them with 1/%d",
                        t->s.folds, t->s.folds);
     t->by_steps = !t->s.data;
     OT_TRY(ot_trainer_open_teacher(t, err));
     OT_TRY(ot_trainer_choose_own(t, err));
     OT_TRY(ot_trainer_review(t, false, err));
-    if (t->by_steps && t->s.swa > 0) return ot_fail(err, OT_E_USAGE, "--swa needs --data: it is a part of a run");
+    if (t->by_steps && t->s.swa > 0)
+        return ot_fail(err, OT_E_USAGE, "--swa needs --data, because it begins at an epoch of the training");
     if (t->by_steps) t->x.sets_limit = 0; /* the caller's memory is another at every step */
     if (t->by_steps) return OT_OK;
     OT_TRY(check_outputs(t, err)); /* before a large set is read */
