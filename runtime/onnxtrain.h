@@ -444,12 +444,14 @@ OT_API OT_CHECK ot_status ot_compare_text(int n, const char *const *run_dirs, ch
  * a run folder of its own below the series' folder (option "run-dir"), which gets a table as CSV too.  *text is the table;
  * caller frees.  A sweep whose folder is there already with the same options continues it.
  *  resumes  the series in the folder "run-dir" continues: what is over stays, what was stopped continues.
- * A cancelled one (ot_callbacks.trains) returns OT_OK with a table of those so far.  Errors: those of ot_trainer_new and _run. */
+ * A cancelled one (ot_callbacks.trains) returns OT_OK with a table of those so far.  Errors: those of ot_trainer_new and _run;
+ * of a sweep the first training's where all failed or diverged. */
 OT_API OT_CHECK ot_status ot_series_text(const ot_model *m, const ot_options *o, bool resumes, const ot_callbacks *cb,
                                          char **text, ot_error *err);
 
 /* Sets the options of the series in that folder in o, where o has none, and *model to the path of its model; caller frees.
- * *model NULL: it is not the folder of a series.  Errors: OT_E_USAGE (it was started in another folder), OT_E_IO. */
+ * *model NULL: it is not the folder of a series.  Errors: OT_E_USAGE (it was started in another folder; o has
+ * another value of an option that cannot change now), OT_E_IO. */
 OT_API OT_CHECK ot_status ot_series_open(const char *run_dir, ot_options *o, char **model, ot_error *err);
 
 /* Writes a new model ("lenet", "resnet18"; weights by "seed") to the option "o". */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """test_folds.py PROGRAM: --folds validates every sample once, in folds and classes that differ by one sample at most; its table is what the
-folds' logs say; a series that was stopped continues to the same numbers; sweep trains every combination once and sorts them.
+folds' logs say, and its mean that of finished folds; a series that was stopped continues to the same numbers; sweep trains every combination once and sorts them.
 
 Each sample of the first data has a loss of its own power of two, and nothing is learnt: the loss of a fold says which samples are in it.
 """
@@ -108,6 +108,23 @@ def stop_and_resume(folder, train, name, sig, code, again=None):
     return out
 
 
+def mean_of_finished(folder):
+    """Stopped in the second fold after some epochs: the mean is the first fold's alone."""
+    p = subprocess.Popen([program, "train", *classify(folder), "--folds", "3", "--epochs", "100000000", "--time-limit", "1s", "--run-dir", "part", "--device", "cpu", "--quiet"],
+                         cwd=folder, stdout=subprocess.PIPE, text=True)
+    log = folder / "part/fold-2/log.jsonl"
+    end = time.time() + 60
+    while time.time() < end and p.poll() is None and not (log.exists() and '"eval"' in log.read_text()):
+        time.sleep(0.002)
+    p.send_signal(signal.SIGINT)
+    out, _ = p.communicate()
+    rows = table(folder / "part/folds.csv")
+    expect("stopped in the second", p.returncode == 130 and [q["state"] for q in rows] == ["time limit", "cancelled", ""] and rows[1]["loss"] != "")
+    last = json.loads((folder / "part/log.jsonl").read_text().splitlines()[-1])
+    expect("only the finished fold is in the mean", np.isclose(last["mean"]["loss"], float(rows[0]["loss"])) and last["std"] == {} and last["finished"] == 1)
+    expect("which is said", "mean and std are of 1 of 3 folds" in out)
+
+
 def folds(folder):
     train = "train", *classify(folder), "--folds", "3", "--epochs", "60", "--seed", "3"
     r = call(folder, *train, "--run-dir", "whole")
@@ -130,6 +147,20 @@ def folds(folder):
     expect("-o is refused", "trained.onnx" in call(folder, *train, "-o", "x.onnx", code=2).stderr)
     expect("--val-split is refused", call(folder, *train, "--val-split", "0.1", code=2))
     call(folder, *train, "--folds", "91", "--run-dir", "many", code=4)
+    expect("more folds than samples leave no folder", not (folder / "many").exists())
+    r = call(folder, "resume", "whole", "--epochs", "70", code=2)
+    expect("other options at resume are refused", "--epochs" in r.stderr and "resume whole/fold-1 --epochs 70" in r.stderr)
+    call(folder, "resume", "whole", "--epochs", "60", "--threads", "1")
+    for words in ("report", "whole"), ("eval", "whole"), ("compare", "whole/fold-1", "whole"):
+        r = subprocess.run([program, *words], cwd=folder, capture_output=True, text=True)
+        expect(f"{words[0]} names the folders", r.returncode == 2 and "is the folder of several trainings" in r.stderr and f"{words[0]} whole/fold-1, up to fold-3" in r.stderr)
+    limited = *train[:-4], "--epochs", "100000000", "--time-limit", "0.2s", "--folds", "2", "--quiet", "--tensorboard=events"
+    call(folder, *limited, "--run-dir", "limited")
+    before = table(folder / "limited/folds.csv")
+    call(folder, "resume", "limited")
+    after = table(folder / "limited/folds.csv")
+    expect("folds that a time limit ended continue", all(p["state"] == q["state"] == "time limit" and int(p["epoch"]) < int(q["epoch"]) for p, q in zip(before, after)))
+    expect("--tensorboard=DIR has a folder for each", sorted(p.name for p in (folder / "events").iterdir()) == ["fold-1", "fold-2"])
 
 
 def sweeps(folder):
@@ -163,13 +194,25 @@ def sweeps(folder):
     call(folder, "sweep", "n.onnx", "--data", "n.npz", "--val-split", "0.2", "--epochs", "3", "--optimizer", "sgd", "--grid", "lr=1e38,0.1", "--run-dir", "bad")
     rows = table(folder / "bad/sweep.csv")
     expect("one that diverges is a row", [q["state"] for q in rows] == ["finished", "diverged"])
+    half = call(folder, "sweep", "n.onnx", "--data", "n.npz", "--epochs", "3", "--optimizer", "sgd", "--grid", "lr=1e38,0.1", "--run-dir", "half")
+    expect("which a warning counts", "1 of 2 trainings failed or diverged" in half.stderr and "run-2/trained.onnx, of that epoch" in half.stdout)
+    for _ in range(2):
+        r = call(folder, "sweep", "n.onnx", "--data", "n.npz", "--epochs", "3", "--optimizer", "sgd", "--grid", "lr=1e38,1e37", "--run-dir", "none-left", code=6)
+        expect("all diverged: the status of the first", "all 2 trainings" in r.stderr and [q["state"] for q in table(folder / "none-left/sweep.csv")] == ["diverged"] * 2)
+    few = "sweep", "n.onnx", "--data", "n.npz", "--val-split", "0.2", "--epochs", "1", "dropout=off,0.5", "lr=1e-2,1e-3,1e-4"
+    for n, trained in (5, 5), (20, 6):
+        r = call(folder, *few, "--random", n, "--run-dir", f"few{n}")
+        drawn = [(q["dropout"], q["lr"]) for q in table(folder / f"few{n}/sweep.csv")]
+        expect(f"draws of lists do not repeat: {len(drawn)}", len(drawn) == len(set(drawn)) == trained)
+    expect("fewer combinations than draws: that is said", "6 combinations" in r.stderr)
+    expect("what the files contain is said", "best.onnx, of that epoch; trained.onnx has the last" in r.stdout)
     for words in (["--grid", "lr=1,x"], ["--grid", "nope=1"], ["--grid", "lr"], [], ["--grid", "lr=1..2"], ["--grid", "o=a,b"], ["--grid", "lr=1,2", "-o", "x"]):
         call(folder, "sweep", "n.onnx", "--data", "n.npz", *words, code=2)
 
 
 def main():
     with tempfile.TemporaryDirectory() as temporary:
-        for part in which_samples, folds, sweeps:
+        for part in which_samples, mean_of_finished, folds, sweeps:
             part(pathlib.Path(temporary))
     sys.exit(bad > 0)
 

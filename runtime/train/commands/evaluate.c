@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/train/commands/inspect.h"
+#include "runtime/train/commands/series.h"
 #include "runtime/train/run/checkpoint.h"
 #include "runtime/train/run/metrics.h"
 
@@ -193,6 +194,7 @@ ot_status ot_eval_run_text(const char *run_dir, ot_options *o, const ot_callback
     OT_GIVEN(run_dir);
     OT_GIVEN(o);
     ot_checkpoint *c = NULL;
+    OT_TRY(ot_series_refuse(run_dir, "eval", err));
     OT_TRY(ot_checkpoint_open(run_dir, cb, &c, err));
     ot_status s = eval_run(c, run_dir, o, cb, text, err);
     ot_checkpoint_free(c);

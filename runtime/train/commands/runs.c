@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/train/commands/inspect.h"
+#include "runtime/train/commands/series.h"
 #include "runtime/train/options/options.h"
 #include "runtime/train/run/log.h"
 #include "runtime/train/run/report.h"
@@ -30,6 +31,7 @@ ot_status ot_report_file(const char *run, const ot_options *o, const ot_callback
     OT_GIVEN(o);
     int fd;
     ot_history h = { 0 };
+    OT_TRY(ot_series_refuse(run, "report", err));
     OT_TRY(open_run(run, &fd, err));
     ot_status s = ot_report_write(&h, fd, run, ot_options_flag(o, "plots"), err);
     close(fd);
@@ -127,6 +129,8 @@ ot_status ot_compare_text(int n, const char *const *runs, char **text, ot_error 
     column *c = calloc((size_t)n, sizeof *c);
     ot_status s = c ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the runs");
     for (int i = 0, fd; !s && i < n; i++) {
+        s = ot_series_refuse(runs[i], "compare", err);
+        if (s) break;
         s = open_run(runs[i], &fd, err);
         if (s) break;
         s = ot_history_read(&c[i].h, fd, runs[i], err);

@@ -2,7 +2,7 @@
  *
  * The series has a folder as a run has: options.conf, log.jsonl (start, a line for each training, end), a table as CSV, and a
  * run folder for each training.  Those that are over are not repeated when the series continues; one that was stopped
- * continues from its checkpoint. */
+ * continues from its checkpoint, and at a resume so does one that a time limit ended. */
 
 #include "runtime/train/commands/series.h"
 
@@ -27,13 +27,15 @@ typedef struct series {
     ot_arena *a;
     ot_settings s;
     const char *what; /* "fold", "run" */
-    bool sweep;
+    bool sweep, resumes;
     ot_member *member;
     int n;
     ot_folder folder;
     ot_log log;
     bool cancelled;
-    int n_columns; /* numbers of the evaluations */
+    int n_failed;   /* trainings of this sweep without a result */
+    ot_error first; /* of these the first one's error */
+    int n_columns;  /* numbers of the evaluations */
     char column[MOST_COLUMNS][NAME];
 } series;
 
@@ -76,6 +78,11 @@ static ot_status options_of(const series *x, const ot_member *b, ot_options **ou
             s = ot_options_set(o, row->name, ot_options_nth(x->o, row->name, k), err);
     }
     for (int k = 0; !s && k < b->n; k++) s = ot_options_set(o, b->pair[k][0], b->pair[k][1], err);
+    const char *events = s ? NULL : ot_options_get(o, "tensorboard");
+    if (events && strcmp(events, "true") && strcmp(events, "false")) { /* a named folder: one below it for each */
+        const char *own = ot_arena_printf(x->a, "%s/%s", events, b->name);
+        s = own ? ot_options_set(o, "tensorboard", own, err) : no_memory(err);
+    }
     if (s) ot_options_free(o), *out = NULL;
     return s;
 }
@@ -112,24 +119,6 @@ static ot_status check_options(series *x, ot_error *err)
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* The first line of the log of a folder, if it is that of a series; NULL: it is not. */
-static json_t *start_of(int folder)
-{
-    enum { LARGEST = 1 << 20 };
-    int fd = openat(folder, "log.jsonl", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    char *text = fd < 0 ? NULL : malloc(LARGEST);
-    int64_t n = text ? ot_read_at(fd, text, LARGEST, 0) : 0;
-    const char *stop = n > 0 ? memchr(text, '\n', (size_t)n) : NULL;
-    json_t *line = stop ? json_loadb(text, (size_t)(stop - text), 0, NULL) : NULL;
-    if (line && !json_string_value(json_object_get(line, "series"))) {
-        json_decref(line);
-        line = NULL;
-    }
-    if (fd >= 0) close(fd);
-    free(text);
-    return line;
-}
-
 /* Options that say nothing about what comes out. */
 static json_t *that_matter(json_t *options)
 {
@@ -138,21 +127,15 @@ static json_t *that_matter(json_t *options)
     return options;
 }
 
-static bool same_folder(const json_t *start)
-{
-    char here[PATH_MAX];
-    const char *was = json_string_value(json_object_get(start, "folder"));
-    return was && getcwd(here, sizeof here) && !strcmp(here, was);
-}
-
 /* Whether the folder at that path has a series of the same command. */
 static bool is_same(const series *x, const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    json_t *start = fd < 0 ? NULL : start_of(fd), *now = start ? that_matter(ot_options_json(x->o)) : NULL;
+    json_t *start = fd < 0 ? NULL : ot_series_start(fd), *now = start ? that_matter(ot_options_json(x->o)) : NULL;
     json_t *then = start ? that_matter(json_object_get(start, "options")) : NULL;
     const char *model = json_string_value(json_object_get(start, "model"));
-    bool same = then && now && json_equal(then, now) && model && !strcmp(model, x->m->file->path) && same_folder(start);
+    bool same =
+        then && now && json_equal(then, now) && model && !strcmp(model, x->m->file->path) && ot_series_is_here(start);
     if (fd >= 0) close(fd);
     json_decref(start);
     json_decref(now);
@@ -217,12 +200,12 @@ static ot_status open_log(series *x, bool again, ot_error *err)
     return OT_OK;
 }
 
-static ot_status open_series(series *x, bool resumes, ot_error *err)
+static ot_status open_series(series *x, ot_error *err)
 {
     ot_inputs in = { .model = x->m->file,
                      .configs = ot_options_configs(x->o, x->a),
                      .named = { x->s.data, x->s.val, x->s.test } };
-    const char *same = resumes ? x->s.run_dir : x->sweep ? find_same(x) : NULL;
+    const char *same = x->resumes ? x->s.run_dir : x->sweep ? find_same(x) : NULL;
     OT_TRY(same ? ot_folder_reopen(same, x->a, &x->folder, err)
                 : ot_folder_open(x->s.run_dir, &in, x->a, &x->folder, err));
     if (x->folder.moved)
@@ -233,12 +216,35 @@ static ot_status open_series(series *x, bool resumes, ot_error *err)
 
 /* ---- one training ------------------------------------------------------------------------------ */
 
-static bool is_over(const char *state)
+/* Its numbers count. */
+static bool is_finished(const char *state)
 {
-    static const char *const over[] = { "finished", "early stop", "time limit", "diverged" };
-    for (int i = 0; state && i < OT_LEN(over); i++)
-        if (!strcmp(state, over[i])) return true;
+    static const char *const finished[] = { "finished", "early stop", "time limit" };
+    for (int i = 0; state && i < OT_LEN(finished); i++)
+        if (!strcmp(state, finished[i])) return true;
     return false;
+}
+
+static bool has_diverged(const char *state) { return state && !strcmp(state, "diverged"); }
+
+/* It is not trained again.  resume continues what a time limit ended: it is there to train further. */
+static bool is_over(const series *x, const char *state)
+{
+    if (x->resumes && state && !strcmp(state, "time limit")) return false;
+    return is_finished(state) || has_diverged(state);
+}
+
+static int count_finished(const series *x)
+{
+    int n = 0;
+    for (int i = 0; i < x->n; i++) n += is_finished(x->member[i].state);
+    return n;
+}
+
+/* Counts a training without a result; the first one's error is kept. */
+static void count_failed(series *x, const char *name, ot_status s, const char *text)
+{
+    if (!x->n_failed++) (void)ot_fail(&x->first, s, "%s: %-s", name, text);
 }
 
 static const char *text_of(series *x, const json_t *object, const char *key)
@@ -379,8 +385,9 @@ static ot_status run_member(series *x, int i, ot_error *err)
     OT_TRY(read_member(x, b, err));
     for (int k = 0, at = 0; k < b->n && x->sweep && at < 300; k++)
         at += snprintf(own + at, sizeof own - (size_t)at, "%s--%s %.60s", k ? " " : ": ", b->pair[k][0], b->pair[k][1]);
-    bool over = is_over(b->state);
+    bool over = is_over(x, b->state);
     say(x, OT_INFO, "%s %d of %d%s%s", x->what, i + 1, x->n, own, over ? ": was trained before" : "");
+    if (over && has_diverged(b->state)) count_failed(x, b->name, OT_E_DIVERGED, "diverged");
     if (over) return OT_OK;
     ot_error e = { 0 };
     ot_status s = train_member(x, b, &e);
@@ -388,7 +395,8 @@ static ot_status run_member(series *x, int i, ot_error *err)
     if (s && !is_its_own(x, s)) return ot_fail(err, s, "%s: %-s", b->name, e.text);
     if (s) {
         say(x, OT_WARNING, "%s: %s", b->name, e.text);
-        if (!is_over(b->state)) b->state = "failed";
+        count_failed(x, b->name, s, e.text);
+        if (!has_diverged(b->state)) b->state = "failed";
     }
     log_member(x, b);
     return OT_OK;
@@ -414,18 +422,18 @@ static double value_of(const ot_member *b, const char *name)
     return w.value;
 }
 
-/* Mean and standard deviation (of a sample: n - 1) over the folds that have the number. */
+/* Mean and standard deviation (of a sample: n - 1) over the finished folds that have the number. */
 static int spread(const series *x, const char *name, double *mean, double *deviation)
 {
     double sum = 0, square = 0;
     int n = 0;
     for (int i = 0; i < x->n; i++) {
-        double v = value_of(&x->member[i], name);
+        double v = is_finished(x->member[i].state) ? value_of(&x->member[i], name) : (double)NAN;
         if (isfinite(v)) sum += v, n++;
     }
     *mean = n ? sum / n : (double)NAN;
     for (int i = 0; i < x->n; i++) {
-        double v = value_of(&x->member[i], name);
+        double v = is_finished(x->member[i].state) ? value_of(&x->member[i], name) : (double)NAN;
         if (isfinite(v)) square += (v - *mean) * (v - *mean);
     }
     *deviation = n > 1 ? sqrt(square / (n - 1)) : (double)NAN;
@@ -535,20 +543,42 @@ static void print_members(const series *x, FILE *f)
     }
 }
 
+static void print_spread(const series *x, FILE *f)
+{
+    static const char *const row[] = { "mean", "std" };
+    int n = count_finished(x);
+    for (int k = 0; k < OT_LEN(row); k++) {
+        fprintf(f, "%-8s  %6s", row[k], "");
+        for (int c = 0; c < x->n_columns; c++) {
+            double v[2];
+            (void)spread(x, x->column[c], &v[0], &v[1]);
+            print_cell(f, v[k]);
+        }
+        fputc('\n', f);
+    }
+    if (n < x->n) fprintf(f, "\nmean and std are of %d of %d folds: the others are not finished\n", n, x->n);
+}
+
+/* The last weights or the best, by --select, which the grid may vary; without validation samples the best (train_member). */
+static void print_weights(const series *x, FILE *f)
+{
+    const char *select = x->s.val || x->s.val_split > 0 ? ot_options_get(x->o, "select") : "best";
+    for (int k = 0; k < x->member[0].n; k++)
+        if (!strcmp(x->member[0].pair[k][0], "select")) select = x->member[0].pair[k][1];
+    if (!strcmp(select, "best"))
+        ot_print(f, "weights: %s/%s/trained.onnx, of that epoch\n", x->folder.path, x->member[0].name);
+    else
+        ot_print(
+            f,
+            "weights: %s/%s/best.onnx, of that epoch; trained.onnx has the last epoch's (--select best: the best's)\n",
+            x->folder.path, x->member[0].name);
+}
+
 static void print_text(const series *x, FILE *f)
 {
     print_members(x, f);
     if (!x->sweep) {
-        static const char *const row[] = { "mean", "std" };
-        for (int k = 0; k < OT_LEN(row); k++) {
-            fprintf(f, "%-8s  %6s", row[k], "");
-            for (int c = 0; c < x->n_columns; c++) {
-                double v[2];
-                (void)spread(x, x->column[c], &v[0], &v[1]);
-                print_cell(f, v[k]);
-            }
-            fputc('\n', f);
-        }
+        print_spread(x, f);
         return;
     }
     const ot_member *best = &x->member[0];
@@ -556,6 +586,7 @@ static void print_text(const series *x, FILE *f)
     ot_print(f, "\nbest: %s/%s (%s %.6g):", x->folder.path, best->name, best->metric, best->best);
     for (int k = 0; k < best->n; k++) ot_print(f, " --%s %s", best->pair[k][0], best->pair[k][1]);
     fputc('\n', f);
+    print_weights(x, f);
 }
 
 static void log_end(series *x)
@@ -567,11 +598,12 @@ static void log_end(series *x)
         double mean, deviation;
         if (!spread(x, x->column[c], &mean, &deviation)) continue;
         ot_json_real(&means, x->column[c], mean);
-        ot_json_real(&deviations, x->column[c], deviation);
+        if (isfinite(deviation)) ot_json_real(&deviations, x->column[c], deviation); /* of two folds at least */
     }
     if (!x->sweep) {
         ot_json_set(&e, "mean", means);
         ot_json_set(&e, "std", deviations);
+        ot_json_set(&e, "finished", json_integer(count_finished(x)));
     } else {
         json_decref(means);
         json_decref(deviations);
@@ -600,21 +632,44 @@ static ot_status write_table(series *x, char **text, ot_error *err)
     return no_memory(err);
 }
 
-static ot_status run_all(series *x, bool resumes, char **text, ot_error *err)
+/* A sweep without any result has failed; one with some has rows without. */
+static ot_status judge(const series *x, ot_error *err)
+{
+    if (!x->n_failed) return OT_OK;
+    if (!x->cancelled && !count_finished(x))
+        return ot_fail(err, x->first.status, "sweep: all %d trainings failed or diverged; the first of them: %-s", x->n,
+                       x->first.text);
+    say(x, OT_WARNING, "sweep: %d of %d trainings failed or diverged", x->n_failed, x->n);
+    return OT_OK;
+}
+
+/* Folds whose first could not begin, as with more folds than samples, leave no folder: that of the first is empty. */
+static void drop_folder(const series *x)
+{
+    if (x->sweep || x->resumes || unlinkat(x->folder.fd, x->member[0].name, AT_REMOVEDIR)) return;
+    (void)unlinkat(x->folder.fd, "log.jsonl", 0);
+    (void)unlinkat(x->folder.fd, "options.conf", 0);
+    (void)rmdir(x->folder.path);
+}
+
+static ot_status run_all(series *x, char **text, ot_error *err)
 {
     OT_TRY(check_options(x, err));
-    OT_TRY(open_series(x, resumes, err));
+    OT_TRY(open_series(x, err));
+    if (x->sweep && x->n < ot_options_int(x->o, "random"))
+        say(x, OT_INFO, "sweep: --grid has %d combinations; each is trained once", x->n);
     if (x->sweep && !x->s.val && !(x->s.val_split > 0))
         say(x, OT_WARNING, "sweep: no validation samples: the training loss decides; use --val-split 0.1 or --val");
     ot_status s = OT_OK;
     for (int i = 0; i < x->n && !x->cancelled && !s; i++) s = run_member(x, i, err);
+    if (s) drop_folder(x);
     for (int i = 0; i < x->n && x->cancelled && !s; i++)
         if (!x->member[i].state) s = read_member(x, &x->member[i], err);
     if (!s) s = write_table(x, text, err);
     if (!s) log_end(x);
     if (!s) say(x, OT_INFO, "run folder:    %s", x->folder.path);
     if (!s && x->cancelled) say(x, OT_INFO, "to continue:   onnxtrain resume %s", x->folder.path);
-    return s;
+    return s ? s : judge(x, err);
 }
 
 /* ---- the interface ------------------------------------------------------------------------------------ */
@@ -657,56 +712,17 @@ ot_status ot_series_text(const ot_model *m, const ot_options *o, bool resumes, c
     *text = NULL;
     OT_GIVEN(m);
     OT_GIVEN(o);
-    series x = { .m = m, .o = o, .a = ot_arena_new(), .folder = { .fd = -1 } };
+    series x = { .m = m, .o = o, .resumes = resumes, .a = ot_arena_new(), .folder = { .fd = -1 } };
     ot_error first = { 0 }, io = { 0 };
     if (!x.a) return no_memory(err);
     if (cb) x.cb = *cb;
     x.log.lr = NAN;
     ot_status s = make(&x, &first);
-    if (!s) s = run_all(&x, resumes, text, &first);
+    if (!s) s = run_all(&x, text, &first);
     if (ot_log_close(&x.log, &io) && !s) s = ot_fail(&first, io.status, "%-s", io.text);
     ot_folder_close(&x.folder);
     for (int i = 0; x.member && i < x.n; i++) json_decref(x.member[i].numbers);
     ot_arena_free(x.a);
     if (s) free(*text), *text = NULL;
     return s ? ot_fail(err, s, "%-s", first.text) : OT_OK;
-}
-
-/* The options of a start event that o does not have. */
-static ot_status take_options(const json_t *start, ot_options *o, ot_error *err)
-{
-    const ot_option_info *row;
-    const json_t *options = json_object_get(start, "options");
-    for (int i = 0; (row = ot_option_at(i)); i++) {
-        json_t *v = json_object_get(options, row->name), *one;
-        size_t k;
-        if (!v || ot_options_nth(o, row->name, 0)) continue;
-        if (json_is_string(v)) OT_TRY(ot_options_set(o, row->name, json_string_value(v), err));
-        json_array_foreach(v, k, one) if (json_is_string(one))
-            OT_TRY(ot_options_set(o, row->name, json_string_value(one), err));
-    }
-    return OT_OK;
-}
-
-ot_status ot_series_open(const char *run_dir, ot_options *o, char **model, ot_error *err)
-{
-    OT_GIVEN(model);
-    *model = NULL;
-    OT_GIVEN(run_dir);
-    OT_GIVEN(o);
-    int fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    json_t *start = fd < 0 ? NULL : start_of(fd);
-    if (fd >= 0) close(fd);
-    if (!start) return OT_OK;
-    const char *path = json_string_value(json_object_get(start, "model")),
-               *was = json_string_value(json_object_get(start, "folder"));
-    ot_status s = path ? OT_OK : ot_fail(err, OT_E_IO, "%s/log.jsonl: names no model", run_dir);
-    if (!s && !same_folder(start))
-        s = ot_fail(err, OT_E_USAGE, "%s: a series continues in the folder that it was started in: cd %s", run_dir,
-                    was ? was : "there");
-    if (!s) s = take_options(start, o, err);
-    if (!s) s = ot_options_set(o, "run-dir", run_dir, err);
-    if (!s && !(*model = strdup(path))) s = no_memory(err);
-    json_decref(start);
-    return s;
 }

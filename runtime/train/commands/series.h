@@ -24,4 +24,13 @@ typedef struct ot_member {
 enum { OT_MOST_MEMBERS = 10000 };
 ot_status ot_sweep_members(const ot_options *o, ot_arena *a, ot_member **out, int *n, ot_error *err);
 
+/* The first line of the log of an open folder, if it is that of a series; NULL: it is not, or no memory. */
+json_t *ot_series_start(int folder);
+
+/* Whether the process is in the folder that the series was started in: its paths are relative to that. */
+bool ot_series_is_here(const json_t *start);
+
+/* Of a command for one training.  Errors: OT_E_USAGE: the folder is that of a series; names those to use instead. */
+ot_status ot_series_refuse(const char *run_dir, const char *command, ot_error *err);
+
 #endif

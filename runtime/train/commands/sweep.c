@@ -1,7 +1,8 @@
 /* sweep.c - the trainings of a sweep: every combination of --grid, or --random draws of it.
  *
  * A value of --grid is NAME=A,B,C, separated by bars where a value holds commas, or for --random a range NAME=A..B, by its
- * logarithm as NAME=log:A..B; a range between whole numbers gives whole numbers. */
+ * logarithm as NAME=log:A..B; a range between whole numbers gives whole numbers.  Draws of lists alone are without
+ * replacement. */
 
 #include <math.h>
 #include <stdio.h>
@@ -96,46 +97,78 @@ static const char *draw(const axis *x, double u, ot_arena *a)
     return x->whole ? ot_arena_printf(a, "%.0f", fmin(floor(v), x->to)) : ot_arena_printf(a, "%.6g", v);
 }
 
-static ot_status fill_member(ot_member *b, int k, const axis *x, int n_axes, const ot_options *o, bool random,
-                             ot_arena *a, ot_error *err)
+typedef struct grid {
+    axis x[MOST_AXES];
+    int n;
+    bool random; /* draws; else every combination */
+    uint64_t seed;
+    ot_arena *a;
+} grid;
+
+/* Combination or draw k; again: how often it was drawn before. */
+static ot_status set_values(const grid *g, ot_member *b, int k, uint64_t again, ot_error *err)
 {
-    *b = (ot_member){ .name = ot_arena_printf(a, "run-%d", k + 1),
-                      .n = n_axes,
-                      .pair = ot_arena_alloc(a, (size_t)n_axes * sizeof *b->pair),
+    for (int i = g->n - 1, rest = k; i >= 0; i--) {
+        const axis *x = &g->x[i];
+        uint32_t bits[4];
+        ot_philox(g->seed, (uint64_t)k | again << 32, OT_STREAM_SWEEP + (uint64_t)i, bits);
+        double u = ((double)bits[0] + (double)(bits[1] >> 11) * 0x1p-21) * 0x1p-32;
+        b->pair[i][0] = x->name;
+        b->pair[i][1] = g->random ? draw(x, u, g->a) : x->value[rest % x->n];
+        if (!b->pair[i][1]) return ot_fail(err, OT_E_NOMEM, "no memory for --grid");
+        if (!g->random) rest /= x->n;
+    }
+    return OT_OK;
+}
+
+/* Whether one of the n members has the values of b, which are of lists: the same addresses. */
+static bool is_among(const ot_member *member, int n, const ot_member *b)
+{
+    for (int i = 0; i < n; i++) {
+        bool same = true;
+        for (int k = 0; same && k < b->n; k++) same = member[i].pair[k][1] == b->pair[k][1];
+        if (same) return true;
+    }
+    return false;
+}
+
+static ot_status fill_member(const grid *g, bool lists, ot_member *all, int k, ot_error *err)
+{
+    ot_member *b = &all[k];
+    *b = (ot_member){ .name = ot_arena_printf(g->a, "run-%d", k + 1),
+                      .n = g->n,
+                      .pair = ot_arena_alloc(g->a, (size_t)g->n * sizeof *b->pair),
                       .best = NAN };
     if (!b->name || !b->pair) return ot_fail(err, OT_E_NOMEM, "no memory for --grid");
-    for (int i = n_axes - 1, rest = k; i >= 0; i--) {
-        uint32_t bits[4];
-        ot_philox((uint64_t)ot_options_int(o, "seed"), (uint64_t)k, OT_STREAM_SWEEP + (uint64_t)i, bits);
-        double u = ((double)bits[0] + (double)(bits[1] >> 11) * 0x1p-21) * 0x1p-32;
-        b->pair[i][0] = x[i].name;
-        b->pair[i][1] = random ? draw(&x[i], u, a) : x[i].value[rest % x[i].n];
-        if (!b->pair[i][1]) return ot_fail(err, OT_E_NOMEM, "no memory for --grid");
-        if (!random) rest /= x[i].n;
-    }
+    uint64_t again = 0;
+    do OT_TRY(set_values(g, b, k, again++, err));
+    while (g->random && lists && is_among(all, k, b));
     return OT_OK;
 }
 
 ot_status ot_sweep_members(const ot_options *o, ot_arena *a, ot_member **out, int *n, ot_error *err)
 {
-    int n_axes = ot_options_count(o, "grid");
     int64_t random = ot_options_int(o, "random"), count = 1;
-    axis x[MOST_AXES];
-    if (n_axes < 1 || n_axes > MOST_AXES)
+    grid g = { .n = ot_options_count(o, "grid"), .seed = (uint64_t)ot_options_int(o, "seed"), .a = a };
+    bool lists = true;
+    if (g.n < 1 || g.n > MOST_AXES)
         return ot_fail(err, OT_E_USAGE, "sweep needs --grid NAME=VALUE,VALUE, up to %d times", MOST_AXES);
-    for (int i = 0; i < n_axes; i++) {
-        OT_TRY(read_axis(ot_options_nth(o, "grid", i), random > 0, a, &x[i], err));
+    for (int i = 0; i < g.n; i++) {
+        axis *x = &g.x[i];
+        OT_TRY(read_axis(ot_options_nth(o, "grid", i), random > 0, a, x, err));
         for (int k = 0; k < i; k++)
-            if (!strcmp(x[k].name, x[i].name))
-                return ot_fail(err, OT_E_USAGE, "--grid: option '%s' is given twice", x[i].name);
-        if (count <= OT_MOST_MEMBERS) count *= x[i].value ? x[i].n : 1;
+            if (!strcmp(g.x[k].name, x->name))
+                return ot_fail(err, OT_E_USAGE, "--grid: option '%s' is given twice", x->name);
+        lists &= x->value != NULL;
+        if (count <= OT_MOST_MEMBERS) count *= x->value ? x->n : 1;
     }
-    if (random > 0) count = random;
+    g.random = random > 0 && (!lists || random < count); /* more draws than combinations: every one of them */
+    if (g.random) count = random;
     if (count > OT_MOST_MEMBERS)
         return ot_fail(err, OT_E_USAGE, "--grid: more than %d combinations; use --random N of them", OT_MOST_MEMBERS);
     *n = (int)count;
     *out = ot_arena_alloc(a, (size_t)count * sizeof **out);
     if (!*out) return ot_fail(err, OT_E_NOMEM, "no memory for --grid");
-    for (int k = 0; k < *n; k++) OT_TRY(fill_member(&(*out)[k], k, x, n_axes, o, random > 0, a, err));
+    for (int k = 0; k < *n; k++) OT_TRY(fill_member(&g, lists, *out, k, err));
     return OT_OK;
 }
