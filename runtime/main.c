@@ -94,8 +94,16 @@ static void print_word(const char *w)
 static void say_evaluation(const job *j, const ot_result *r, const char *path)
 {
     static const char *const kept[] = { "data", "test", "target", "normalize", "output", "loss" };
-    const char *val = ot_options_get(j->o, "val"), *test = ot_options_get(j->o, "test");
+    const char *val = ot_options_get(j->o, "val"), *test = ot_options_get(j->o, "test"), *loss;
+    bool counted = false; /* a loss has numbers from the training set, which the run has */
+    for (int k = 0; (loss = ot_options_nth(j->o, "loss", k)); k++)
+        counted |= strstr(loss, "weight") && strstr(loss, "=auto");
     fputs("to evaluate:   onnxtrain eval", stderr);
+    if (counted && r->run_dir) {
+        print_word(r->run_dir);
+        fputc('\n', stderr);
+        return;
+    }
     print_word(path);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         const char *name = val && !test && !strcmp(kept[i], "test") ? "val" : kept[i], *text;
@@ -106,8 +114,10 @@ static void say_evaluation(const job *j, const ot_result *r, const char *path)
     }
     const char *split = strcmp(r->split, "val") ? NULL : ot_options_get(j->o, "val-split"),
                *seed = ot_options_nth(j->o, "seed", 0);
+    const char *fold = ot_options_get(j->o, "folds");
     if (split) fprintf(stderr, " --val-split %s", split);
-    if (split && seed) fprintf(stderr, " --seed %s", seed);
+    if (fold) fprintf(stderr, " --folds %s", fold);
+    if ((split || fold) && seed) fprintf(stderr, " --seed %s", seed);
     fputc('\n', stderr);
 }
 

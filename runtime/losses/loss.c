@@ -172,6 +172,7 @@ ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes)
                 x->how->name, w->n, x->out->name, (long long)classes);
         return NULL;
     }
+    x->classes = classes;
     float *v = ot_graph_alloc(x->b.graph, (size_t)classes * sizeof *v);
     for (int i = 0; i < classes && v; i++) v[i] = i < w->n ? (float)w->list[i] : 1;
     ot_value *k =

@@ -28,6 +28,7 @@ typedef struct ot_loss {
     int64_t micro;   /* number of batches of the file's own size in this batch; 0: it has the file's size */
     bool eval;       /* correct answers are counted: */
     ot_value *right, *of; /* their number, and the number of answers; NULL: none */
+    int64_t classes;      /* that its class_weights are for; 0: it has none */
     ot_value *divisor; /* what the mean over this batch divides by: by that it counts in the mean over a set; NULL: by
                            * the number of answers or samples */
     ot_findings *findings;

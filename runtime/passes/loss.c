@@ -349,6 +349,7 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     }
     ot_value *v = r->build(l);
     double w = ot_spec_num(&x.spec, "weight");
+    if (given && given - c->options.losses < OT_HEADS) p->weighted_classes[given - c->options.losses] = l->classes;
     keep_right(&x);
     *alone = (single){ v, l->right, l->of, l->divisor, z->name, w };
     ot_value *teacher = v ? teacher_of(&x) : NULL;

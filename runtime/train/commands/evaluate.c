@@ -154,7 +154,14 @@ ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callback
  * scaled as in the training, by the run's own data. */
 static ot_status take_options(const ot_checkpoint *c, ot_options *o, ot_error *err)
 {
-    static const char *const sets[] = { "val", "data" };
+    static const char *const sets[] = { "val", "data" }, *const fixed[] = { "val-split", "folds", "seed" };
+    for (int i = 0; i < OT_LEN(fixed); i++)
+        if (ot_options_nth(o, fixed[i], 0))
+            return ot_fail(
+                err, OT_E_USAGE,
+                "eval RUN: --%s: the run's own value decides which samples it has not trained on; remove this "
+                "option, or evaluate the model's file",
+                fixed[i]);
     for (int i = 0; i < OT_LEN(sets) && !ot_options_nth(o, "test", 0); i++) {
         const char *set = ot_options_nth(o, sets[i], 0);
         if (!set) continue;

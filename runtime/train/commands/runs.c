@@ -46,7 +46,8 @@ ot_status ot_report_file(const char *run, const ot_options *o, const ot_callback
 
 typedef struct column {
     ot_history h;
-    const json_t *best, *last;
+    const json_t *best, *last,
+        *test; /* evaluations: of the best epoch, the last of that set, of the test set at the end */
 } column;
 
 /* A value of the log in at most CELL characters; "-": there is none. */
@@ -82,6 +83,15 @@ static const json_t *of_end(const column *c, const char *key) { return json_obje
 static const json_t *of_best(const column *c, const char *key) { return json_object_get(c->best, key); }
 static const json_t *of_last(const column *c, const char *key) { return json_object_get(c->last, key); }
 
+static const json_t *of_test(const column *c, const char *key) { return json_object_get(c->test, key); }
+
+/* What decided about the best: "val f1" is the evaluation's "f1". */
+static const json_t *of_watched(const column *c, const char *key)
+{
+    const char *watched = json_string_value(json_object_get(c->best, key));
+    return watched && !strncmp(watched, "val ", 4) ? json_object_get(c->best, watched + 4) : NULL;
+}
+
 static const json_t *of_options(const column *c, const char *key)
 {
     return json_object_get(json_object_get(c->h.start, "options"), key);
@@ -103,11 +113,14 @@ static void print_runs(const column *c, int n, const char *const *runs, FILE *f)
     print_row("samples per second", c, n, of_end, "samples_per_second", false, f);
     print_row("best epoch", c, n, of_best, "epoch", false, f);
     print_row("best by", c, n, of_best, "best", false, f);
+    print_row("best value", c, n, of_watched, "best", false, f);
     print_row("best loss", c, n, of_best, "loss", false, f);
     print_row("best accuracy", c, n, of_best, "accuracy", false, f);
     print_row("last epoch", c, n, of_last, "epoch", false, f);
     print_row("last loss", c, n, of_last, "loss", false, f);
     print_row("last accuracy", c, n, of_last, "accuracy", false, f);
+    print_row("test loss", c, n, of_test, "loss", false, f);
+    print_row("test accuracy", c, n, of_test, "accuracy", false, f);
     for (int i = 0; i < OT_LEN(starts); i++) print_row(starts[i], c, n, of_start, starts[i], true, f);
     for (int i = 0; (row = ot_option_at(i)); i++) {
         char name[64];
@@ -115,6 +128,18 @@ static void print_runs(const column *c, int n, const char *const *runs, FILE *f)
         for (int k = 0; k < OT_LEN(files); k++) file |= !strcmp(files[k], row->name);
         snprintf(name, sizeof name, "--%s", row->name);
         if (!file) print_row(name, c, n, of_options, row->name, true, f);
+    }
+}
+
+/* The first evaluation is of the set that epochs are evaluated on. */
+static void find_last(column *c)
+{
+    const char *set = json_string_value(json_object_get(json_array_get(c->h.evals, 0), "split"));
+    for (size_t i = 0; i < json_array_size(c->h.evals); i++) {
+        const json_t *e = json_array_get(c->h.evals, i);
+        const char *own = json_string_value(json_object_get(e, "split"));
+        if (set && own && !strcmp(set, own)) c->last = e;
+        else c->test = e;
     }
 }
 
@@ -137,7 +162,7 @@ ot_status ot_compare_text(int n, const char *const *runs, char **text, ot_error 
         close(fd);
         if (s) break;
         c[i].best = ot_history_best(&c[i].h);
-        c[i].last = json_array_get(c[i].h.evals, json_array_size(c[i].h.evals) - 1);
+        find_last(&c[i]);
     }
     FILE *f = s ? NULL : open_memstream(text, &size);
     if (f) print_runs(c, n, runs, f);

@@ -47,7 +47,7 @@ static ot_status of_classes(const ot_spec *loss, const ot_tensor *t, ot_arena *a
     return OT_OK;
 }
 
-/* zeros / ones; where a sample is a row, of each of its places.  1 where there are no ones. */
+/* zeros / ones; where a sample is a row, of each of its places.  1 where all are of one kind. */
 static ot_status of_ones(const ot_feeder *f, const ot_tensor *t, ot_arena *a, double **out, int *n, ot_error *err)
 {
     int64_t places = f->sample.rank == 1 ? f->sample.dim[0] : 1, count = elements(t);
@@ -56,7 +56,10 @@ static ot_status of_ones(const ot_feeder *f, const ot_tensor *t, ot_arena *a, do
     if (!w) return no_memory(err);
     memset(w, 0, (size_t)places * sizeof *w);
     for (int64_t i = 0; i < count; i++) w[i % places] += ot_get_f64(t->data, t->dtype, i);
-    for (int64_t c = 0; c < places; c++) w[c] = w[c] > 0 ? ((double)(count / places) - w[c]) / w[c] : 1;
+    for (int64_t c = 0; c < places; c++) {
+        double zeros = (double)(count / places) - w[c];
+        w[c] = w[c] > 0 && zeros > 0 ? zeros / w[c] : 1;
+    }
     *out = w;
     *n = (int)places;
     return OT_OK;

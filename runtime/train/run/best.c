@@ -54,7 +54,7 @@ ot_status ot_best_use(ot_trainer *t, ot_error *err)
     if (!t->best.state || isnan(t->result.best)) return OT_OK;
     OT_TRY(copy_states(t, true, err));
     t->best.used = true;
-    if (!t->has_val) return OT_OK;
+    if (t->eval.slot < 0) return OT_OK;
     t->result.loss = t->best.loss;
     t->result.accuracy = t->best.accuracy;
     t->result.evaluated = t->step; /* they are those of the weights that are written */
@@ -114,8 +114,8 @@ ot_status ot_best_epoch(ot_trainer *t, double mean, ot_error *err)
         OT_TRY(copy_states(t, false, err));
     }
     t->best.stale = 0;
-    t->best.loss = t->has_val ? t->eval.loss : mean;
-    t->best.accuracy = t->has_val ? t->eval.accuracy : (double)NAN;
+    t->best.loss = t->eval.slot >= 0 ? t->eval.loss : mean;
+    t->best.accuracy = t->eval.slot >= 0 ? t->eval.accuracy : (double)NAN;
     if (t->folder.path && !path) return OT_OK; /* best.onnx stays the best of those that could be written */
     r->best = now;
     r->best_epoch = t->epoch + 1;

@@ -7,7 +7,7 @@
 /* What is watched are the evaluations on validation samples; without them the training loss, its mean over the epoch. */
 typedef struct ot_best {
     int64_t stale;         /* epochs in a row without a gain */
-    double loss, accuracy; /* of the validation samples at the best epoch; NaN: none */
+    double loss, accuracy; /* of the evaluation, else of training, at the best epoch; NaN: none */
     void **state;          /* --select best: the states of the lead plan at the best epoch; NULL: not kept yet */
     bool used;             /* they are the trainer's now */
     double began;          /* the run, by the clock */

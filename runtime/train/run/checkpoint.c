@@ -107,8 +107,9 @@ static const char *find(const ot_checkpoint *c, const char *key)
     return NULL;
 }
 
-/* The value of a --loss with the numbers in place of auto, so that a run continues, and is evaluated, with the same. */
-static void pair_loss(text *x, const char *key, const char *value, const ot_spec *l)
+/* The value of a --loss with the numbers in place of auto, so that a run continues, and is evaluated, with the same.  The
+ * classes after the last that occurs have weight 1. */
+static void pair_loss(text *x, const char *key, const char *value, const ot_spec *l, int64_t classes)
 {
     fwrite(key, 1, strlen(key) + 1, x->f);
     for (int i = 0; i < l->n; i++) {
@@ -119,6 +120,7 @@ static void pair_loss(text *x, const char *key, const char *value, const ot_spec
         if (!at) continue;
         fprintf(x->f, "%.*s%s=[", (int)(at - value), value, p->key);
         for (int k = 0; k < p->n; k++) fprintf(x->f, "%s%.17g", k ? "," : "", p->list[k]);
+        for (int64_t k = p->n; k < classes && !strcmp(p->key, "class_weights"); k++) fputs(",1", x->f);
         fputc(']', x->f);
         value = at + strlen(spelt);
     }
@@ -127,6 +129,7 @@ static void pair_loss(text *x, const char *key, const char *value, const ot_spec
 
 static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
 {
+    const ot_plan *p = t->x.slot[t->x.lead].plan;
     const char *out = ot_trainer_out(t);
     char here[PATH_MAX];
     const ot_option_info *row;
@@ -158,10 +161,16 @@ static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
             number(x, key, (unsigned long long)t->batch);
             continue;
         }
+        if (t->s.swa > 0 && t->s.swa < 1 && !strcmp(row->name, "swa") && t->s.options.swa_after % t->updates == 0) {
+            fprintf(x->f, "%s%c%lld%s%c", key, '\0', (long long)(t->s.options.swa_after / t->updates + 1),
+                    t->s.swa_updates ? ":per=update" : "", '\0'); /* where it began, if the run becomes longer */
+            continue;
+        }
         bool loss = !strcmp(row->name, "loss"); /* in the order of the settings' */
         for (int k = 0; k < ot_options_count(t->o, row->name); k++) {
             const char *value = ot_options_nth(t->o, row->name, k);
-            if (loss && k < t->s.options.n_losses) pair_loss(x, key, value, &t->s.options.losses[k]);
+            if (loss && k < t->s.options.n_losses)
+                pair_loss(x, key, value, &t->s.options.losses[k], k < OT_HEADS ? p->weighted_classes[k] : 0);
             else pair(x, key, value);
         }
     }
@@ -586,6 +595,12 @@ static void say_schedule(const ot_checkpoint *c, const ot_trainer *t)
     double rate, now, momentum;
     was.total = updates ? strtoll(updates, NULL, 10) : t->total;
     if (was.total == t->total) return;
+    if (t->s.swa > 0 && t->s.swa < 1)
+        ot_trainer_say(
+            t, OT_WARNING,
+            "--swa %g is now a fraction of %lld updates, not %lld: the average begins at another update, and is "
+            "not that of one run of that length",
+            t->s.swa, (long long)t->total, (long long)was.total);
     ot_schedule_at(&was, t->step > 0 ? t->step - 1 : 0, &rate, &momentum);
     ot_schedule_at(&t->schedule, t->step > 0 ? t->step - 1 : 0, &now, &momentum);
     if (rate != now)
@@ -611,7 +626,13 @@ static void compare_evaluation(const ot_checkpoint *c, ot_trainer *t)
 static void say_progress(ot_trainer *t)
 {
     const char *limit = t->s.steps && t->total == t->s.steps ? "--steps" : "--epochs", *out = ot_trainer_out(t);
-    if (t->step < t->total)
+    if (t->s.patience && t->best.stale >= t->s.patience)
+        ot_trainer_say(
+            t, OT_INFO,
+            "%s: the run has ended, because %lld epochs brought no improvement; use a larger --patience to train "
+            "longer",
+            t->resumed, (long long)t->best.stale);
+    else if (t->step < t->total)
         ot_trainer_say(t, OT_INFO, "continuing from %s: %lld of %lld updates done; trained model: %s", t->resumed,
                        (long long)t->step, (long long)t->total, out ? out : "");
     else

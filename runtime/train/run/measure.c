@@ -40,12 +40,20 @@ static bool fits(const ot_shape *y, const ot_shape *sample, int axis)
     return true;
 }
 
+/* Whether right answers of an output are counted: its loss is over classes, or binary. */
+static bool is_counted(const ot_plan *p, const char *output)
+{
+    for (int k = 0; k < p->n_heads; k++)
+        if (!strcmp(p->head[k].output, output)) return p->head[k].right >= 0;
+    return p->counted != NULL;
+}
+
 /* What kind of answers an output gives; false: none that is measured here. */
 static bool look_at(const ot_trainer *t, const ot_slot *q, const ot_feeder *f, const ot_value *y, ot_meter *m)
 {
     const ot_shape *s = &y->shape;
     int64_t per = q->batch > 0 ? ot_numel(s) / q->batch : 0, each = ot_numel(&f->sample);
-    bool counted = q->plan->counted != NULL;
+    bool counted = is_counted(q->plan, y->name);
     if (f->whole || f->batch_axis || s->rank < 1 || s->dim[0] != q->batch || !ot_is_float(y->dtype)) return false;
     *m = (ot_meter){ .scale = scale_of(t, y->name), .inner = 1, .columns = each, .classes = 1 };
     m->mask = s->rank >= 4;
