@@ -210,7 +210,7 @@ static const row table[] = {
     ROW("tensorboard-histograms", 0, "TIME|Nsteps|Nepochs", NULL, G,
         "with --tensorboard: how often histograms of weights and gradients are written", RUNS, 0, 0, TEXT, 0, 0),
     ROW("profile", 0, "[=N]", NULL, G,
-        "measure N (10) updates by node of the model: a table, and profile.csv, profile.json, trace.json in the run folder",
+        "measure N updates, by default 10, by node of the model: a table, and profile.csv, profile.json, trace.json in the run folder",
         RUNS, 0, 0, MAYBE, 0, 0),
     ROW("plots", 0, NULL, NULL, G, "write the charts of report.html as SVG files too, into plots/ of the run folder",
         RUNS | OT_CMD_REPORT, 0, 0, FLAG, 0, 0),
