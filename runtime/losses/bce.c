@@ -41,7 +41,7 @@ static ot_value *bce(ot_loss *x)
 static const ot_key keys[] = {
     OT_LOSS_KEYS,
     { "pos_weight", NULL, "1",
-      "factor on the terms whose target is 1; a list has one for each index of the last axis; auto: zeros / ones of the "
+      "weight of the terms whose target is 1; a list has a weight for each index of the last axis; auto: zeros / ones of the "
       "training set",
       .kind = OT_KEY_NUMBER, .count = OT_KEY_EITHER, .also = OT_LOSS_AUTO, OT_KEY_AT_LEAST(0) },
     OT_KEYS_END,

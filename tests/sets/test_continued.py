@@ -1,38 +1,28 @@
 #!/usr/bin/env python3
-"""test_continued.py PROGRAM: what a run says and keeps is of the samples and weights it is said of: the numbers beside the written model,
+"""test_continued.py PROGRAM: what a run prints and stores belongs to its samples and weights: the numbers beside the written model,
 class weights of classes that do not occur, --swa with a fraction in a longer run, eval of a run, metrics of a second output, compare."""
 import json
 import pathlib
 import re
-import subprocess
-import sys
 import tempfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-program = pathlib.Path(sys.argv[1]).resolve()
-folder = pathlib.Path(tempfile.mkdtemp())
-bad = 0
+import runs
+from runs import expect, finish
+
+temporary = tempfile.TemporaryDirectory()
+folder = pathlib.Path(temporary.name)
 
 
 def call(*arguments, code=0):
-    where = [] if arguments[0] == "compare" else ["--device", "cpu", "--threads", "1"]
-    r = subprocess.run([program, *map(str, arguments), *where], cwd=folder, capture_output=True, text=True)
-    if r.returncode != code:
-        sys.exit(f"{' '.join(map(str, arguments))}: exit {r.returncode}, not {code}: {r.stderr}")
-    return r
-
-
-def expect(what, good, told=""):
-    global bad
-    bad += not good
-    print(f"{what}: {'ok' if good else f'WRONG {told}'}")
+    return runs.call(folder, *arguments, code=code)
 
 
 def log(run, event):
-    return [e for e in map(json.loads, open(folder / run / "log.jsonl")) if e["event"] == event]
+    return runs.log(folder, run, event)
 
 
 rng = np.random.default_rng(1)
@@ -121,4 +111,4 @@ expect("compare: the monitored value", rows["best value"][1] == f"{max(e['f1'] f
 # After an early stop.
 call("train", "m.onnx", "--data", "d.npz", "--val-split", 0.2, "--epochs", 9, "--patience", 1, "--min-delta", 5, "--run-dir", "e", "-o", "o.onnx")
 expect("resume after an early stop", "--patience" in call("resume", "e", "--epochs", 20).stderr)
-sys.exit(bad > 0)
+finish()

@@ -2,28 +2,13 @@
 """test_eval_run.py PROGRAM: `onnxtrain eval RUN` gives the numbers that the run's own log has, to the last digit."""
 import json
 import pathlib
-import subprocess
-import sys
 import tempfile
 
 import numpy as np
 
-program = pathlib.Path(sys.argv[1]).resolve()
+from runs import call, expect, finish, log
+
 N, PIXELS = 301, 16
-bad = 0
-
-
-def call(folder, *arguments, code=0):
-    r = subprocess.run([program, *arguments, "--device", "cpu"], cwd=folder, capture_output=True, text=True)
-    if r.returncode != code:
-        sys.exit(f"{' '.join(map(str, arguments))}: exit {r.returncode}, not {code}: {r.stderr}")
-    return r.stdout if code == 0 else r.stderr
-
-
-def expect(what, good):
-    global bad
-    bad += not good
-    print(f"{what}: {'ok' if good else 'WRONG'}")
 
 
 def data(path, seed, n):
@@ -35,12 +20,11 @@ def data(path, seed, n):
 
 def run(folder, name, *options):
     call(folder, "train", "m.onnx", "--data", "d.npz", "--epochs", "3", "--run-dir", name, "-o", name + ".onnx", *options)
-    lines = [json.loads(line) for line in (folder / name / "log.jsonl").read_text().splitlines()]
-    return [e for e in lines if e["event"] == "eval"], lines[-1]
+    return log(folder, name, "eval"), log(folder, name, "end")[-1]
 
 
 def evaluate(folder, *arguments):
-    return json.loads(call(folder, "eval", *arguments, "--json"))
+    return json.loads(call(folder, "eval", *arguments, "--json").stdout)
 
 
 def same(a, b):
@@ -64,7 +48,7 @@ def main():
         expect("the written model on the same samples", near(evaluate(folder, "last.onnx", "--data", "d.npz", *split), evals[-1]))
         other = evaluate(folder, "last.onnx", "--data", "d.npz", *split, "--seed", "6")
         expect("another seed keeps others back", other["samples"] == evals[-1]["samples"] and other["loss"] != evals[-1]["loss"])
-        expect("another seed of a run is refused", "remove this option" in call(folder, "eval", "last", "--seed", "6", code=2))
+        expect("another seed of a run is refused", "remove this option" in call(folder, "eval", "last", "--seed", "6", code=2).stderr)
 
         evals, end = run(folder, "best", *split, "--select", "best", "--optimizer", "sgd:lr=0.8,momentum=0.9", "--monitor", "loss")
         of_best = evals[end["best_epoch"] - 1]
@@ -85,8 +69,8 @@ def main():
         (folder / "empty").mkdir()
         there = evaluate(folder / "empty", "../alone")
         expect("from another folder", {**there, "model": "m.onnx", "data": "d.npz"} == whole)
-        expect("no run", "options.conf" in call(folder, "eval", "empty", code=2))
-    sys.exit(bad > 0)
+        expect("no run", "options.conf" in call(folder, "eval", "empty", code=2).stderr)
+    finish()
 
 
 main()

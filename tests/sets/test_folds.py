@@ -9,7 +9,6 @@ import json
 import pathlib
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -17,22 +16,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-program = pathlib.Path(sys.argv[1]).resolve()
+from runs import call, expect, finish, program
+
 N, FOLDS = 23, 4
-bad = 0
-
-
-def call(folder, *arguments, code=0):
-    r = subprocess.run([program, *map(str, arguments), "--device", "cpu"], cwd=folder, capture_output=True, text=True)
-    if r.returncode != code:
-        sys.exit(f"{' '.join(map(str, arguments))}: exit {r.returncode}, not {code}: {r.stderr}")
-    return r
-
-
-def expect(what, good):
-    global bad
-    bad += not good
-    print(f"{what}: {'ok' if good else 'WRONG'}")
 
 
 def table(path):
@@ -122,7 +108,7 @@ def mean_of_finished(folder):
     expect("stopped in the second", p.returncode == 130 and [q["state"] for q in rows] == ["time limit", "cancelled", ""] and rows[1]["loss"] != "")
     last = json.loads((folder / "part/log.jsonl").read_text().splitlines()[-1])
     expect("only the finished fold is in the mean", np.isclose(last["mean"]["loss"], float(rows[0]["loss"])) and last["std"] == {} and last["finished"] == 1)
-    expect("which is said", "mean and std are of 1 of 3 folds" in out)
+    expect("which is said", "mean and std include 1 of 3 folds" in out)
 
 
 def folds(folder):
@@ -214,7 +200,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         for part in which_samples, mean_of_finished, folds, sweeps:
             part(pathlib.Path(temporary))
-    sys.exit(bad > 0)
+    finish()
 
 
 main()

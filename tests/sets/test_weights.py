@@ -1,37 +1,22 @@
 #!/usr/bin/env python3
 """test_weights.py PROGRAM: class_weights=auto and pos_weight=auto are scikit-learn's and PyTorch's balance of the samples that train, the
-same at resume and at evaluation; and a weighted loss does not depend on the batch size of the evaluation.  --overfit-batch says what came of it."""
+same at resume and at evaluation; and a weighted loss does not depend on the batch size of the evaluation.  --overfit-batch reports its verdict."""
 import json
 import pathlib
-import subprocess
-import sys
 import tempfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from runs import call, expect, finish
+
 try:
     from sklearn.utils.class_weight import compute_class_weight
 except ImportError:
     compute_class_weight = None
 
-program = pathlib.Path(sys.argv[1]).resolve()
 N, CLASSES = 203, 4
-bad = 0
-
-
-def call(folder, *arguments, code=0):
-    r = subprocess.run([program, *map(str, arguments), "--device", "cpu"], cwd=folder, capture_output=True, text=True)
-    if r.returncode != code:
-        sys.exit(f"{' '.join(map(str, arguments))}: exit {r.returncode}, not {code}: {r.stderr}")
-    return r
-
-
-def expect(what, good):
-    global bad
-    bad += not good
-    print(f"{what}: {'ok' if good else 'WRONG'}")
 
 
 def balanced(y):
@@ -167,7 +152,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         for part in of_classes, of_two_outputs, of_ones, overfit:
             part(pathlib.Path(temporary))
-    sys.exit(bad > 0)
+    finish()
 
 
 main()

@@ -214,8 +214,7 @@ static void the_written_file_is_run_as_it_is(void **state)
     assert_ok(trained(EXPORTS "norms-training.onnx", NONE, NULL, &err), err);
     says(b.said,
          "warning: the written file gives other outputs than the evaluation: on a batch of 10 output 'output' is ");
-    says(b.said,
-         " of 10 samples get another class: BatchNormalization is in training mode in the file; 'onnxtrain export ");
+    says(b.said, " of 10 samples: BatchNormalization is in training mode in the file; 'onnxtrain export ");
     says(b.said, b.out);
     assert_ok(trained(EXPORTS "norms-training.onnx", PAIRS({ "val", b.data }), NULL, &err), err);
     says(b.said, "warning: the written file gives other outputs than the evaluation");

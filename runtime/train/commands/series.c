@@ -556,7 +556,7 @@ static void print_spread(const series *x, FILE *f)
         }
         fputc('\n', f);
     }
-    if (n < x->n) fprintf(f, "\nmean and std are of %d of %d folds: the others are not finished\n", n, x->n);
+    if (n < x->n) fprintf(f, "\nmean and std include %d of %d folds; the other folds did not finish\n", n, x->n);
 }
 
 /* The last weights or the best, by --select, which the grid may vary; without validation samples the best (train_member). */

@@ -59,8 +59,8 @@ static const row table[] = {
     ROW("test", 0, "DATASET|PATH", NULL, G,
         "test set (built-in data sets include one): evaluated at the end; without validation samples after each epoch",
         OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
-    ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", "1/255", G, "how image bytes (uint8) are scaled", FED, 0, 0,
-        TEXT, 0, 0),
+    ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", "1/255", G,
+        "scaling of image bytes (uint8); .npz and .npy arrays are scaled only if it is given", FED, 0, 0, TEXT, 0, 0),
     ROW("target", 0, "NAME", "target", G, "array or CSV column with the target", FIT | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("no-shuffle", 0, NULL, NULL, G, "keep the order of the samples; at the end start again with the first", FIT, 0,
         0, FLAG, 0, 0),
@@ -363,7 +363,8 @@ static bool is_choice(const char *words, const char *value)
 
 static const char *limit_text(double v, char buf[32])
 {
-    snprintf(buf, 32, "%.17g", v);
+    snprintf(buf, 32, "%.15g", v);
+    if (strtod(buf, NULL) != v) snprintf(buf, 32, "%.17g", v);
     return buf;
 }
 

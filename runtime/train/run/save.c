@@ -107,8 +107,8 @@ static void say_distance(const ot_trainer *t, const distance *d)
     const ot_review *r = &t->review;
     char classes[80] = "", why[600] = "the reason is unknown; compare the file with another runtime before you use it";
     if (d->samples)
-        snprintf(classes, sizeof classes, ", and %lld of %lld samples get another class", (long long)d->others,
-                 (long long)d->samples);
+        snprintf(classes, sizeof classes, ", and the predicted class differs for %lld of %lld samples",
+                 (long long)d->others, (long long)d->samples);
     const char *modes = r->norms && r->dropouts ? "BatchNormalization and Dropout are"
                         : r->norms              ? "BatchNormalization is"
                                                 : "Dropout is";

@@ -333,8 +333,8 @@ static void say_options(const ot_trainer *t)
             (long long)(s->options.swa_after / s->options.swa_every + 1));
     if (!strcmp(s->schedule.name, "plateau"))
         ot_trainer_say(t, OT_INFO, "schedule plateau uses %s",
-                       !t->eval.data ? "the loss of each update, because there is no evaluation set (--val)"
-                       : !t->has_val ? "the mean training loss of each epoch, because there are no validation samples "
+                       !t->eval.data ? "the loss of each update; no evaluation set is given (--val)"
+                       : !t->has_val ? "the mean training loss of each epoch; no validation samples are given "
                                        "(--val, --val-split)"
                        : ot_spec_is(&s->schedule, "mode", "max") ? "the accuracy of each evaluation, or the loss if "
                                                                    "there is none"
@@ -360,10 +360,9 @@ static void say_sets(const ot_trainer *t)
                        (long long)(t->full * t->batch + t->rest < t->train.samples ? t->full * t->batch + t->rest
                                                                                    : t->train.samples));
     else if (!t->has_val && !t->own.file)
-        ot_trainer_say(
-            t, OT_INFO,
-            "all of them train, and the training loss decides which epoch is the best; --val-split 0.1 keeps "
-            "samples back to decide by");
+        ot_trainer_say(t, OT_INFO, "%s; --val-split 0.1 keeps a tenth of the samples for validation",
+                       ot_best_looks(t) ? "all samples train, and the training loss decides which epoch is the best"
+                                        : "all samples train, and nothing is evaluated");
 }
 
 static void say_plan(const ot_trainer *t)
