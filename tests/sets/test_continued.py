@@ -111,4 +111,17 @@ expect("compare: the monitored value", rows["best value"][1] == f"{max(e['f1'] f
 # After an early stop.
 call("train", "m.onnx", "--data", "d.npz", "--val-split", 0.2, "--epochs", 9, "--patience", 1, "--min-delta", 5, "--run-dir", "e", "-o", "o.onnx")
 expect("resume after an early stop", "--patience" in call("resume", "e", "--epochs", 20).stderr)
+# Scores that are not numbers have no rank, and no AUC; the evaluation ends.
+g = helper.make_graph([helper.make_node("Sqrt", ["x"], ["s"]), helper.make_node("MatMul", ["s", "w"], ["y"])], "g",
+                      [value("x", TensorProto.FLOAT, ["N", 4])], [value("y", TensorProto.FLOAT, ["N", 2])],
+                      [numpy_helper.from_array(np.ones((4, 2), np.float32), "w")])
+onnx.save(helper.make_model(g, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "nan.onnx")
+got = json.loads(call("eval", "nan.onnx", "--data", "d.npz", "--json", "--loss", "cross_entropy").stdout)
+expect("no AUC with NaN", "auc" not in got and got["samples"] == 80, got)
+
+# The samples of a run are compared before its best model is evaluated on them.
+call("train", "m.onnx", "--data", "d.npz", "--val-split", 0.2, "--epochs", 2, "--select", "best", "--run-dir", "g", "-o", "o.onnx")
+call("eval", "g", "--select", "best")
+np.savez(folder / "d.npz", x=x[:80][::-1], target=y[:80][::-1])
+expect("best model of a run, other data", "other samples" in call("eval", "g", "--select", "best", code=2).stderr)
 finish()

@@ -116,11 +116,12 @@ static void fill_json(const ot_trainer *t, ot_page *p)
 }
 
 /* c: of the run whose last weights are evaluated; NULL: the model's are. */
-static ot_status evaluate(ot_trainer *t, const ot_checkpoint *c, char **text, ot_error *err)
+/* c: of the run, whose samples are evaluated; NULL: there is none.  last: with the weights in it, not those of the model. */
+static ot_status evaluate(ot_trainer *t, const ot_checkpoint *c, bool last, char **text, ot_error *err)
 {
     ot_page p;
-    OT_TRY(c ? ot_trainer_open_run(t, err) : ot_trainer_open_evaluation(t, err));
-    if (c) OT_TRY(ot_checkpoint_weights(c, t, err));
+    OT_TRY(last ? ot_trainer_open_run(t, err) : ot_trainer_open_evaluation(t, err));
+    if (c) OT_TRY(last ? ot_checkpoint_weights(c, t, err) : ot_checkpoint_check_split(c, t, err));
     OT_TRY(want_confusion(t, err));
     t->eval.all = true;
     OT_TRY(ot_trainer_score(t, &t->eval, err));
@@ -130,13 +131,13 @@ static ot_status evaluate(ot_trainer *t, const ot_checkpoint *c, char **text, ot
     return ot_page_close(&p, text, err);
 }
 
-static ot_status eval_text(const ot_model *m, const ot_checkpoint *c, const ot_options *o, const ot_callbacks *cb,
-                           char **text, ot_error *err)
+static ot_status eval_text(const ot_model *m, const ot_checkpoint *c, bool last, const ot_options *o,
+                           const ot_callbacks *cb, char **text, ot_error *err)
 {
     ot_trainer *t = NULL;
     ot_error first = { 0 };
     OT_TRY(ot_trainer_begin(m, o, cb, &t, err));
-    ot_status s = evaluate(t, c, text, &first);
+    ot_status s = evaluate(t, c, last, text, &first);
     ot_trainer_free(t);
     return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
 }
@@ -147,7 +148,7 @@ ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callback
     *text = NULL;
     OT_GIVEN(m);
     OT_GIVEN(o);
-    return eval_text(m, NULL, o, cb, text, err);
+    return eval_text(m, NULL, false, o, cb, text, err);
 }
 
 /* The options of the run for those that o does not have.  --data or --val given now is the set to evaluate on: inputs are
@@ -188,7 +189,7 @@ static ot_status eval_run(ot_checkpoint *c, const char *run_dir, ot_options *o, 
         snprintf(line, sizeof line, "weights: %s of %s", best ? "the best" : "the last", name);
         cb->message(cb->user, OT_INFO, line);
     }
-    if (!s) s = eval_text(m, best ? NULL : c, o, cb, text, err);
+    if (!s) s = eval_text(m, c, !best, o, cb, text, err);
     ot_model_free(m);
     free(of_best);
     return s;

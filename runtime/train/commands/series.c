@@ -110,7 +110,7 @@ static ot_status check_options(series *x, ot_error *err)
         if (!a) return no_memory(err);
         ot_status r = options_of(x, &x->member[i], &o, err);
         if (!r) r = ot_settings_read(o, x->m->outputs, a, &s, err);
-        if (!r) ot_options_free(o);
+        ot_options_free(o);
         ot_arena_free(a);
         if (r) return r;
     }
@@ -310,8 +310,14 @@ static ot_status read_member(series *x, ot_member *b, ot_error *err)
 static ot_checkpoint *checkpoint_of(const series *x, const char *path)
 {
     ot_checkpoint *c = NULL;
-    ot_error none = { 0 };
-    return access(path, F_OK) || ot_checkpoint_open(path, &x->cb, &c, &none) ? NULL : c;
+    ot_error why = { 0 };
+    if (access(path, F_OK) || !ot_checkpoint_open(path, &x->cb, &c, &why)) return c;
+    if (x->cb.message) {
+        char line[OT_ERROR_TEXT];
+        snprintf(line, sizeof line, "this training starts from its beginning: %.900s", why.text);
+        x->cb.message(x->cb.user, OT_WARNING, line);
+    }
+    return NULL;
 }
 
 static void announce(const series *x, ot_trainer *t)

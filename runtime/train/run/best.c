@@ -109,14 +109,14 @@ ot_status ot_best_epoch(ot_trainer *t, double mean, ot_error *err)
     }
     const char *path;
     OT_TRY(write_best(t, &path, err));
+    t->best.stale = 0;
+    if (t->folder.path && !path) return OT_OK; /* the best of those that could be written stays the best */
     if (t->s.select_best) {
         OT_TRY(ot_best_room(t, err));
         OT_TRY(copy_states(t, false, err));
     }
-    t->best.stale = 0;
     t->best.loss = t->eval.slot >= 0 ? t->eval.loss : mean;
     t->best.accuracy = t->eval.slot >= 0 ? t->eval.accuracy : (double)NAN;
-    if (t->folder.path && !path) return OT_OK; /* best.onnx stays the best of those that could be written */
     r->best = now;
     r->best_epoch = t->epoch + 1;
     r->best_path = path;

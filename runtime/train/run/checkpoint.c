@@ -659,11 +659,16 @@ static void say_differences(const ot_checkpoint *c, const ot_trainer *t)
                        "the run was started by version %s, this is " OT_VERSION ": the results may differ", version);
 }
 
+ot_status ot_checkpoint_check_split(const ot_checkpoint *c, const ot_trainer *t, ot_error *err)
+{
+    return strcmp(t->eval.split, "val") ? OT_OK : check_split(c, t, err);
+}
+
 ot_status ot_checkpoint_weights(const ot_checkpoint *c, ot_trainer *t, ot_error *err)
 {
     const ot_plan *p = t->x.slot[t->x.lead].plan;
     OT_TRY(check_data(c, t, err));
-    if (!strcmp(t->eval.split, "val")) OT_TRY(check_split(c, t, err));
+    OT_TRY(ot_checkpoint_check_split(c, t, err));
     for (int i = 0; i < p->n_states; i++) OT_TRY(read_state(c, t, i, p->states[i], false, err));
     return OT_OK;
 }

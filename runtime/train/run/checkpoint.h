@@ -14,6 +14,9 @@
  * run folder it does nothing.  Errors: OT_E_IO, OT_E_NOMEM, OT_E_DEVICE. */
 ot_status ot_trainer_checkpoint(ot_trainer *t, ot_error *err);
 
+/* Are the samples kept back for validation those of the run?  Errors: OT_E_USAGE. */
+ot_status ot_checkpoint_check_split(const ot_checkpoint *c, const struct ot_trainer *t, ot_error *err);
+
 /* Gives t, opened for the data of the run, the weights and states of the checkpoint and none of its counters: to evaluate
  * them.  Errors: OT_E_MODEL, OT_E_DATA, OT_E_USAGE (another part of the data would be kept back), OT_E_IO. */
 ot_status ot_checkpoint_weights(const ot_checkpoint *c, ot_trainer *t, ot_error *err);

@@ -81,7 +81,9 @@ static ot_status add_class(ot_meter *m, const void *y, ot_dtype type, int64_t at
     OT_TRY(make_room(m, c, err));
     for (int64_t k = 0; k < c && m->ranks; k++) {
         double v = ot_get_f64(y, type, at + k * m->inner);
-        m->score[m->n * c + k] = (m->scale == OT_SCALE_PROBABILITIES ? v : exp(v - most)) / sum;
+        double p = (m->scale == OT_SCALE_PROBABILITIES ? v : exp(v - most)) / sum;
+        m->score[m->n * c + k] = p;
+        if (isnan(p)) m->ranks = false; /* it has no rank */
     }
     if (m->ranks) m->label[m->n] = label;
     m->log_loss +=
@@ -98,6 +100,7 @@ static ot_status add_binary(ot_meter *m, double y, bool is, ot_error *err)
 {
     bool logits = m->scale == OT_SCALE_LOGITS, said = logits ? y > 0 : y > 0.5;
     double p = logits ? 1 / (1 + exp(-y)) : y, q = is ? p : 1 - p;
+    if (isnan(y)) m->ranks = false; /* it has no rank */
     OT_TRY(make_room(m, 1, err));
     if (m->ranks) m->score[m->n] = y, m->label[m->n] = is;
     m->log_loss += logits ? log1p(exp(-fabs(y))) + (is ? fmax(-y, 0) : fmax(y, 0)) : -log(q > 1e-300 ? q : 1e-300);

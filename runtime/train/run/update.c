@@ -22,7 +22,7 @@ void ot_trainer_batches(const ot_trainer *t, int64_t u, int64_t *first, int *n)
 {
     int64_t all = t->full + (t->rest > 0), left = all - u * t->s.accumulate;
     *first = u * t->s.accumulate;
-    *n = !t->s.shuffle || left > t->s.accumulate ? t->s.accumulate : (int)left;
+    *n = (!t->s.shuffle && !t->s.overfit) || left > t->s.accumulate ? t->s.accumulate : (int)left;
 }
 
 int64_t ot_trainer_batch_size(const ot_trainer *t, int64_t k)
