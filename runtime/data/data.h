@@ -17,6 +17,9 @@ typedef struct ot_array {
     bool whole;         /* not divided into batches */
     bool gaps;          /* NaN marks missing values, which the model replaces */
     bool picture;       /* bytes of pixels, (N,H,W), (N,H,W,C) or (N,C,H,W): --normalize applies */
+    bool mapped;        /* t.data are pages of a file, read when they are used; they may be more than memory holds */
+    int64_t stride;     /* elements from the beginning of one row to that of the next; 0: rows are contiguous */
+    const int64_t *row; /* the row of t.data in which each sample is; NULL: sample i is row i */
 } ot_array;
 
 typedef struct ot_columns ot_columns;
@@ -30,11 +33,16 @@ typedef struct ot_dataset {
     int n_classes;                 /* 0: unknown */
     const char *const *class_name; /* NULL: unknown */
     uint64_t hash;                 /* fingerprint of names, shapes and bytes */
+    uint64_t mapped_hash;          /* of it the part of mapped arrays, set by the reader: sizes, times; not the bytes */
     const ot_columns *table;       /* of CSV: its columns; else NULL */
     struct ot_read_from *from;     /* the files it was read from */
     const char *column;            /* of CSV: the index of the target */
     bool last;                     /* and it is the target because it is the last */
-    const int64_t *origin;         /* of a part of a set: the number of each sample in the whole; NULL: its own */
+    const char
+        *preprocess; /* JSON: how inputs are made of what the files hold (kind, columns, ...), written into a trained
+                             * model as onnxtrain.preprocess; NULL: arrays are fed as they are */
+    const struct ot_data_options *options; /* those it is opened with; NULL afterwards */
+    const int64_t *origin; /* of a part of a set: the number of each sample in the whole; NULL: its own */
 } ot_dataset;
 
 /* Of a table with a header: some column names are numbers, as if the first row of data were taken for a header. */
@@ -42,13 +50,29 @@ bool ot_dataset_odd_header(const ot_dataset *d);
 
 typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST } ot_split;
 
+/* An input of the model that the data are for. */
+typedef struct ot_data_input {
+    const char *name;
+    ot_dtype dtype;
+    ot_shape shape; /* with the axis of samples, as in the file; -1: open */
+} ot_data_input;
+
+typedef struct ot_data_options {
+    const char *const *search;  /* more folders to search for named sets, NULL-terminated, or NULL */
+    const ot_data_input *input; /* of the model, in its order, those that are fed; n_inputs 0: unknown */
+    int n_inputs;
+    const char *target;     /* --target; NULL: the format's own rule */
+    const char *preprocess; /* ot_dataset.preprocess of the set that the model was trained on; NULL: the data decide */
+    bool unlabelled;        /* for predictions: a target may be missing */
+} ot_data_options;
+
 /* Opens a named set or a path.  OT_SPLIT_TEST: the set's own test part; *out is NULL and the status OT_OK when it has
- * none.  `search`: more folders to search for named sets, NULL-terminated, or NULL.  Errors: OT_E_DATA (malformed; file
- * and place named), OT_E_IO, OT_E_NOMEM. */
+ * none.  o: borrowed for the call; NULL: none.  Errors: OT_E_DATA (malformed; file and place named), OT_E_IO,
+ * OT_E_NOMEM. */
 extern const ot_registry ot_data_sources; /* valid values of `spec`: named sets, file formats */
 extern const ot_registry ot_data_sets;    /* the named sets alone */
 
-ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *search, ot_dataset **out, ot_error *err);
+ot_status ot_dataset_open(const char *spec, ot_split split, const ot_data_options *o, ot_dataset **out, ot_error *err);
 void ot_dataset_free(ot_dataset *d);
 
 /* Keeps a fraction of d's samples back (at least one, and one remains), in the order of the file: d loses them, *out has
@@ -93,6 +117,9 @@ bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path);
 
 const ot_array *ot_dataset_find(const ot_dataset *d, const char *name); /* borrowed, or NULL */
 ot_shape ot_array_shape(const ot_array *a);
+
+/* Where element i of the array, counted in row-major order of its shape, is in t.data. */
+int64_t ot_array_at(const ot_array *a, int64_t i);
 
 /* The sample order of an epoch: a permutation of 0..n-1 that depends on (seed, epoch, n) only. */
 void ot_order(uint64_t seed, uint64_t epoch, int64_t n, int64_t *order);

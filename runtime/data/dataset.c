@@ -92,6 +92,15 @@ int64_t ot_array_elements(const ot_array *a)
     return ot_numel(&s);
 }
 
+int64_t ot_array_at(const ot_array *a, int64_t i)
+{
+    if (!a->stride && !a->row) return i;
+    int64_t each = 1;
+    for (int k = 1; k < a->t.rank; k++) each *= a->t.dim[k];
+    int64_t sample = i / each, row = a->row ? a->row[sample] : sample;
+    return row * (a->stride ? a->stride : each) + i % each;
+}
+
 /* Samples are read in random order: with pages of 4 KiB nearly every sample would miss the TLB.  The advice may be
  * ignored. */
 static void ask_large_pages(void *p, size_t n)
@@ -231,11 +240,22 @@ static int64_t find_bad(const ot_tensor *t, int64_t n)
     }
 }
 
+static double value_at(const ot_array *a, int64_t i) { return ot_get_f64(a->t.data, a->t.dtype, ot_array_at(a, i)); }
+
+static int64_t first_bad(const ot_array *a, int64_t n)
+{
+    if (!a->stride && !a->row) return find_bad(&a->t, n);
+    if (!ot_is_float(a->t.dtype)) return n;
+    int64_t i = 0;
+    while (i < n && isfinite(value_at(a, i))) i++;
+    return i;
+}
+
 /* Is it an additive mask?  Hidden positions are negative infinity, visible ones zero. */
-static bool is_mask(const ot_tensor *t, int64_t n)
+static bool is_mask(const ot_array *a, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        double v = ot_get_f64(t->data, t->dtype, i);
+        double v = value_at(a, i);
         if (v != 0 && v != -(double)INFINITY) return false;
     }
     return true;
@@ -243,10 +263,10 @@ static bool is_mask(const ot_tensor *t, int64_t n)
 
 ot_status ot_array_check(const ot_array *a, ot_error *err)
 {
-    int64_t n = ot_array_elements(a), at = n ? find_bad(&a->t, n) : 0;
-    while (a->gaps && at < n && !isinf(ot_get_f64(a->t.data, a->t.dtype, at))) at++;
-    if (at == n || (a->role == OT_ARRAY_INPUT && is_mask(&a->t, n))) return OT_OK;
-    double v = ot_get_f64(a->t.data, a->t.dtype, at);
+    int64_t n = ot_array_elements(a), at = n && !a->mapped ? first_bad(a, n) : n;
+    while (a->gaps && at < n && !isinf(value_at(a, at))) at++;
+    if (at == n || (a->role == OT_ARRAY_INPUT && is_mask(a, n))) return OT_OK;
+    double v = value_at(a, at);
     const char *name = *a->t.name ? a->t.name : "the array";
     const char *what = isnan(v) ? "NaN" : v > 0 ? "infinite" : "negative infinity";
     const char *why = isnan(v) || a->role == OT_ARRAY_TARGET
@@ -275,7 +295,7 @@ static ot_status no_room(const ot_array *a, int64_t i, ot_dtype t, ot_error *err
     int64_t each = cut ? ot_array_elements(a) / a->t.dim[0] : 1;
     return ot_fail(err, OT_E_DATA, "%s: %s %lld has value %.9g, which does not fit into %s",
                    *a->t.name ? a->t.name : "the array", cut ? "sample" : "element", (long long)(i / each),
-                   ot_get_f64(a->t.data, a->t.dtype, i), ot_dtype_name(t));
+                   value_at(a, i), ot_dtype_name(t));
 }
 
 /* Finite values that would become infinite: more than half a step above the largest of the type. */
@@ -285,7 +305,7 @@ static ot_status float_fits(const ot_array *a, ot_dtype t, ot_error *err)
     bool small = ot_dtype_bits(a->t.dtype) <= 8 || a->t.dtype == OT_F16 || a->t.dtype == OT_STRING;
     if (small || most == (double)INFINITY || (t == OT_F32 && a->t.dtype != OT_F64)) return OT_OK;
     for (int64_t i = 0, n = ot_array_elements(a); i < n; i++) {
-        double v = fabs(ot_get_f64(a->t.data, a->t.dtype, i));
+        double v = fabs(value_at(a, i));
         if (v >= most && isfinite(v)) return no_room(a, i, t, err);
     }
     return OT_OK;
@@ -306,10 +326,10 @@ ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err)
     for (int64_t i = 0; i < n; i++) {
         bool fits;
         if (ot_is_float(a->t.dtype)) {
-            double v = ot_get_f64(a->t.data, a->t.dtype, i);
+            double v = value_at(a, i);
             fits = v == floor(v) && v >= (double)least && v < ldexp(1, bits - sign);
         } else {
-            int64_t v = ot_get_i64(a->t.data, a->t.dtype, i);
+            int64_t v = ot_get_i64(a->t.data, a->t.dtype, ot_array_at(a, i));
             fits = wide ? (uint64_t)v <= most : v >= least && (v < 0 || (uint64_t)v <= most);
         }
         if (!fits) return no_room(a, i, t, err);
@@ -341,20 +361,31 @@ uint64_t ot_hash(uint64_t seed, const void *p, size_t n)
     return mix(mix(mix(mix(h[0], h[1]), h[2]), h[3]), n);
 }
 
+static uint64_t array_hash(uint64_t h, const ot_array *a, const ot_shape *s)
+{
+    int64_t n = ot_numel(s), each = n && (a->stride || a->row) ? n / s->dim[0] : n;
+    for (int64_t k = 0; k < n && a->t.dtype == OT_STRING; k++) {
+        const char *text = ((char **)a->t.data)[ot_array_at(a, k)];
+        h = ot_hash(h, text, strlen(text));
+    }
+    if (a->t.dtype == OT_STRING) return h;
+    if (each == n) return ot_hash(h, a->t.data, ot_bytes(s, a->t.dtype));
+    size_t size = (size_t)ot_dtype_bits(a->t.dtype) / 8;
+    for (int64_t k = 0; k < n; k += each)
+        h = ot_hash(h, (const char *)a->t.data + (size_t)ot_array_at(a, k) * size, (size_t)each * size);
+    return h;
+}
+
 static void fingerprint(ot_dataset *d)
 {
-    uint64_t h = mix(1, (uint64_t)d->n);
+    uint64_t h = mix(1, (uint64_t)d->n) + d->mapped_hash;
     for (int i = 0; i < d->n; i++) {
         const ot_array *a = &d->array[i];
         ot_shape s = ot_array_shape(a);
         h = ot_hash(h, a->t.name, strlen(a->t.name));
         h = mix(mix(h, a->t.dtype), (uint64_t)s.rank);
         for (int k = 0; k < s.rank; k++) h = mix(h, (uint64_t)s.dim[k]);
-        if (a->t.dtype != OT_STRING) h = ot_hash(h, a->t.data, ot_bytes(&s, a->t.dtype));
-        for (int64_t k = 0; a->t.dtype == OT_STRING && k < ot_numel(&s); k++) {
-            const char *text = ((char **)a->t.data)[k];
-            h = ot_hash(h, text, strlen(text));
-        }
+        if (!a->mapped) h = array_hash(h, a, &s);
     }
     d->hash = h;
 }
@@ -363,7 +394,7 @@ ot_status ot_dataset_finish(ot_dataset *d, ot_error *err)
 {
     for (int i = 0; i < d->n && d->n_classes > 0; i++) {
         const ot_array *a = &d->array[i];
-        if (a->role != OT_ARRAY_TARGET || a->t.dtype != OT_U8) continue;
+        if (a->role != OT_ARRAY_TARGET || a->t.dtype != OT_U8 || a->stride || a->row || a->mapped) continue;
         const unsigned char *y = a->t.data;
         for (int64_t k = 0, n = ot_array_elements(a); k < n; k++)
             if (y[k] >= d->n_classes)

@@ -27,6 +27,7 @@ typedef struct plan {
     const ot_gather *g;
     via via;
     int from, to;           /* bytes per element */
+    int64_t stride;         /* elements from row to row of the source */
     int64_t pixels, planes; /* of a permuted sample: (pixels, planes) becomes (planes, pixels) */
     int64_t pattern;        /* length of mul and add below, if channels alternate fast */
     float mul[BLOCK], add[BLOCK];
@@ -236,10 +237,12 @@ static void permuted(const plan *p, const char *src, void *dst, int64_t base)
     }
 }
 
+static int64_t row_of(const ot_gather *g, int64_t sample) { return g->src->row ? g->src->row[sample] : sample; }
+
 static void one_sample(const plan *p, int64_t from, int64_t to, void *dst)
 {
     const ot_gather *g = p->g;
-    const char *src = (const char *)g->src->t.data + from * g->elements * p->from;
+    const char *src = (const char *)g->src->t.data + row_of(g, from) * p->stride * p->from;
     int64_t base = to * g->elements;
     if (p->pixels) {
         permuted(p, src, dst, base);
@@ -269,7 +272,7 @@ static via way_of(const ot_gather *g)
 
 static void plan_make(plan *p, const ot_gather *g)
 {
-    *p = (plan){ .g = g, .via = way_of(g) };
+    *p = (plan){ .g = g, .via = way_of(g), .stride = g->src->stride ? g->src->stride : g->elements };
     p->from = g->src->t.dtype == OT_STRING ? (int)sizeof(char *) : ot_dtype_bits(g->src->t.dtype) / 8;
     p->to = g->dtype == OT_STRING ? (int)sizeof(char *) : ot_dtype_bits(g->dtype) / 8;
     if (g->permute[2] > 0) {
@@ -298,7 +301,7 @@ void ot_gather_run(const ot_gather *g, const int64_t *index, int64_t n, void *ds
 #pragma omp parallel for num_threads(threads) schedule(static) if (parallel)
     for (int64_t k = 0; k < n; k++) {
         if (k + 1 < n) {
-            const char *next = (const char *)g->src->t.data + index[k + 1] * g->elements * p.from;
+            const char *next = (const char *)g->src->t.data + row_of(g, index[k + 1]) * p.stride * p.from;
             int64_t bytes = g->elements * p.from < 1024 ? g->elements * p.from : 1024;
             for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
         }

@@ -103,9 +103,11 @@ static bool is_folder(const char *path)
 }
 
 /* The folders searched for named sets, in order. */
-static int roots(ot_arena *a, const char *const *search, const char *root[MOST_ROOTS])
+static int roots(const ot_dataset *d, const char *root[MOST_ROOTS])
 {
     int n = 0;
+    ot_arena *a = d->arena;
+    const char *const *search = d->options->search;
     const char *data = getenv("ONNXTRAIN_DATA"), *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     for (; search && *search && n < MOST_ROOTS - 8; search++) root[n++] = *search;
     if (data && *data) root[n++] = data;
@@ -141,11 +143,10 @@ static bool holds(const char *folder, bool idx)
     return false;
 }
 
-static ot_status open_named(const named *s, ot_split split, const char *const *search, ot_dataset *d, bool *found,
-                            ot_error *err)
+static ot_status open_named(const named *s, ot_split split, ot_dataset *d, bool *found, ot_error *err)
 {
     const char *root[MOST_ROOTS], *folder[3 * MOST_ROOTS];
-    int n = 0, n_roots = roots(d->arena, search, root);
+    int n = 0, n_roots = roots(d, root);
     for (int i = 0; i < n_roots; i++) {
         for (int k = 0; k < OT_LEN(s->folder) && s->folder[k]; k++) {
             folder[n] = root[i] ? ot_arena_printf(d->arena, "%s/%s", root[i], s->folder[k]) : NULL;
@@ -301,20 +302,23 @@ static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool
     return *found ? open_file(path, d, err) : OT_OK;
 }
 
-ot_status ot_dataset_open(const char *spec, ot_split split, const char *const *search, ot_dataset **out, ot_error *err)
+ot_status ot_dataset_open(const char *spec, ot_split split, const ot_data_options *o, ot_dataset **out, ot_error *err)
 {
+    static const ot_data_options none = { 0 };
     *out = NULL;
     ot_dataset *d = ot_dataset_new(spec);
     if (!d) return ot_fail(err, OT_E_NOMEM, "%s: no memory", spec);
+    d->options = o ? o : &none;
     const named *known = named_find(spec);
     bool found = false;
-    ot_status s = known ? open_named(known, split, search, d, &found, err) : open_path(spec, split, d, &found, err);
+    ot_status s = known ? open_named(known, split, d, &found, err) : open_path(spec, split, d, &found, err);
     if (!s && !found && split == OT_SPLIT_TRAIN)
         s = ot_fail(err, OT_E_DATA, "%s: has only a test set, no training set", spec);
     if (!s && found) {
         ot_dataset_arrange(d);
         s = ot_dataset_finish(d, err);
     }
+    d->options = NULL;
     if (s || !found) ot_dataset_free(d);
     else *out = d;
     return s;

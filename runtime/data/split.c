@@ -56,9 +56,10 @@ static void find_classes(const ot_dataset *d, int64_t *value, int64_t *sorted, c
     const ot_array *a = class_array(d);
     *n = 0;
     for (int64_t i = 0; a && i < d->samples; i++) {
-        double v = ot_is_float(a->t.dtype) ? ot_get_f64(a->t.data, a->t.dtype, i) : 0;
+        int64_t at = ot_array_at(a, i);
+        double v = ot_is_float(a->t.dtype) ? ot_get_f64(a->t.data, a->t.dtype, at) : 0;
         if (v != floor(v) || fabs(v) > 1e9) return;
-        value[i] = ot_is_float(a->t.dtype) ? (int64_t)v : ot_get_i64(a->t.data, a->t.dtype, i);
+        value[i] = ot_is_float(a->t.dtype) ? (int64_t)v : ot_get_i64(a->t.data, a->t.dtype, at);
     }
     if (!a) return;
     memcpy(sorted, value, (size_t)d->samples * sizeof *sorted);
@@ -112,6 +113,26 @@ static int64_t row_bytes(const ot_array *a)
     return a->t.dtype == OT_STRING ? n * (int64_t)sizeof(char *) : n * ot_dtype_bits(a->t.dtype) / 8;
 }
 
+/* Rows of which others are parts, or that are a file's, stay where they are: each part has a list of its own. */
+static ot_status list_rows(ot_array *from, ot_array *to, const bool *kept, int64_t keep, ot_arena *mine,
+                           ot_arena *other, ot_error *err)
+{
+    int64_t n = from->t.dim[0];
+    int64_t *rest = ot_arena_alloc(mine, (size_t)(n - keep + 1) * sizeof *rest);
+    int64_t *taken = ot_arena_alloc(other, (size_t)(keep + 1) * sizeof *taken);
+    if (!rest || !taken) return ot_fail(err, OT_E_NOMEM, "no memory for the validation samples");
+    for (int64_t i = 0, r = 0, t = 0; i < n; i++) {
+        int64_t row = from->row ? from->row[i] : i;
+        if (kept[i]) taken[t++] = row;
+        else rest[r++] = row;
+    }
+    to->row = taken;
+    from->row = rest;
+    to->t.dim[0] = keep;
+    from->t.dim[0] = n - keep;
+    return OT_OK;
+}
+
 /* Moves the samples of an array that are kept to `to`, and closes the gaps. */
 static ot_status move_rows(ot_array *from, ot_array *to, const bool *kept, int64_t keep, ot_arena *a, ot_error *err)
 {
@@ -153,8 +174,13 @@ static ot_status cut(ot_dataset *d, const bool *kept, int64_t keep, ot_dataset *
     v->name = name;
     v->array = arrays;
     if (d->n) memcpy(arrays, d->array, (size_t)d->n * sizeof *arrays);
-    for (int i = 0; i < d->n; i++)
-        if (!d->array[i].whole) OT_TRY(move_rows(&d->array[i], &arrays[i], kept, keep, own, err));
+    for (int i = 0; i < d->n; i++) {
+        ot_array *x = &d->array[i];
+        if (x->whole) continue;
+        bool moves = !x->mapped && !x->stride && !x->row;
+        OT_TRY(moves ? move_rows(x, &arrays[i], kept, keep, own, err)
+                     : list_rows(x, &arrays[i], kept, keep, d->arena, own, err));
+    }
     d->samples = samples - keep;
     v->samples = keep;
     v->hash = ot_hash(d->hash, kept, (size_t)samples * sizeof *kept);

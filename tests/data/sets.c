@@ -26,7 +26,7 @@ static ot_dataset *open_set(const char *spec, ot_split split, ot_status want, ot
     const char *search[] = { ot_test_folder, NULL };
     ot_dataset *d;
     *e = (ot_error){ 0 };
-    ot_status s = ot_dataset_open(spec, split, search, &d, e);
+    ot_status s = ot_dataset_open(spec, split, &(ot_data_options){ .search = search }, &d, e);
     if (s != want) fail_msg("%s: status %d, not %d: %s", spec, s, want, e->text);
     return d;
 }
@@ -116,7 +116,7 @@ static void mnist_of_the_source_tree(void **state)
     ot_error e = { 0 };
     ot_dataset *d;
     const char *search[] = { OT_SOURCE_ROOT "/models/data", NULL };
-    if (ot_dataset_open("mnist", OT_SPLIT_TEST, search, &d, &e)) fail_msg("%s", e.text);
+    if (ot_dataset_open("mnist", OT_SPLIT_TEST, &(ot_data_options){ .search = search }, &d, &e)) fail_msg("%s", e.text);
     assert_int_equal(d->samples, 10000);
     const uint8_t *y = d->array[1].t.data;
     static const uint8_t first[10] = { 7, 2, 1, 0, 4, 1, 4, 9, 5, 9 };

@@ -24,6 +24,7 @@ int ot_test_normalize(void);
 int ot_test_csv(void);
 int ot_test_archives(void);
 int ot_test_split(void);
+int ot_test_views(void);
 
 /* A file in memory that has a path. */
 typedef struct memory_file {

@@ -421,6 +421,18 @@ static void say_samples(const ot_dataset *d, const ot_feeder *f, ot_error *err)
                  (long long)n, flat_target(d, n, hint));
 }
 
+ot_status ot_adapt_wanted(const ot_graph *g, ot_arena *a, ot_data_options *o, ot_error *err)
+{
+    ot_data_input *list = ot_arena_alloc(a, sizeof *list * (size_t)(g->n_inputs + 1));
+    if (!list) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
+    o->input = list;
+    for (int i = 0; i < g->n_inputs; i++) {
+        const ot_value *v = g->inputs[i];
+        if (is_fed(g, v)) list[o->n_inputs++] = (ot_data_input){ v->name, v->dtype, v->shape };
+    }
+    return OT_OK;
+}
+
 ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out, ot_error *err)
 {
     const ot_graph *g = e->graph;
@@ -503,7 +515,7 @@ static bool any_counts(const ot_feeder *f, int64_t samples, const int64_t *index
     each /= samples;
     for (int64_t i = 0; i < n; i++)
         for (int64_t k = 0; k < each; k++)
-            if (ot_get_i64(t->data, t->dtype, index[i] * each + k) != f->ignored) return true;
+            if (ot_get_i64(t->data, t->dtype, ot_array_at(f->src, index[i] * each + k)) != f->ignored) return true;
     return false;
 }
 

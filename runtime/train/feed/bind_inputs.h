@@ -67,6 +67,9 @@ typedef struct ot_adapt_env {
     const char **notes; /* NULL: nobody listens */
 } ot_adapt_env;
 
+/* The inputs of the graph that data are needed for, in o.  Errors: OT_E_NOMEM. */
+ot_status ot_adapt_wanted(const ot_graph *g, ot_arena *a, ot_data_options *o, ot_error *err);
+
 /* Feeders for every input the graph needs.  Errors: OT_E_DATA: what is missing or does not fit,
  * all findings at once; OT_E_USAGE: --normalize was given and there is nothing it could act on. */
 ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out, ot_error *err);

@@ -43,7 +43,7 @@ static ot_status check_rows(const ot_feeder *f, const ot_node *n, int64_t rows, 
     int64_t all = 1;
     for (int i = 0; i < t->rank; i++) all *= t->dim[i];
     for (int64_t i = 0; i < all; i++) {
-        int64_t v = ot_get_i64(t->data, t->dtype, i);
+        int64_t v = ot_get_i64(t->data, t->dtype, ot_array_at(f->src, i));
         if (v >= -rows && v < rows) continue;
         return ot_fail_more(err, OT_E_DATA,
                             "array '%s': %s %lld has index %lld; %s looks it up in a table of %lld "

@@ -417,7 +417,7 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
     int64_t skip = ignore && can_ignore ? (int64_t)ignore->num : OT_IGNORED, n = 1, ignored = 0;
     for (int i = 0; i < t->rank; i++) n *= t->dim[i];
     for (int64_t i = 0; i < n; i++) {
-        int64_t y = ot_get_i64(t->data, t->dtype, i);
+        int64_t y = ot_get_i64(t->data, t->dtype, ot_array_at(w->array, i));
         if (can_ignore && y == skip) {
             ignored++;
             continue;

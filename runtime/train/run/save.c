@@ -309,15 +309,19 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
     ot_export_tensor *list = a ? ot_arena_alloc(a, most * sizeof *list) : NULL;
     asked x = { .t = t, .proof = proof && t->proof >= 0 };
     ot_export_options o = { .check = look_at, .user = &x, .folder = folder, .dry = t->dry };
-    ot_export_metadata metadata = { OT_CLASSES_KEY, NULL };
+    ot_export_metadata metadata[2];
+    const char *classes = NULL;
     int n = 0;
     ot_status s = list ? ot_trainer_use_averages(t, err) : ot_fail(err, OT_E_NOMEM, "no memory to write '%s'", path);
     if (!s) s = collect(t, a, list, &n, err);
     if (!s) s = ot_trainer_fold(t, a, list, &n, err);
     t->saving = path;
     if (!s && t->data && t->data->table)
-        s = ot_classes_text(t->data, a, &metadata.value, err); /* else their numbers are known */
-    if (metadata.value) o.n_metadata = 1, o.metadata = &metadata;
+        s = ot_classes_text(t->data, a, &classes, err); /* else their numbers are known */
+    o.metadata = metadata;
+    if (classes) metadata[o.n_metadata++] = (ot_export_metadata){ OT_CLASSES_KEY, classes };
+    if (t->data && t->data->preprocess)
+        metadata[o.n_metadata++] = (ot_export_metadata){ OT_PREPROCESS_KEY, t->data->preprocess };
     if (!s) s = ot_export(t->loaded->file, path, n, list, &o, err);
     s = ot_trainer_put_back(t, s, err);
     if (a) ot_arena_free(a);

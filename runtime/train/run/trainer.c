@@ -58,7 +58,10 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
 
 static ot_status open_set(ot_trainer *t, const char *spec, ot_split split, ot_dataset **out, ot_error *err)
 {
-    OT_TRY(ot_dataset_open(spec, split, NULL, out, err));
+    ot_data_options o = { .target = t->s.target };
+    OT_TRY(ot_adapt_wanted(t->m->file->graph, t->a, &o, err));
+    o.preprocess = t->data ? t->data->preprocess : ot_import_metadata(t->m->file, OT_PREPROCESS_KEY);
+    OT_TRY(ot_dataset_open(spec, split, &o, out, err));
     return *out ? accept_set(t, *out, err) : OT_OK;
 }
 

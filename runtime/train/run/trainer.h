@@ -169,6 +169,9 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
 ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out,
                           ot_error *err); /* *out NULL: d has no names */
 
+/* How inputs are made of files (ot_dataset.preprocess), in a model's metadata. */
+#define OT_PREPROCESS_KEY "onnxtrain.preprocess"
+
 /* The classes of d get the numbers that the model has for them.  trains: others are a warning, and d keeps its own.
  * Errors: OT_E_DATA: a class that the model does not have. */
 ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, ot_error *err);
