@@ -106,6 +106,7 @@ struct ot_replace {
     int dir;          /* the folder, open: changing the working directory or moving the folder has no effect */
     int fd;
     mode_t mode;           /* of the replaced file; 0: there is none */
+    int number;            /* errno of the first failure; 0: none */
     bool lent;             /* the folder is the caller's */
     bool named;            /* the temporary name exists */
     bool placed;           /* the file has its final name */
@@ -130,6 +131,7 @@ static void replace_free(ot_replace *r)
 static ot_status replace_fail(ot_replace *r, const char *what, int number, ot_error *err)
 {
     r->failed = true;
+    if (!r->number) r->number = number;
     return ot_fail(err, ot_failed_call(number), "%s: %s: %s", r->path, what, REASON(number));
 }
 
@@ -299,6 +301,7 @@ ot_status ot_replace_write(ot_replace *r, const void *p, size_t n, ot_error *err
 int ot_replace_fd(const ot_replace *r) { return r->fd; }
 int ot_replace_folder(const ot_replace *r) { return r->dir; }
 bool ot_replace_placed(const ot_replace *r) { return r->placed; }
+bool ot_replace_full(const ot_replace *r) { return r->number == ENOSPC || r->number == EDQUOT; }
 
 ot_status ot_replace_sync(ot_replace *r, ot_error *err)
 {

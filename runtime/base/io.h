@@ -42,6 +42,7 @@ void ot_replace_abort(ot_replace *r);                      /* frees r; NULL is a
 ot_status ot_replace_place(ot_replace *r, ot_error *err);
 ot_status ot_replace_place_new(ot_replace *r, ot_error *err);
 bool ot_replace_placed(const ot_replace *r);
+bool ot_replace_full(const ot_replace *r); /* it failed because the disk, or the user's part of it, is full */
 void ot_replace_undo(ot_replace *r);
 
 /* Closes a stream into memory (open_memstream).  false: no memory for all of it; the contents have gaps. */

@@ -345,15 +345,20 @@ ot_status ot_npz_add(ot_npz *z, const ot_tensor *t, ot_error *err)
     return s;
 }
 
-ot_status ot_npz_commit(ot_npz *z, ot_error *err)
+ot_status ot_npz_place(ot_npz *z, ot_error *err)
 {
     int64_t begin = z->at;
-    ot_status s = OT_OK;
-    for (int i = 0; i < z->n && !s; i++) s = write_central(z->file, &z->member[i], &z->at, err);
-    if (!s) s = write_end(z->file, z->n, begin, z->at, err);
-    if (!s) s = ot_replace_commit(z->file, err);
-    else ot_replace_abort(z->file);
-    release(z);
+    for (int i = 0; i < z->n; i++) OT_TRY(write_central(z->file, &z->member[i], &z->at, err));
+    OT_TRY(write_end(z->file, z->n, begin, z->at, err));
+    return ot_replace_place(z->file, err);
+}
+
+bool ot_npz_full(const ot_npz *z) { return ot_replace_full(z->file); }
+
+ot_status ot_npz_commit(ot_npz *z, ot_error *err)
+{
+    ot_status s = ot_npz_place(z, err);
+    ot_npz_abort(z);
     return s;
 }
 

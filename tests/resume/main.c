@@ -3,6 +3,7 @@
  * Every case trains three times: to the end; stopped twice and continued; and, in the damaged case, with the newest
  * checkpoint broken.  Seconds in the log are the only thing that may differ. */
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -205,8 +207,32 @@ static void assert_same_log(const char *a, const char *b)
     free(q);
 }
 
+/* Every row of epochs.csv, without its seconds, which are last; none of its cells is empty. */
+static char *rows_of(const char *path)
+{
+    size_t n;
+    char *text = content(path, &n), *out = calloc(1, n + 1), *to = out;
+    for (char *p = text, *stop_at; *p && (stop_at = strchr(p, '\n')); p = stop_at + 1) {
+        *stop_at = '\0';
+        if (strstr(p, ",,")) fail_msg("%s: a cell is empty: %s", path, p);
+        *strrchr(p, ',') = '\0';
+        to += sprintf(to, "%s\n", p);
+    }
+    free(text);
+    return out;
+}
+
+static void assert_same_epochs(void)
+{
+    char *p = rows_of(path_of("whole", "/epochs.csv")), *q = rows_of(path_of("parts", "/epochs.csv"));
+    assert_string_equal(p, q);
+    free(p);
+    free(q);
+}
+
 static void assert_same_run(void)
 {
+    assert_same_epochs();
     assert_same_file(path_of("whole", ".onnx"), path_of("parts", ".onnx"));
     assert_same_log(path_of("whole", "/log.jsonl"), path_of("parts", "/log.jsonl"));
     bool best =
@@ -490,7 +516,72 @@ static void as_many_as_asked_for(void **state)
     assert_int_equal(count("parts"), 4);
 }
 
-/* Another model, other data, a run in use. */
+/* The next fsyncs that are counted fail with this number. */
+static int sync_error, sync_errors;
+
+int fsync(int fd);
+int fsync(int fd)
+{
+    if (sync_errors && sync_errors--) {
+        errno = sync_error;
+        return -1;
+    }
+    return (int)syscall(SYS_fsync, fd);
+}
+
+static bool has_checkpoint(const char *name, int step)
+{
+    char end[64];
+    snprintf(end, sizeof end, "/checkpoint-%09d.npz", step);
+    return !access(path_of(name, end), F_OK);
+}
+
+/* A trainer whose folder has the checkpoints of a whole run of three epochs (5 updates each), after 3 more updates. */
+static void fail_to_write(int number, int errors)
+{
+    ot_error err = { 0 };
+    clear();
+    start(mlp, "parts", (const char *[]){ "checkpoint-every", "1epoch", "keep", "10", "epochs", "3", NULL }, 0);
+    assert_int_equal(count("parts"), 3);
+    ot_model *m;
+    ot_trainer *t;
+    ot_checkpoint *c;
+    ot_options *o = ot_options_new();
+    assert_ok(ot_checkpoint_open(path_of("parts", ""), NULL, &c, &err), err);
+    assert_ok(ot_checkpoint_options(c, o, &err), err);
+    assert_ok(ot_model_load(mlp, &m, &err), err);
+    assert_ok(ot_trainer_new(m, o, NULL, &t, &err), err);
+    assert_ok(ot_trainer_resume(t, c, &err), err);
+    ot_checkpoint_free(c);
+    t->step = 18;
+    t->result.best = 1, t->result.best_epoch = 1;
+    sync_error = number, sync_errors = errors;
+    ot_status s = ot_trainer_checkpoint(t, &err);
+    assert_int_equal(sync_errors, 0);
+    assert_int_equal(s, errors == 1 && number != EIO ? OT_OK : OT_E_IO);
+    ot_trainer_free(t);
+    ot_model_free(m);
+    ot_options_free(o);
+}
+
+/* Only a full disk costs older checkpoints, and never the newest or that of the best epoch. */
+static void full_disk(void **state)
+{
+    (void)state;
+    static const int full[] = { ENOSPC, EDQUOT };
+    for (int i = 0; i < 2; i++) {
+        fail_to_write(full[i], 1);
+        assert_true(has_checkpoint("parts", 5) && !has_checkpoint("parts", 10) && has_checkpoint("parts", 15));
+        assert_true(has_checkpoint("parts", 18));
+        fail_to_write(full[i], 2);
+        assert_true(has_checkpoint("parts", 5) && !has_checkpoint("parts", 10) && has_checkpoint("parts", 15));
+        assert_false(has_checkpoint("parts", 18));
+    }
+    fail_to_write(EIO, 1);
+    assert_true(has_checkpoint("parts", 5) && has_checkpoint("parts", 10) && has_checkpoint("parts", 15));
+    assert_false(has_checkpoint("parts", 18));
+}
+
 /* The first checkpoint is due after 30 seconds, the others after the interval. */
 static void first_comes_early(void **state)
 {
@@ -514,6 +605,7 @@ static void first_comes_early(void **state)
     assert_false(ot_checkpoint_due(&t, true));
 }
 
+/* Another model, other data, a run in use. */
 static void refused(void **state)
 {
     (void)state;
@@ -569,19 +661,13 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest device_tests[] = { cmocka_unit_test(on_a_device) };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_optimizer),
-        cmocka_unit_test(every_schedule),
-        cmocka_unit_test(every_option),
-        cmocka_unit_test(norms_and_dropout),
-        cmocka_unit_test(ends_of_epochs),
-        cmocka_unit_test(more_epochs),
-        cmocka_unit_test(damaged),
-        cmocka_unit_test(as_many_as_asked_for),
-        cmocka_unit_test(first_comes_early),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(impossible_counters),
-        cmocka_unit_test(splits_and_best),
-        cmocka_unit_test(early_stop),
+        cmocka_unit_test(every_optimizer),   cmocka_unit_test(every_schedule),
+        cmocka_unit_test(every_option),      cmocka_unit_test(norms_and_dropout),
+        cmocka_unit_test(ends_of_epochs),    cmocka_unit_test(more_epochs),
+        cmocka_unit_test(damaged),           cmocka_unit_test(as_many_as_asked_for),
+        cmocka_unit_test(first_comes_early), cmocka_unit_test(full_disk),
+        cmocka_unit_test(refused),           cmocka_unit_test(impossible_counters),
+        cmocka_unit_test(splits_and_best),   cmocka_unit_test(early_stop),
     };
     if (argc > 1) {
         device = argv[1];

@@ -204,6 +204,7 @@ static ot_status add_counters(ot_trainer *t, ot_npz *z, ot_error *err)
     OT_REALS(X)
 #undef X
     OT_TRY(add_row(z, "epoch_losses", OT_F64, OT_HEADS, t->epoch_head, err));
+    OT_TRY(add_scalar(z, "last_rate", OT_F64, &t->log.lr, err));
     int64_t log[2] = { ot_log_position(&t->log, 0), ot_log_position(&t->log, 1) };
     return add_row(z, "log_bytes", OT_I64, 2, log, err);
 }
@@ -268,8 +269,8 @@ static int list_files(int folder, int64_t *step, int most, bool clean)
     return n;
 }
 
-/* All but the newest `keep`.  false: there are no others. */
-static bool remove_old(const ot_trainer *t, int keep)
+/* All but the newest `keep`, and but that of the step `spared`.  false: there are no others. */
+static bool remove_old(const ot_trainer *t, int keep, int64_t spared)
 {
     bool some = false;
     int64_t step[MOST_FILES];
@@ -277,7 +278,8 @@ static bool remove_old(const ot_trainer *t, int keep)
     for (int i = keep; i < n; i++) {
         char name[64];
         snprintf(name, sizeof name, name_format, (long long)step[i]);
-        if (step[i] < t->step && !unlinkat(t->folder.fd, name, 0)) some = true; /* one too many is no failure */
+        if (step[i] < t->step && step[i] != spared && !unlinkat(t->folder.fd, name, 0))
+            some = true; /* one too many is no failure */
     }
     return some;
 }
@@ -288,12 +290,14 @@ static void log_checkpoint(ot_trainer *t, const char *name)
                                     (json_int_t)t->epoch + 1, "file", name));
 }
 
-static ot_status write_file(ot_trainer *t, const char *name, ot_error *err)
+/* *full: it failed because the disk is full. */
+static ot_status write_file(ot_trainer *t, const char *name, bool *full, ot_error *err)
 {
     ot_npz *z = NULL;
     OT_TRY(ot_npz_begin(t->folder.fd, name, &z, err));
     ot_status s = write_members(t, z, err);
-    if (!s) return ot_npz_commit(z, err);
+    if (!s) s = ot_npz_place(z, err);
+    *full = s && ot_npz_full(z);
     ot_npz_abort(z);
     return s;
 }
@@ -302,17 +306,19 @@ ot_status ot_trainer_checkpoint(ot_trainer *t, ot_error *err)
 {
     char name[64];
     ot_error e = { 0 }, again = { 0 };
+    bool full = false;
+    int64_t best = isnan(t->result.best) ? -1 : t->result.best_epoch * t->updates;
     if (!t->folder.path) return OT_OK;
     ot_log_sync(&t->log);
     snprintf(name, sizeof name, name_format, (long long)t->step);
-    ot_status s = write_file(t, name, &e);
-    if (s == OT_E_IO && remove_old(t, 1)) s = write_file(t, name, &again); /* a full disk: the newest one is enough */
+    ot_status s = write_file(t, name, &full, &e);
+    if (full && remove_old(t, 1, best)) s = write_file(t, name, &full, &again); /* the newest one is enough */
     t->checkpoint_at = ot_seconds(); /* also of one that failed: the next one is tried when it is due */
     t->checkpoint_step = t->step;
     if (!s) t->result.checkpoint = t->step;
     if (s) return ot_fail(err, s, "%s/%s", t->folder.path, e.text);
     log_checkpoint(t, name);
-    (void)remove_old(t, t->s.keep);
+    (void)remove_old(t, t->s.keep, -1);
     return OT_OK;
 }
 
@@ -510,6 +516,8 @@ static ot_status read_counters(const ot_checkpoint *c, ot_trainer *t, ot_error *
     memcpy(t->epoch_head, d, sizeof t->epoch_head);
     if (!(i = array_of(c, "log_bytes", OT_I64, 2))) return unusable(c, err, "has no counter log_bytes");
     memcpy(t->log_bytes, i, sizeof t->log_bytes);
+    d = array_of(c, "last_rate", OT_F64, 1); /* those of earlier versions have none */
+    t->log.lr = d ? *d : (double)NAN;
     bool sound = t->step >= 0 && t->epoch >= 0 && t->epoch <= t->step / t->updates + 1;
     return sound ? OT_OK : unusable(c, err, "has counters that do not fit together");
 }

@@ -296,9 +296,9 @@ static ot_status open_events(ot_trainer *t, ot_error *err)
 static ot_status open_folder(ot_trainer *t, ot_error *err)
 {
     OT_TRY(open_files(t, err));
-    t->log.lr = NAN;
+    int64_t shown = ot_best_looks(t) ? t->epoch : t->step / t->updates; /* without evaluation at the last update */
     if (t->folder.path)
-        OT_TRY(ot_epoch_table_open(&t->table, t->folder.fd, t->folder.path, t->resumed ? t->epoch : 0, err));
+        OT_TRY(ot_epoch_table_open(&t->table, t->folder.fd, t->folder.path, t->resumed ? shown : 0, err));
     return open_events(t, err);
 }
 
