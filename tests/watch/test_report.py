@@ -196,6 +196,18 @@ call('classes.onnx', '--data', 'classes.csv', '--val', 'classes.csv', '--test', 
 evals_of = re.findall(r'<tr><td>(\d+)</td><td>(\d+)</td>(.*?)</tr>', page('t').split('<h2>Evaluations')[1].split('<h2>')[0])
 check([e[0] for e in evals_of] == ['1', '2'] and [e[2].count('<td></td>') for e in evals_of] == [2, 0], f'rows of evaluations: {evals_of}')
 
+# With --select best the test set is looked at with the weights of an earlier epoch: it stands in that epoch's row.
+call('classes.onnx', '--data', 'classes.csv', '--val', 'classes.csv', '--test', 'classes.csv', '--epochs', '4', '--threads', '1', '-o', 'co.onnx', '--run-dir', 's',
+     '--select', 'best', '--optimizer', 'sgd:lr=2,momentum=0.9', '--monitor', 'loss', '-q')
+with open('s/log.jsonl') as f:
+    events = [json.loads(line) for line in f]
+chosen = events[-1]['best_epoch']
+evals_of = re.findall(r'<tr><td>(\d+)</td><td>(\d+)</td>(.*?)</tr>', page('s').split('<h2>Evaluations')[1].split('<h2>')[0])
+check(chosen < 4 and [e[0] for e in evals_of] == ['1', '2', '3', '4'], f'the best epoch is {chosen}; rows: {evals_of}')
+check([e[2].count('<td></td>') for e in evals_of] == [0 if k + 1 == chosen else 2 for k in range(4)], f'the row of epoch {chosen}: {evals_of}')
+tested = [e for e in events if e['event'] == 'eval' and e['split'] == 'test'][0]
+check(f'<td>{tested["loss"]:.5g}</td>' in evals_of[chosen - 1][2] and evals_of[chosen - 1][1] == str(10 * chosen), f'{tested}: {evals_of}')
+
 out = call('compare', 'a', 'b').stdout
 lines = {r[:22].strip(): r[22:].split() for r in out.splitlines()}
 best = [e for e in evals if 'best' in e][-1]

@@ -59,6 +59,20 @@ static void add_point(void *user, const char *key, double v)
     m->y[m->n++] = v;
 }
 
+/* The step of evaluation i: that of the first one of its epoch.  The test set is looked at once at the end, where the weights
+ * may be those of an earlier epoch. */
+static double step_of(const report *r, size_t i)
+{
+    const json_t *e = json_array_get(r->h->evals, i), *first = e;
+    json_int_t epoch = json_integer_value(json_object_get(e, "epoch")), own;
+    while (i-- > 0) {
+        const json_t *before = json_array_get(r->h->evals, i);
+        if ((own = json_integer_value(json_object_get(before, "epoch"))) < epoch) break;
+        if (own == epoch) first = before;
+    }
+    return json_number_value(json_object_get(first, "step"));
+}
+
 static void gather(report *r)
 {
     size_t i;
@@ -68,7 +82,7 @@ static void gather(report *r)
     {
         const char *split = json_string_value(json_object_get(e, "split"));
         r->split = split ? split : "eval";
-        r->step = json_number_value(json_object_get(e, "step"));
+        r->step = step_of(r, i);
         ot_history_numbers(e, add_point, r);
     }
 }
@@ -208,7 +222,7 @@ static void print_options(const ot_history *h, FILE *f)
     fputs("</table>\n", f);
 }
 
-/* The evaluations, the newest MOST_ROWS of them; a row has all numbers of its step. */
+/* The evaluations, the newest MOST_ROWS of them; a row has all numbers of its epoch. */
 static void print_evaluations(const report *r, FILE *f)
 {
     size_t n = json_array_size(r->h->evals), from = n > MOST_ROWS ? n - MOST_ROWS : 0;
@@ -218,8 +232,8 @@ static void print_evaluations(const report *r, FILE *f)
     fputs("</tr>\n", f);
     for (size_t i = from; i < n; i++) {
         const json_t *e = json_array_get(r->h->evals, i);
-        double step = json_number_value(json_object_get(e, "step"));
-        if (json_number_value(json_object_get(json_array_get(r->h->evals, i + 1), "step")) == step) continue;
+        double step = step_of(r, i);
+        if (i > from && step_of(r, i - 1) >= step) continue; /* of an epoch that has a row */
         fputs("<tr><td>", f), print_value(json_object_get(e, "epoch"), f), fputs("</td><td>", f);
         print_value(json_object_get(e, "step"), f), fputs("</td>", f);
         for (int k = 0; k < r->n_metrics; k++) {
