@@ -143,6 +143,9 @@ float ot_f16_to_f32(uint16_t v);
 uint16_t ot_f32_to_bf16(float v);
 float ot_bf16_to_f32(uint16_t v);
 
+/* The class number that is ignored in a target, unless ignore_index of a loss names another: PyTorch's default. */
+enum { OT_IGNORED = -100 };
+
 /* Is the whole text one finite decimal number?  In C's notation, whatever the locale. */
 bool ot_number(const char *text, double *v);
 

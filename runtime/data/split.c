@@ -217,6 +217,14 @@ static ot_status check_arrays(const ot_dataset *d, ot_error *err)
     return OT_OK;
 }
 
+/* Those that are classes: OT_IGNORED gives its share, too, but is none. */
+static int count_classes(const class_count *c, int n)
+{
+    int count = n;
+    for (int i = 0; i < n; i++) count -= c[i].value == OT_IGNORED;
+    return count;
+}
+
 /* folds 0: a fraction is kept, else one of the folds. */
 static ot_status keep_back(ot_dataset *d, double fraction, int fold, int folds, uint64_t seed, ot_dataset **out,
                            int *classes, ot_error *err)
@@ -233,11 +241,13 @@ static ot_status keep_back(ot_dataset *d, double fraction, int fold, int folds, 
     ot_status s =
         v && order && value && c && kept ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the validation samples");
     if (!s) {
-        find_classes(d, value, order, c, classes);
-        if (!folds) set_quotas(c, *classes, fraction, keep);
+        int found;
+        find_classes(d, value, order, c, &found);
+        *classes = count_classes(c, found);
+        if (!folds) set_quotas(c, found, fraction, keep);
         ot_order(seed, split_epoch, n, order);
-        if (folds) keep = mark_fold(order, n, value, c, *classes, fold, folds, kept);
-        else mark_kept(order, n, value, c, *classes, keep, kept);
+        if (folds) keep = mark_fold(order, n, value, c, found, fold, folds, kept);
+        else mark_kept(order, n, value, c, found, keep, kept);
         s = cut(d, kept, keep, v, err);
     }
     if (a) ot_arena_free(a);

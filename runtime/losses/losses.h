@@ -6,9 +6,6 @@
 #include "runtime/graph/graph.h"
 #include "runtime/losses/list.h"
 
-/* The class number that is ignored, unless ignore_index is given: PyTorch's default. */
-enum { OT_IGNORED = -100 };
-
 /* class_weights, pos_weight: the labels of the training set decide; the parameter keeps this text and gets its list
  * (train/feed/balance.c). */
 #define OT_LOSS_AUTO "auto"

@@ -66,6 +66,24 @@ def main():
         expect("no set: all of the data", whole["samples"] == N)
         expect("another set, scaled as the training's", near(evaluate(folder, "alone", "--data", "t.npz"), evals[-1]))
 
+        # Without a usable checkpoint best.onnx is evaluated, on the samples of the run.
+        evals, end = run(folder, "damaged", *split, "--optimizer", "sgd:lr=0.8,momentum=0.9", "--monitor", "loss", "--loss", "cross_entropy:class_weights=auto")
+        for checkpoint in (folder / "damaged").glob("checkpoint-*"):
+            checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
+        r = call(folder, "eval", "damaged", "--json")
+        expect("damaged checkpoints: the best", near(json.loads(r.stdout), evals[end["best_epoch"] - 1]) and "evaluating best.onnx" in r.stderr, r.stderr)
+        expect("the last weights are gone", "checkpoint" in call(folder, "eval", "damaged", "--select", "last", code=7).stderr)
+        there = json.loads(call(folder, "eval", "damaged", "--data", "t.npz", "--json").stdout)
+        expect("another set, without a checkpoint", there["samples"] == 77)
+        (folder / "damaged" / "best.onnx").unlink()
+        expect("neither a checkpoint nor a best model", "start the training again" in call(folder, "eval", "damaged", code=7).stderr)
+
+        # -100 is no class, though it gets its share.
+        with np.load(folder / "d.npz") as d:
+            np.savez(folder / "ignored.npz", input=d["input"], target=np.where(np.arange(N) % 10 == 0, -100, d["target"]))
+        r = call(folder, "train", "m.onnx", "--data", "ignored.npz", "--epochs", "1", "--run-dir", "none", "-o", "i.onnx", "--val-split", "0.2")
+        expect("-100 is no class", "of each of 3 classes its share" in r.stderr, r.stderr)
+
         (folder / "empty").mkdir()
         there = evaluate(folder / "empty", "../alone")
         expect("from another folder", {**there, "model": "m.onnx", "data": "d.npz"} == whole)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/train/commands/inspect.h"
 #include "runtime/train/commands/series.h"
@@ -115,12 +116,20 @@ static void fill_json(const ot_trainer *t, ot_page *p)
     ot_json_set(&p->json, "confusion", m);
 }
 
-/* c: of the run whose last weights are evaluated; NULL: the model's are. */
-/* c: of the run, whose samples are evaluated; NULL: there is none.  last: with the weights in it, not those of the model. */
-static ot_status evaluate(ot_trainer *t, const ot_checkpoint *c, bool last, char **text, ot_error *err)
+/* Whose samples and weights are evaluated. */
+typedef enum source {
+    OF_MODEL,    /* the options' and the model's */
+    OF_BEST,     /* the run's and the model's, its best */
+    OF_LAST,     /* the run's and its checkpoint's */
+    OF_BEST_RUN, /* as OF_BEST, where no checkpoint has what its training measured: that is measured again */
+} source;
+
+/* c: of the run; NULL: there is none. */
+static ot_status evaluate(ot_trainer *t, const ot_checkpoint *c, source from, char **text, ot_error *err)
 {
     ot_page p;
-    OT_TRY(last ? ot_trainer_open_run(t, err) : ot_trainer_open_evaluation(t, err));
+    bool last = from == OF_LAST;
+    OT_TRY(last || from == OF_BEST_RUN ? ot_trainer_open_run(t, err) : ot_trainer_open_evaluation(t, err));
     if (c) OT_TRY(last ? ot_checkpoint_weights(c, t, err) : ot_checkpoint_check_split(c, t, err));
     OT_TRY(want_confusion(t, err));
     t->eval.all = true;
@@ -131,13 +140,13 @@ static ot_status evaluate(ot_trainer *t, const ot_checkpoint *c, bool last, char
     return ot_page_close(&p, text, err);
 }
 
-static ot_status eval_text(const ot_model *m, const ot_checkpoint *c, bool last, const ot_options *o,
+static ot_status eval_text(const ot_model *m, const ot_checkpoint *c, source from, const ot_options *o,
                            const ot_callbacks *cb, char **text, ot_error *err)
 {
     ot_trainer *t = NULL;
     ot_error first = { 0 };
     OT_TRY(ot_trainer_begin(m, o, cb, &t, err));
-    ot_status s = evaluate(t, c, last, text, &first);
+    ot_status s = evaluate(t, c, from, text, &first);
     ot_trainer_free(t);
     return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
 }
@@ -148,12 +157,11 @@ ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callback
     *text = NULL;
     OT_GIVEN(m);
     OT_GIVEN(o);
-    return eval_text(m, NULL, false, o, cb, text, err);
+    return eval_text(m, NULL, OF_MODEL, o, cb, text, err);
 }
 
-/* The options of the run for those that o does not have.  --data or --val given now is the set to evaluate on: inputs are
- * scaled as in the training, by the run's own data. */
-static ot_status take_options(const ot_checkpoint *c, ot_options *o, ot_error *err)
+/* --data or --val given now is the set to evaluate on: inputs are scaled as in the training, by the run's own data. */
+static ot_status take_sets(ot_options *o, ot_error *err)
 {
     static const char *const sets[] = { "val", "data" }, *const fixed[] = { "val-split", "folds", "seed" };
     for (int i = 0; i < OT_LEN(fixed); i++)
@@ -169,30 +177,61 @@ static ot_status take_options(const ot_checkpoint *c, ot_options *o, ot_error *e
         OT_TRY(ot_options_set(o, "test", set, err));
         ot_options_unset(o, sets[i]);
     }
-    return ot_checkpoint_options(c, o, err);
+    return OT_OK;
 }
 
-static ot_status eval_run(ot_checkpoint *c, const char *run_dir, ot_options *o, const ot_callbacks *cb, char **text,
-                          ot_error *err)
+static void say(const ot_callbacks *cb, ot_level level, const char *fmt, ...) OT_PRINTF(3, 4);
+static void say(const ot_callbacks *cb, ot_level level, const char *fmt, ...)
 {
-    OT_TRY(take_options(c, o, err));
-    bool best = !strcmp(ot_options_get(o, "select"), "best");
+    char line[OT_ERROR_TEXT];
+    va_list ap;
+    if (!cb || !cb->message) return;
+    va_start(ap, fmt);
+    ot_vtext(line, sizeof line, fmt, ap);
+    va_end(ap);
+    cb->message(cb->user, level, line);
+}
+
+/* c NULL: there is no usable checkpoint, and o has the options of the run's options.conf. */
+static ot_status eval_run(ot_checkpoint *c, const char *run_dir, const ot_options *o, const ot_callbacks *cb,
+                          char **text, ot_error *err)
+{
+    bool best = !c || !strcmp(ot_options_get(o, "select"), "best");
     char *of_best = NULL;
     if (best && asprintf(&of_best, "%s/best.onnx", run_dir) < 0)
         return ot_fail(err, OT_E_NOMEM, "no memory for a path");
     const char *path = best ? of_best : ot_checkpoint_model(c);
     ot_model *m = NULL;
     ot_status s = path ? ot_model_load(path, &m, err) : ot_fail(err, OT_E_NOMEM, "no memory for a path");
-    if (!s && cb && cb->message) {
-        char line[OT_ERROR_TEXT], name[OT_ERROR_TEXT - 64];
-        ot_shown(run_dir, name, sizeof name);
-        snprintf(line, sizeof line, "weights: %s of %s", best ? "the best" : "the last", name);
-        cb->message(cb->user, OT_INFO, line);
-    }
-    if (!s) s = eval_text(m, c, !best, o, cb, text, err);
+    if (!s) say(cb, OT_INFO, "weights: %s of %s", best ? "the best" : "the last", run_dir);
+    if (!s) s = eval_text(m, c, !best ? OF_LAST : c ? OF_BEST : OF_BEST_RUN, o, cb, text, err);
     ot_model_free(m);
     free(of_best);
     return s;
+}
+
+static bool has_file(const char *folder, const char *name)
+{
+    char *path;
+    if (asprintf(&path, "%s/%s", folder, name) < 0) return false;
+    bool there = !access(path, R_OK);
+    free(path);
+    return there;
+}
+
+/* No checkpoint can be used: best.onnx, unless the last weights were asked for. */
+static ot_status eval_best(const char *run_dir, ot_options *o, const ot_error *why, const ot_callbacks *cb, char **text,
+                           ot_error *err)
+{
+    const char *select = ot_options_nth(o, "select", 0);
+    char *conf = NULL;
+    if (why->status != OT_E_IO || (select && strcmp(select, "best")) || !has_file(run_dir, "best.onnx"))
+        return ot_fail(err, why->status, "%-s", why->text);
+    say(cb, OT_WARNING, "%-s; evaluating best.onnx with the options of options.conf", why->text);
+    if (asprintf(&conf, "%s/options.conf", run_dir) < 0) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    ot_status s = ot_options_set(o, "config", conf, err);
+    free(conf);
+    return s ? s : eval_run(NULL, run_dir, o, cb, text, err);
 }
 
 ot_status ot_eval_run_text(const char *run_dir, ot_options *o, const ot_callbacks *cb, char **text, ot_error *err)
@@ -202,9 +241,12 @@ ot_status ot_eval_run_text(const char *run_dir, ot_options *o, const ot_callback
     OT_GIVEN(run_dir);
     OT_GIVEN(o);
     ot_checkpoint *c = NULL;
+    ot_error why = { 0 };
     OT_TRY(ot_series_refuse(run_dir, "eval", err));
-    OT_TRY(ot_checkpoint_open(run_dir, cb, &c, err));
-    ot_status s = eval_run(c, run_dir, o, cb, text, err);
+    OT_TRY(take_sets(o, err));
+    if (ot_checkpoint_open(run_dir, cb, &c, &why)) return eval_best(run_dir, o, &why, cb, text, err);
+    ot_status s = ot_checkpoint_options(c, o, err);
+    if (!s) s = eval_run(c, run_dir, o, cb, text, err);
     ot_checkpoint_free(c);
     return s;
 }
