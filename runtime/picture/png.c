@@ -88,5 +88,7 @@ ot_status ot_picture_png(const uint8_t *pixels, int64_t width, int64_t height, i
         bad = spng_encode_image(z, pixels, (size_t)(width * height * channels), SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE);
     *out = bad ? NULL : spng_get_png_buffer(z, n, &bad);
     spng_ctx_free(z);
-    return *out ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a PNG");
+    if (*out) return OT_OK;
+    return bad == SPNG_EMEM ? ot_fail(err, OT_E_NOMEM, "no memory for a PNG")
+                            : ot_fail(err, OT_E_INTERNAL, "a PNG cannot be encoded: %s", spng_strerror(bad));
 }

@@ -58,6 +58,37 @@ with tempfile.TemporaryDirectory() as d:
     step = [json.loads(line) for line in open(f'{d}/log')][1]
     check(abs(step['loss'] - j['tried']['loss']) < 1e-6, f"the tried step's loss {j['tried']['loss']}, a training's {step['loss']}")
 
+    # plan and check have every option that changes the plan of a training, whose memory they tell
+    mlp, teacher = f'{d}/mlp.onnx', f'{d}/teacher.onnx'
+    call('new', 'mlp', '-o', mlp, '--input', '1x28x28', '--hidden', '16', '-q')
+    call('new', 'mlp', '-o', teacher, '--input', '1x28x28', '--hidden', '64', '-q')
+    np.savez(f'{d}/flat.npz', input=rng.standard_normal((40, 784)).astype('f4'), target=rng.integers(0, 10, 40))
+    plain = {}
+    for options in ((), ('--teacher', teacher + ':weight=0.5'), ('--swa', '2'), ('--swa', '0.5:per=update'), ('--ema', '0.9'), ('--lookahead', '3'),
+                    ('--unfreeze', '*bias@2'), ('--on-nonfinite', 'skip'), ('--add-dropout', '0.5'), ('--drop-last',), ('--val-split', '0.25'),
+                    ('--val', f'{d}/flat.npz'), ('--folds', '2/4'), ('--overfit-batch',), ('--tensorboard', '--tensorboard-histograms', '1epoch')):
+        data = ('--data', f'{d}/flat.npz', '--batch-size', '8', '--device', 'cpu', '--threads', '1')
+        call('train', mlp, *data, *options, '--epochs', '2', '--run-dir', f'{d}/run', '-o', f'{d}/t.onnx', '--log', f'{d}/log', '-q')
+        start = json.loads(open(f'{d}/log').readline())
+        with_data = json.loads(call('plan', mlp, '--json', *data, *options, '--epochs', '2').stdout)
+        without = json.loads(call('plan', mlp, '--json', '--batch-size', '8', '--device', 'cpu', '--threads', '1', *options, '--epochs', '2').stdout)
+        plain.setdefault('with', with_data)
+        plain.setdefault('without', without)
+        check(with_data['planned_bytes'] == start['planned_bytes'], f"{options}: plan {with_data['planned_bytes']}, train {start['planned_bytes']}")
+        if options and options[0] in ('--teacher', '--swa', '--ema', '--lookahead'):
+            check(without['planned_bytes'] > plain['without']['planned_bytes'], f'{options}: {without["planned_bytes"]} without data')
+        tried = json.loads(call('check', mlp, '--json', *data, *options, '--epochs', '2', TMPDIR=d).stdout)['tried']
+        check(tried['step'] and tried['export'], f'{options}: {tried}')
+    for command in 'plan', 'check':
+        check('--folds 1/4' in call(command, mlp, '--data', f'{d}/flat.npz', '--folds', '4', code=2).stderr, f'{command} --folds 4')
+        check('needs --data' in call(command, mlp, '--training-info', code=2).stderr, f'{command} --training-info')
+        check(call(command, mlp, '--data', f'{d}/flat.npz', '--training-info').stdout, f'{command} --training-info')
+
+    # find-lr takes every option of model, data, loss and optimizer
+    for options in (('--drop-last',), ('--lookahead', '3'), ('--untie', 'auto'), ('--add-dropout', '0.1'), ('--initialize', 'never'),
+                    ('--unfreeze', '*bias@2'), ('--teacher', teacher)):
+        call('find-lr', mlp, '--data', f'{d}/flat.npz', '--steps', '12', '--csv', *options)
+
     # what cannot be written on trial is said, and is no failure; a step that fails is one
     j = json.loads(call('check', lenet, '--json', TMPDIR=f'{d}/nowhere').stdout)
     check(j['tried']['step'] and not j['tried']['export'] and 'TMPDIR' in j['tried']['why_not'], j['tried'])

@@ -31,6 +31,12 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
     *p = (planned){ 0 };
     OT_TRY(ot_trainer_begin(m, o, NULL, &p->t, err));
     ot_trainer *t = p->t;
+    if (t->s.folds && !t->s.fold)
+        return ot_fail(err, OT_E_USAGE, "--folds %d trains several models; use one of them, such as --folds 1/%d",
+                       t->s.folds, t->s.folds);
+    if (t->s.training_info && !t->s.data)
+        return ot_fail(err, OT_E_USAGE, "--training-info needs --data, because it describes a training on it");
+    OT_TRY(ot_trainer_open_teacher(t, err));
     OT_TRY(ot_trainer_choose_own(t, err));
     ot_status reviewed = ot_trainer_review(t, false, err), s;
     if (reviewed && reviewed != OT_E_MODEL) return reviewed;
@@ -44,6 +50,7 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
         return s ? s : reviewed;
     }
     OT_TRY(ot_trainer_unfold(t, false, err));
+    t->s.options.swa_every = t->s.swa > 0; /* the plan is that of any interval */
     m = t->m;
     ot_error why = { 0 };
     if (!t->own.file)
@@ -305,7 +312,7 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
         write_steps(&page, q->update_steps, q->n_update_steps, "update", s->why, &steps);
     }
     write_nodes(&page, &nodes);
-    int64_t planned_bytes = s->data ? p->t->planned : q->state_bytes + q->scratch_bytes + q->const_bytes + m->bytes;
+    int64_t planned_bytes = s->data ? p->t->planned : ot_tried_bytes(p->t, q);
     if (s->json) {
         ot_json_set(&page.json, "model", ot_json_text(m->file->path));
         ot_json_set(&page.json, "device", ot_json_text(p->t->x.device_line));

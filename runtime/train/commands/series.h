@@ -20,7 +20,7 @@ typedef struct ot_member {
     double seconds;
 } ot_member;
 
-/* --grid and --random: the combinations, at most MOST_MEMBERS.  Errors: OT_E_USAGE. */
+/* --grid and --random: the combinations, at most OT_MOST_MEMBERS.  Errors: OT_E_USAGE. */
 enum { OT_MOST_MEMBERS = 10000 };
 ot_status ot_sweep_members(const ot_options *o, ot_arena *a, ot_member **out, int *n, ot_error *err);
 

@@ -19,9 +19,9 @@ static const int64_t most_bytes = INT64_C(1) << 28; /* of a file that is written
 
 /* ---- memory -------------------------------------------------------------------------- */
 
-static int64_t bytes_of(const ot_trainer *t, const ot_plan *p)
+int64_t ot_tried_bytes(const ot_trainer *t, const ot_plan *p)
 {
-    return p->state_bytes + p->scratch_bytes + p->const_bytes + t->m->bytes;
+    return p->state_bytes + p->scratch_bytes + p->const_bytes + t->m->bytes + (t->taught_by ? t->taught_by->bytes : 0);
 }
 
 static ot_status plan_at(ot_trainer *t, bool with_data, int64_t batch, ot_plan **out, ot_error *err)
@@ -59,7 +59,7 @@ static void measure(ot_trainer *t, bool with_data, int64_t batch, const ot_plan 
         }
         if (there) {
             out->memory[out->n_memory].batch = size[i];
-            out->memory[out->n_memory++].bytes = bytes_of(t, p ? p : planned);
+            out->memory[out->n_memory++].bytes = ot_tried_bytes(t, p ? p : planned);
         }
         ot_plan_free(p);
     }
@@ -237,7 +237,7 @@ ot_status ot_try(ot_trainer *t, const ot_rehearsal *r, ot_tried *out, ot_error *
     if (work * t->s.accumulate > most_work || p->scratch_bytes > most_moved)
         out->why_not = "a step would take more than a few "
                        "seconds";
-    else if (2 * bytes_of(t, p) > ot_memory_available()) out->why_not = "not enough memory";
+    else if (2 * ot_tried_bytes(t, p) > ot_memory_available()) out->why_not = "not enough memory";
     else if (r && !askable(r)) out->why_not = "inputs of this type need --data";
     else if (r && t->x.device) out->why_not = "a test on a GPU needs --data";
     if (*out->why_not) return OT_OK;

@@ -19,6 +19,9 @@ typedef struct ot_tried {
     const char *why_not;  /* one of them was not tried: the reason; "": both were */
 } ot_tried;
 
+/* Bytes of a plan and of the files of model and teacher. */
+int64_t ot_tried_bytes(const ot_trainer *t, const ot_plan *p);
+
 /* r: where t has no data; else what t has planned.  Nothing is left behind: the file is written without a name.
  * Errors: the step's or the export's. */
 ot_status ot_try(ot_trainer *t, const ot_rehearsal *r, ot_tried *out, ot_error *err);

@@ -13,8 +13,7 @@ ot_status ot_detail_open(ot_trainer *t, ot_scored *e, ot_error *err);
 ot_status ot_detail_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err);
 
 /* evaluation.json in the run folder, of the last evaluation, unless it has been written already: names of classes, the
- * confusion matrix [true][predicted], samples, predictions and right ones by class, and the worst samples with a small
- * picture where the input is one.  Nothing may be in flight.  Errors: OT_E_IO, OT_E_NOMEM. */
+ * confusion matrix [true][predicted], and the worst samples with a small picture where the input is one.  Nothing may be in flight.  Errors: OT_E_IO, OT_E_NOMEM. */
 ot_status ot_detail_write(ot_trainer *t, ot_error *err);
 
 void ot_detail_close(ot_scored *e);
