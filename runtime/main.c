@@ -277,6 +277,15 @@ static ot_status do_eval(job *j)
     return s ? s : put(j, text);
 }
 
+static ot_status do_predict(job *j)
+{
+    char *text = NULL;
+    if (j->word[1] && ot_options_set(j->o, "data", j->word[1], &j->err)) return j->err.status;
+    ot_status s = load(j);
+    if (!s) s = ot_predict_text(j->m, j->o, &j->cb, &text, &j->err);
+    return s || !text ? s : put(j, text);
+}
+
 static ot_status do_find_lr(job *j)
 {
     char *text = NULL;

@@ -164,6 +164,8 @@ typedef struct ot_options ot_options;
       "continue a run from its last checkpoint, or train it longer")                                                   \
     X(EVAL, 2, eval, 1, "MODEL|RUN --data DATA", "a model, or the folder of a run",                                    \
       "loss, accuracy, confusion matrix; of a run with its own data and options")                                      \
+    X(PREDICT, 2097152, predict, 2, "MODEL DATA [-o FILE]", "a model",                                               \
+      "classes and probabilities, or values, for each sample: CSV, JSON, NPZ")                                          \
     X(FIND_LR, 131072, find_lr, 1, "MODEL --data DATA", "a model", "try rising learning rates and suggest one")         \
     X(SWEEP, 1048576, sweep, 16, "MODEL --data DATA --grid NAME=A,B ...", "a model",                                   \
       "train with each combination of options, one after another, and compare them")                                   \
@@ -411,6 +413,11 @@ OT_API OT_CHECK ot_status ot_eval_text(const ot_model *m, const ot_options *o, c
                                        ot_error *err);
 OT_API OT_CHECK ot_status ot_eval_run_text(const char *run_dir, ot_options *o, const ot_callbacks *cb, char **text,
                                            ot_error *err);
+/* predict: of each sample of the option "data" the class, its name where known, and its probability, or the values of the
+ * outputs: "task", "top"; written to the option "o" (.csv, .json, .jsonl, .npz; *text is NULL then) or as CSV or, with "json",
+ * JSON.  A target in the data is not read. */
+OT_API OT_CHECK ot_status ot_predict_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,
+                                          ot_error *err);
 OT_API OT_CHECK ot_status ot_find_lr_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,
                                           ot_error *err);
 OT_API OT_CHECK ot_status ot_bench_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,

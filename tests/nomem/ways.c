@@ -324,6 +324,21 @@ static ot_status eval(char **text, ot_error *err)
     return s;
 }
 
+static ot_status predict(char **text, ot_error *err)
+{
+    job j;
+    ot_status s = open_job(&j, EXPORTS "norms-training.onnx",
+                           PAIRS("data", "train.npz", "threads", "1", "task", "classes", "o", "out.npz"), err);
+    if (!s) s = ot_predict_text(j.m, j.o, NULL, text, err);
+    close_job(&j);
+    if (!s) s = open_job(&j, EXPORTS "norms-training.onnx",
+                         PAIRS("data", "train.npz", "threads", "1", "task", "classes", "json", "true"), err);
+    else return s;
+    if (!s) s = ot_predict_text(j.m, j.o, NULL, text, err);
+    close_job(&j);
+    return s;
+}
+
 /* ---- files in, files out ----------------------------------------------------------------------- */
 
 typedef ot_status worker(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
@@ -475,6 +490,7 @@ const way ways[] = {
     { .name = "run", .prepare = pictures, .go = run, .out = "out.npz" },
     { .name = "grad", .prepare = pictures, .go = grad, .out = "out.npz" },
     { .name = "eval", .prepare = pictures, .go = eval },
+    { .name = "predict", .prepare = pictures, .go = predict, .out = "out.npz" },
     { .name = "eval RUN", .prepare = small_run, .go = eval_run },
     { .name = "step", .go = step, .out = "out.onnx" },
     { .name = "train", .prepare = pictures, .go = train, .out = "out.onnx" },

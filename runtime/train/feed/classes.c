@@ -38,8 +38,7 @@ static ot_status names_in(const json_t *list, ot_arena *a, const char *const **o
     return OT_OK;
 }
 
-/* The names in the model; *n 0: it has none, or something else under that key. */
-static ot_status names_of(const ot_model *m, ot_arena *a, const char *const **out, int *n, ot_error *err)
+ot_status ot_classes_of(const ot_model *m, ot_arena *a, const char *const **out, int *n, ot_error *err)
 {
     const char *text = ot_import_metadata(m->file, OT_CLASSES_KEY);
     json_error_t why;
@@ -57,7 +56,7 @@ ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, o
     const char *const *name;
     ot_error other = { 0 };
     int n;
-    OT_TRY(names_of(t->m, t->a, &name, &n, err));
+    OT_TRY(ot_classes_of(t->m, t->a, &name, &n, err));
     if (!n || (trains && !d->table)) return OT_OK;
     ot_status s = ot_dataset_number(d, name, n, t->m->file->path, &other);
     if (s != OT_E_DATA || !trains) return s ? ot_fail(err, s, "%s", other.text) : OT_OK;

@@ -28,7 +28,7 @@ typedef struct row {
 #define MOVES (FIT & ~OT_CMD_GRAD)                                       /* what takes steps, or plans to */
 #define WHOLE (OT_CMD_TRAIN | OT_CMD_PLAN | OT_CMD_CHECK)                /* what plans a whole training */
 #define GRAPH (FIT | OT_CMD_EVAL | OT_CMD_INSPECT)                       /* what the graph means */
-#define FED   (FIT | OT_CMD_EVAL | OT_CMD_RUN)                           /* what opens data */
+#define FED   (FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_RUN)                           /* what opens data */
 #define LOGS  (OT_CMD_REPORT | OT_CMD_COMPARE)                             /* what reads logs of runs only */
 #define X(code, bit, ...) | (bit)
 #define ALL   ((0 OT_COMMAND_LIST(X)) & ~(OT_CMD_HELP | OT_CMD_COMPLETION | LOGS)) /* X is there until the table ends */
@@ -36,7 +36,7 @@ typedef struct row {
 #define DEPLOY (OT_CMD_TRAIN | OT_CMD_EXPORT)
 #define RUNS  (OT_CMD_TRAIN | OT_CMD_RESUME)                             /* what a run may change when it continues */
 #define FIXED (ALL & ~OT_CMD_RESUME) /* what a run cannot change when it continues */
-#define TEXTS (OT_CMD_EVAL | OT_CMD_FIND_LR | OT_CMD_BENCH | OT_CMD_CHECK | OT_CMD_INSPECT | OT_CMD_PLAN | OT_CMD_OPS | OT_CMD_ENV)
+#define TEXTS (OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_FIND_LR | OT_CMD_BENCH | OT_CMD_CHECK | OT_CMD_INSPECT | OT_CMD_PLAN | OT_CMD_OPS | OT_CMD_ENV)
 
 #define BASIC  true
 #define REPEAT true
@@ -189,9 +189,10 @@ static const row table[] = {
 #undef G
 #define G "Output"
     ROW("o", 'o', "FILE", NULL, G,
-        "output file: trained model, outputs or gradients; find-lr: the curve as SVG (<model>-trained.onnx)",
-        OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_FIND_LR | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW | OT_CMD_EXPORT, 0, BASIC,
-        TEXT, 0, 0),
+        "output file: trained model, outputs, predictions (.csv, .json, .jsonl, .npz) or gradients; find-lr: the curve as SVG (<model>-trained.onnx)",
+        OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_PREDICT | OT_CMD_FIND_LR | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW |
+            OT_CMD_EXPORT,
+        0, BASIC, TEXT, 0, 0),
     ROW("select", 0, "last|best", "last", G,
         "weights of the output file, or those that 'eval RUN' evaluates: of the last epoch or the best",
         OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, CHOICE, 0, 0),
@@ -229,6 +230,11 @@ static const row table[] = {
         0, 0, FLAG, 0, 0),
     ROW("metadata", 0, "KEY=VALUE", NULL, G, "export, --deploy: add a metadata entry", DEPLOY, REPEAT, 0, TEXT, 0, 0),
     ROW("csv", 0, NULL, NULL, G, "find-lr, bench: print CSV", OT_CMD_FIND_LR | OT_CMD_BENCH, 0, 0, FLAG, 0, 0),
+    ROW("task", 0, "auto|classes|labels|values", "auto", G,
+        "predict: what outputs are: scores of classes, probabilities of labels that exclude nothing, or values",
+        OT_CMD_PREDICT, 0, BASIC, CHOICE, 0, 0),
+    ROW("top", 0, "N", "1", G, "predict: number of classes for each sample, the most probable first", OT_CMD_PREDICT, 0,
+        BASIC, INT, 1, 1000),
     ROW("json", 0, NULL, NULL, G, "print JSON", TEXTS, 0, 0, FLAG, 0, 0),
     ROW("graph", 0, NULL, NULL, G, "inspect: print all nodes of the graph", OT_CMD_INSPECT, 0, 0, FLAG, 0, 0),
     ROW("why", 0, NULL, NULL, G, "plan: print why faster kernels were not used", OT_CMD_PLAN, 0, 0, FLAG, 0, 0),

@@ -71,8 +71,7 @@ static ot_status evaluate_batch(ot_trainer *t, ot_scored *e, int slot, int64_t f
     return t->confusion ? count_answers(t, slot, err) : OT_OK;
 }
 
-/* Before the first batch and after each. */
-static void report_evaluation(const ot_trainer *t, const ot_scored *e, int64_t batches, double began)
+void ot_trainer_report_evaluation(const ot_trainer *t, const ot_scored *e, int64_t batches, double began)
 {
     int64_t batch = t->x.slot[e->slot].batch, of = e->fs.samples / batch + (e->rest >= 0);
     if (!t->cb.progress) return;
@@ -113,10 +112,10 @@ static ot_status score(ot_trainer *t, ot_scored *e, ot_error *err)
     OT_TRY(ot_measure_open(t, e, err));
     OT_TRY(ot_detail_open(t, e, err));
     for (; done + batch <= n && !t->cancelled; done += batch) {
-        report_evaluation(t, e, done / batch, began);
+        ot_trainer_report_evaluation(t, e, done / batch, began);
         OT_TRY(evaluate_batch(t, e, e->slot, done, &y, err));
     }
-    report_evaluation(t, e, done / batch, began);
+    ot_trainer_report_evaluation(t, e, done / batch, began);
     if (done < n && e->rest >= 0 && !t->cancelled) OT_TRY(evaluate_batch(t, e, e->rest, done, &y, err));
     while (ot_session_in_flight(&t->x)) OT_TRY(take_batch(t, &y, err));
     take_scores(e, &y);

@@ -64,6 +64,8 @@ static int is_of(int fd, uint64_t size, ot_file_kind kind)
     case OT_FILE_ARRAYS: return is_npz(fd);
     case OT_FILE_LOG: return begins(fd, "{\"event\":");
     case OT_FILE_SVG: return begins(fd, "<svg ");
+    case OT_FILE_PREDICTIONS:
+        return begins(fd, "sample,") || begins(fd, "{\"sample\":") || begins(fd, "[\n{\"sample\":") || begins(fd, "[]");
     }
     return 0;
 }
@@ -71,30 +73,32 @@ static int is_of(int fd, uint64_t size, ot_file_kind kind)
 static const char *const kinds[] = { [OT_FILE_MODEL] = "an ONNX file",
                                      [OT_FILE_ARRAYS] = "an .npz",
                                      [OT_FILE_LOG] = "a run log",
-                                     [OT_FILE_SVG] = "an SVG chart" };
+                                     [OT_FILE_SVG] = "an SVG chart",
+                                     [OT_FILE_PREDICTIONS] = "a file of predictions" };
 
 /* A name that says another kind of file is a slip: what is written would not be what the name says. */
 static ot_status check_name(const char *path, ot_file_kind kind, const char *what, ot_error *err)
 {
     static const struct {
         const char *ending;
-        int kind;
+        unsigned kinds; /* bits; 0: nothing that is written here */
     } known[] = {
-        { ".onnx", OT_FILE_MODEL },
-        { ".npz", OT_FILE_ARRAYS },
-        { ".jsonl", OT_FILE_LOG },
-        { ".svg", OT_FILE_SVG },
-        { ".npy", -1 },
-        { ".csv", -1 },
-        { ".json", -1 },
-        { ".conf", -1 },
-        { ".gz", -1 },
-        { ".png", -1 },
+        { ".onnx", 1 << OT_FILE_MODEL },
+        { ".npz", 1 << OT_FILE_ARRAYS },
+        { ".jsonl", 1 << OT_FILE_LOG | 1 << OT_FILE_PREDICTIONS },
+        { ".svg", 1 << OT_FILE_SVG },
+        { ".npy", 0 },
+        { ".csv", 1 << OT_FILE_PREDICTIONS },
+        { ".json", 1 << OT_FILE_PREDICTIONS },
+        { ".conf", 0 },
+        { ".gz", 0 },
+        { ".png", 0 },
     };
     static const char *const written[] = { [OT_FILE_MODEL] = "an ONNX model",
                                            [OT_FILE_ARRAYS] = "an .npz",
                                            [OT_FILE_LOG] = "a JSON lines log",
-                                           [OT_FILE_SVG] = "an SVG chart" };
+                                           [OT_FILE_SVG] = "an SVG chart",
+                                           [OT_FILE_PREDICTIONS] = "CSV or JSON" };
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     if (!strcmp(path, "-"))
         return ot_fail(err, OT_E_USAGE,
@@ -102,7 +106,7 @@ static ot_status check_name(const char *path, ot_file_kind kind, const char *wha
                        "for a file of that name",
                        what, written[kind]);
     for (int i = 0; dot && i < OT_LEN(known); i++)
-        if (!strcmp(dot, known[i].ending) && known[i].kind != (int)kind)
+        if (!strcmp(dot, known[i].ending) && !(known[i].kinds >> kind & 1))
             return ot_fail(err, OT_E_USAGE, "%s: the output is %s; the file name must not end in %s", what,
                            written[kind], dot);
     return OT_OK;

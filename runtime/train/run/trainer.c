@@ -58,7 +58,7 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
 
 static ot_status open_set(ot_trainer *t, const char *spec, ot_split split, ot_dataset **out, ot_error *err)
 {
-    ot_data_options o = { .target = t->s.target };
+    ot_data_options o = { .target = t->s.target, .unlabelled = t->predicts };
     OT_TRY(ot_adapt_wanted(t->m->file->graph, t->a, &o, err));
     o.preprocess = t->data ? t->data->preprocess : ot_import_metadata(t->m->file, OT_PREPROCESS_KEY);
     OT_TRY(ot_dataset_open(spec, split, &o, out, err));
@@ -204,8 +204,9 @@ static ot_status plan_evaluation(ot_trainer *t, ot_session *x, ot_scored *e, ot_
     int64_t n = e->data ? e->fs.samples : 0, batch = t->batch < n ? t->batch : n;
     e->slot = e->rest = -1;
     if (n < 1) return OT_OK;
-    OT_TRY(ot_session_plan(x, OT_WANT_EVAL, &e->fs, batch, 1, &e->slot, err));
-    if (n % batch) OT_TRY(ot_session_plan(x, OT_WANT_EVAL, &e->fs, n % batch, 1, &e->rest, err));
+    ot_want want = t->predicts ? OT_WANT_RUN : OT_WANT_EVAL;
+    OT_TRY(ot_session_plan(x, want, &e->fs, batch, 1, &e->slot, err));
+    if (n % batch) OT_TRY(ot_session_plan(x, want, &e->fs, n % batch, 1, &e->rest, err));
     return OT_OK;
 }
 
@@ -497,24 +498,24 @@ static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
     return ot_adapt_inputs(&e, t->data, &t->train, err);
 }
 
-ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
+/* The set to evaluate on and the batches of its inputs. */
+static ot_status open_evaluation_inputs(ot_trainer *t, const ot_adapt_env *e, ot_error *err)
 {
-    ot_output *outputs;
-    int n;
-    ot_adapt_env e = adapt_env(t);
     if (!t->s.data && !t->s.test && !t->s.val)
         return ot_fail(err, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
     OT_TRY(ot_trainer_review(t, true, err));
     OT_TRY(open_evaluation_set(t, err));
     if (!t->eval.data->origin) OT_TRY(ot_trainer_number_classes(t, t->eval.data, false, err));
-    OT_TRY(ot_adapt_inputs(&e, t->eval.data, &t->eval.fs, err));
+    OT_TRY(ot_adapt_inputs(e, t->eval.data, &t->eval.fs, err));
     if (t->eval.fs.samples < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->eval.data->name);
     t->batch = t->s.batch ? t->s.batch : 64;
     if (t->batch > t->eval.fs.samples) t->batch = t->eval.fs.samples;
     t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
-    if (!t->index) return ot_fail(err, OT_E_NOMEM, "no memory for a batch");
-    OT_TRY(ot_session_outputs(&t->x, &t->eval.fs, t->batch, &outputs, &n, err));
-    OT_TRY(ot_adapt_targets(&e, outputs, n, &t->eval.fs, err));
+    return t->index ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a batch");
+}
+
+static ot_status begin_evaluation(ot_trainer *t, ot_error *err)
+{
     ot_trainer_try_together(t, &t->eval.fs);
     OT_TRY(plan_evaluation(t, &t->x, &t->eval, err));
     ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
@@ -522,6 +523,25 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
     ot_trainer_say_findings(t, true);
     return ot_session_allocate(&t->x, err);
+}
+
+ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
+{
+    ot_output *outputs;
+    int n;
+    ot_adapt_env e = adapt_env(t);
+    OT_TRY(open_evaluation_inputs(t, &e, err));
+    OT_TRY(ot_session_outputs(&t->x, &t->eval.fs, t->batch, &outputs, &n, err));
+    OT_TRY(ot_adapt_targets(&e, outputs, n, &t->eval.fs, err));
+    return begin_evaluation(t, err);
+}
+
+ot_status ot_trainer_open_prediction(ot_trainer *t, ot_error *err)
+{
+    ot_adapt_env e = adapt_env(t);
+    t->predicts = t->s.options.eval_mode = true;
+    OT_TRY(open_evaluation_inputs(t, &e, err));
+    return begin_evaluation(t, err);
 }
 
 /* The set of `eval` on a run: --test, else the validation samples, else the data's own test part, else all of the data. */

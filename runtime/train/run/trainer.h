@@ -126,6 +126,7 @@ struct ot_trainer {
     ot_best best;
     const char *ends;     /* why the run ends before its last update; NULL: it does not */
     bool by_steps;        /* fed by ot_trainer_step */
+    bool predicts;        /* without a loss: a data set needs no targets, a plan has the outputs alone */
     const char *resumed;  /* checkpoint that the run continues from; NULL: it starts */
     double checkpoint_at; /* when the last checkpoint was written, and after which update */
     int64_t checkpoint_step;
@@ -144,6 +145,9 @@ struct ot_trainer {
 
 /* evaluation.c: t's weights on the set; with progress.  A cancelled one leaves numbers of a part of it. */
 ot_status ot_trainer_score(ot_trainer *t, ot_scored *e, ot_error *err);
+
+/* The progress of `batches` of e since `began`. */
+void ot_trainer_report_evaluation(const ot_trainer *t, const ot_scored *e, int64_t batches, double began);
 
 /* measure.c: opens what is measured on a set, feeds a batch that was submitted, closes. */
 ot_status ot_measure_open(ot_trainer *t, ot_scored *e, ot_error *err);
@@ -171,6 +175,9 @@ ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out,
 
 /* How inputs are made of files (ot_dataset.preprocess), in a model's metadata. */
 #define OT_PREPROCESS_KEY "onnxtrain.preprocess"
+
+/* The names in the model, in arena a; *n 0: it has none, or something else under that key.  Errors: OT_E_NOMEM. */
+ot_status ot_classes_of(const ot_model *m, ot_arena *a, const char *const **out, int *n, ot_error *err);
 
 /* The classes of d get the numbers that the model has for them.  trains: others are a warning, and d keeps its own.
  * Errors: OT_E_DATA: a class that the model does not have. */
@@ -224,6 +231,9 @@ ot_status ot_trainer_check_deploy(ot_trainer *t, ot_error *err);
 
 /* For `eval`: opens the set to evaluate on, adapts, plans and allocates for it alone. */
 ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err);
+
+/* For `predict`: the same without targets; t->eval has the set and its plans. */
+ot_status ot_trainer_open_prediction(ot_trainer *t, ot_error *err);
 
 /* For `eval` of a run: opens data and plans as its training did, and the set to evaluate on as t->eval; the weights are
  * those of the model until a checkpoint's are read. */

@@ -1,0 +1,455 @@
+/* predict.c - the command predict: what a model answers for each sample, as classes with probabilities or as values.
+ *
+ * Outputs    scores of classes along the second axis become the class of the largest and its probability (the softmax of
+ *            logits; what stands behind a Softmax, LogSoftmax or Sigmoid as it is); others are values.  An output is of
+ *            classes where names of them are known, where it ends in a Softmax, or where --task says so.
+ * Formats    CSV (the default), JSON or JSON lines, NPZ (the outputs themselves); by the name of -o. */
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/losses/tails.h"
+#include "runtime/train/commands/inspect.h"
+#include "runtime/train/run/folder.h"
+#include "runtime/train/run/trainer.h"
+
+enum { MOST_COLUMNS = 4096 };
+
+typedef enum task { TASK_AUTO, TASK_CLASSES, TASK_LABELS, TASK_VALUES } task;
+
+static const char *const task_names[] = { "auto", "classes", "labels", "values" };
+
+typedef enum form { FORM_CSV, FORM_JSON, FORM_LINES, FORM_NPZ } form;
+
+/* One output of the model, sample by sample. */
+typedef struct answer {
+    const char *name;
+    int output, axis; /* of the graph; along which samples lie */
+    int64_t samples, each;
+    ot_dtype dtype;
+    ot_tail_kind tail;
+    task task;
+    const char *const *class_name; /* NULL: unknown */
+    void *bytes;                   /* of a batch */
+    char *all;                     /* NPZ: of all samples */
+    ot_shape shape;                /* of all samples, which come first */
+    double *v;                     /* each */
+    int64_t *best;                 /* top */
+} answer;
+
+typedef struct job {
+    ot_trainer *t;
+    ot_arena *a;
+    form form;
+    int64_t top;
+    FILE *f;
+    answer *list;
+    int n;
+    int64_t written;
+} job;
+
+/* ---- what is asked -------------------------------------------------------------------- */
+
+static bool ends_in(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+static form form_of(const ot_options *o)
+{
+    const char *to = ot_options_get(o, "o");
+    if (!to) return ot_options_flag(o, "json") ? FORM_JSON : FORM_CSV;
+    return ends_in(to, ".npz")     ? FORM_NPZ
+           : ends_in(to, ".jsonl") ? FORM_LINES
+           : ends_in(to, ".json")  ? FORM_JSON
+                                   : FORM_CSV;
+}
+
+static task task_of(const ot_options *o)
+{
+    const char *text = ot_options_get(o, "task");
+    for (int i = 0; i < OT_LEN(task_names); i++)
+        if (!strcmp(text, task_names[i])) return (task)i;
+    return TASK_AUTO;
+}
+
+/* ---- what the outputs are ---------------------------------------------------------------- */
+
+/* Scores of so many classes; 0: the output has none. */
+static int64_t classes_in(const answer *a) { return a->shape.rank == 2 && ot_is_float(a->dtype) ? a->each : 0; }
+
+/* Names of the classes: the model's own, else the data's. */
+static ot_status find_names(job *j, answer *a, ot_error *err)
+{
+    const char *const *name;
+    int n, wanted = a->each == 1 ? 2 : (int)a->each;
+    OT_TRY(ot_classes_of(j->t->m, j->a, &name, &n, err));
+    const ot_dataset *d = j->t->eval.data;
+    if (!n) name = d->class_name, n = name ? d->n_classes : 0;
+    a->class_name = n == wanted ? name : NULL;
+    return OT_OK;
+}
+
+static void choose_task(job *j, task asked, answer *a)
+{
+    int64_t classes = classes_in(a);
+    bool known = a->class_name || (a->each > 1 && j->t->eval.data->n_classes == a->each);
+    bool normed = a->tail == OT_TAIL_SOFTMAX || a->tail == OT_TAIL_LOG_SOFTMAX;
+    a->task = asked;
+    if (asked == TASK_AUTO && a->tail == OT_TAIL_SIGMOID && classes) a->task = classes > 1 ? TASK_LABELS : TASK_CLASSES;
+    else if (asked == TASK_AUTO) a->task = classes > 1 && (known || normed) ? TASK_CLASSES : TASK_VALUES;
+    if (!classes) a->task = TASK_VALUES;
+}
+
+static ot_status too_wide(const job *j, const answer *a, ot_error *err)
+{
+    if (j->form == FORM_NPZ || a->task == TASK_CLASSES || a->each <= MOST_COLUMNS) return OT_OK;
+    return ot_fail(err, OT_E_USAGE, "output '%s' has %lld values for each sample; write them with -o FILE.npz", a->name,
+                   (long long)a->each);
+}
+
+static ot_status open_answer(job *j, const ot_output *o, int k, task asked, answer *a, ot_error *err)
+{
+    const ot_slot *q = &j->t->x.slot[j->t->eval.slot];
+    const ot_value *v = q->plan->graph->outputs[k];
+    int axis = o->rows > 1 ? 0 : o->batch_axis;
+    *a = (answer){ .name = j->t->m->outputs[k],
+                   .output = k,
+                   .axis = axis,
+                   .samples = j->t->eval.fs.samples,
+                   .each = ot_numel(&v->shape) / q->batch,
+                   .dtype = v->dtype,
+                   .tail = ot_tail_find(j->t->m->file->graph->outputs[k]).kind };
+    a->shape = v->shape;
+    memmove(a->shape.dim + 1, a->shape.dim, sizeof *a->shape.dim * (size_t)axis);
+    a->shape.dim[0] = a->samples;
+    if (o->rows > 1) a->shape.dim[0] *= o->rows;
+    OT_TRY(find_names(j, a, err));
+    choose_task(j, asked, a);
+    OT_TRY(too_wide(j, a, err));
+    a->bytes = ot_arena_alloc(j->a, ot_bytes(&v->shape, v->dtype) + 1);
+    a->v = ot_arena_alloc(j->a, (size_t)(a->each + 1) * sizeof *a->v);
+    a->best = ot_arena_alloc(j->a, (size_t)(j->top + 1) * sizeof *a->best);
+    if (j->form == FORM_NPZ) a->all = ot_arena_alloc(j->a, ot_bytes(&a->shape, a->dtype) + 1);
+    bool all = a->bytes && a->v && a->best && (a->all || j->form != FORM_NPZ);
+    return all ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
+}
+
+/* The outputs that have an answer for each sample. */
+static ot_status open_answers(job *j, const ot_options *o, ot_error *err)
+{
+    ot_trainer *t = j->t;
+    const ot_slot *q = &t->x.slot[t->eval.slot];
+    ot_output *outputs;
+    int n;
+    OT_TRY(ot_session_outputs(&t->x, &t->eval.fs, q->batch, &outputs, &n, err));
+    j->list = ot_arena_alloc(j->a, sizeof *j->list * (size_t)(n + 1));
+    if (!j->list) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
+    for (int k = 0; k < n; k++) {
+        const ot_value *v = q->plan->graph->outputs[k];
+        int bits = v->left_out ? 0 : ot_dtype_bits(v->dtype);
+        bool by_sample = outputs[k].batch_axis >= 0 || outputs[k].rows > 1 || (q->batch == 1 && v->shape.rank > 0);
+        if (outputs[k].batch_axis < 0) outputs[k].batch_axis = 0;
+        if (by_sample && bits >= 8) OT_TRY(open_answer(j, &outputs[k], k, task_of(o), &j->list[j->n++], err));
+        else
+            ot_trainer_say(t, OT_WARNING, "output '%s' is omitted: it has no %s for each sample", t->m->outputs[k],
+                           by_sample ? "numbers" : "value");
+    }
+    return j->n ? OT_OK
+                : ot_fail(err, OT_E_MODEL, "no output of the model has a value for each sample; use 'onnxtrain run'");
+}
+
+/* ---- one sample ------------------------------------------------------------------------------ */
+
+/* Element k of sample i of the batch. */
+static int64_t place(const answer *a, const ot_shape *s, int64_t i, int64_t k)
+{
+    int64_t inner = 1;
+    for (int d = a->axis + 1; d < s->rank; d++) inner *= s->dim[d];
+    int64_t rows = a->axis ? 1 : a->shape.dim[0] / a->samples; /* of the first axis for each sample */
+    if (rows > 1) return i * a->each + k;
+    return k / inner * inner * s->dim[a->axis] + i * inner + k % inner;
+}
+
+static void to_probabilities(answer *a)
+{
+    double most = -INFINITY, sum = 0;
+    bool one = a->each == 1 || a->task == TASK_LABELS;
+    for (int64_t k = 0; k < a->each; k++) most = fmax(most, a->v[k]);
+    for (int64_t k = 0; k < a->each; k++) {
+        if (a->tail == OT_TAIL_LOG_SOFTMAX) a->v[k] = exp(a->v[k]);
+        else if (a->tail == OT_TAIL_NONE && one) a->v[k] = 1 / (1 + exp(-a->v[k]));
+        else if (a->tail == OT_TAIL_NONE) sum += a->v[k] = exp(a->v[k] - most);
+    }
+    for (int64_t k = 0; k < a->each && sum > 0; k++) a->v[k] /= sum;
+}
+
+static double probability_of(const answer *a, int64_t c)
+{
+    return a->each > 1 ? a->v[c] : c ? a->v[0] : 1 - a->v[0]; /* one score: of class 1 */
+}
+
+/* The most probable classes, of equal ones the first; returns how many. */
+static int64_t rank(answer *a, int64_t top)
+{
+    int64_t classes = a->each > 1 ? a->each : 2, n = 0;
+    for (int64_t c = 0; c < classes; c++) {
+        int64_t at = n < top ? n++ : top;
+        for (; at > 0 && probability_of(a, a->best[at - 1]) < probability_of(a, c); at--)
+            if (at < n) a->best[at] = a->best[at - 1];
+        if (at < n) a->best[at] = c;
+    }
+    return n;
+}
+
+static void read_sample(answer *a, const ot_shape *s, int64_t i)
+{
+    for (int64_t k = 0; k < a->each; k++) a->v[k] = ot_get_f64(a->bytes, a->dtype, place(a, s, i, k));
+    if (a->task == TASK_CLASSES || a->task == TASK_LABELS) to_probabilities(a);
+}
+
+/* ---- CSV ----------------------------------------------------------------------------------- */
+
+static void put_text(FILE *f, const char *s)
+{
+    bool quote = strpbrk(s, ",\"\r\n") || *s == ' ';
+    if (!quote) {
+        fputs(s, f);
+        return;
+    }
+    fputc('"', f);
+    for (; *s; s++) {
+        if (*s == '"') fputc('"', f);
+        fputc(*s, f);
+    }
+    fputc('"', f);
+}
+
+static void put_column(const job *j, const answer *a, const char *what, const char *of, int64_t number)
+{
+    char name[1024], shown[512], which[512] = "";
+    if (j->n > 1) snprintf(which, sizeof which, "%s.", ot_shown(a->name, shown, sizeof shown));
+    if (number >= 0) snprintf(name, sizeof name, "%s%s%s_%lld", which, what, of, (long long)number);
+    else snprintf(name, sizeof name, "%s%s%s", which, what, of);
+    fputc(',', j->f);
+    put_text(j->f, name);
+}
+
+static void head_of(const job *j, const answer *a)
+{
+    char shown[512];
+    int64_t classes = a->each > 1 ? a->each : 2, top = j->top < classes ? j->top : classes;
+    if (a->task == TASK_CLASSES)
+        for (int64_t r = 0; r < top; r++) {
+            put_column(j, a, "class", "", r ? r + 1 : -1);
+            if (a->class_name) put_column(j, a, "class_name", "", r ? r + 1 : -1);
+            put_column(j, a, "probability", "", r ? r + 1 : -1);
+        }
+    else
+        for (int64_t k = 0; k < a->each; k++) {
+            const char *of = a->task == TASK_LABELS && a->class_name ? a->class_name[k] : NULL;
+            if (of) put_column(j, a, "", ot_shown(of, shown, sizeof shown), -1);
+            else
+                put_column(j, a, j->n > 1 ? "value" : ot_shown(a->name, shown, sizeof shown), "", a->each > 1 ? k : -1);
+        }
+}
+
+static void row_of(const job *j, answer *a)
+{
+    if (a->task != TASK_CLASSES) {
+        for (int64_t k = 0; k < a->each; k++) fprintf(j->f, a->dtype == OT_F64 ? ",%.17g" : ",%.9g", a->v[k]);
+        return;
+    }
+    for (int64_t r = 0, n = rank(a, j->top); r < n; r++) {
+        fprintf(j->f, ",%lld", (long long)a->best[r]);
+        if (a->class_name) {
+            char name[1024];
+            fputc(',', j->f);
+            put_text(j->f, ot_shown(a->class_name[a->best[r]], name, sizeof name));
+        }
+        fprintf(j->f, ",%.6g", probability_of(a, a->best[r]));
+    }
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+
+static json_t *classes_of(const job *j, answer *a)
+{
+    json_t *list = json_array();
+    for (int64_t r = 0, n = rank(a, j->top); r < n; r++) {
+        json_t *one = json_pack("{s:I}", "class", (json_int_t)a->best[r]);
+        if (a->class_name) ot_json_set(&one, "class_name", ot_json_text(a->class_name[a->best[r]]));
+        ot_json_set(&one, "probability", number(probability_of(a, a->best[r])));
+        ot_json_add(&list, one);
+    }
+    return list;
+}
+
+static json_t *values_of(const answer *a)
+{
+    bool named = a->task == TASK_LABELS && a->class_name;
+    json_t *all = named ? json_object() : json_array();
+    for (int64_t k = 0; k < a->each; k++)
+        if (named) ot_json_set(&all, a->class_name[k], number(a->v[k]));
+        else ot_json_add(&all, number(a->v[k]));
+    return all;
+}
+
+static ot_status put_json(job *j, int64_t sample, ot_error *err)
+{
+    char name[1000];
+    json_t *o = json_pack("{s:I}", "sample", (json_int_t)sample);
+    for (int i = 0; i < j->n; i++) {
+        answer *a = &j->list[i];
+        ot_json_set(&o, ot_shown(a->name, name, sizeof name),
+                    a->task == TASK_CLASSES ? classes_of(j, a) : values_of(a));
+    }
+    char *text = ot_json_dump(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(o);
+    if (!text) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
+    if (j->form == FORM_JSON) fputs(j->written ? ",\n" : "[\n", j->f);
+    fprintf(j->f, j->form == FORM_JSON ? "%s" : "%s\n", text);
+    free(text);
+    return OT_OK;
+}
+
+/* ---- all samples ---------------------------------------------------------------------------------- */
+
+static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
+{
+    int64_t sample = ot_dataset_origin(j->t->eval.data, j->t->index[i]);
+    for (int k = 0; k < j->n; k++) read_sample(&j->list[k], &q->plan->graph->outputs[j->list[k].output]->shape, i);
+    if (j->form == FORM_CSV) {
+        fprintf(j->f, "%lld", (long long)sample);
+        for (int k = 0; k < j->n; k++) row_of(j, &j->list[k]);
+        fputc('\n', j->f);
+    } else {
+        OT_TRY(put_json(j, sample, err));
+    }
+    j->written++;
+    return OT_OK;
+}
+
+/* The batch's samples behind those that are there. */
+static void keep(const ot_slot *q, answer *a, int64_t first)
+{
+    const ot_shape *s = &q->plan->graph->outputs[a->output]->shape;
+    int64_t size = ot_dtype_bits(a->dtype) / 8;
+    for (int64_t i = 0; i < q->batch; i++)
+        for (int64_t k = 0; k < a->each; k++)
+            memcpy(a->all + ((first + i) * a->each + k) * size, (char *)a->bytes + place(a, s, i, k) * size,
+                   (size_t)size);
+}
+
+static ot_status predict_batch(job *j, int slot, int64_t first, ot_error *err)
+{
+    ot_trainer *t = j->t;
+    ot_numbers ignored;
+    const ot_slot *q = &t->x.slot[slot];
+    for (int64_t i = 0; i < q->batch; i++) t->index[i] = first + i;
+    OT_TRY(ot_session_batch(&t->x, slot, t->index, &ignored, err));
+    for (int k = 0; k < j->n; k++) {
+        OT_TRY(ot_exec_read(q->exec, q->plan->graph->outputs[j->list[k].output], j->list[k].bytes, err));
+        if (j->form == FORM_NPZ) keep(q, &j->list[k], first);
+    }
+    for (int64_t i = 0; i < q->batch && j->form != FORM_NPZ; i++) OT_TRY(put_sample(j, q, i, err));
+    return OT_OK;
+}
+
+static ot_status predict_all(job *j, ot_error *err)
+{
+    ot_trainer *t = j->t;
+    int64_t n = t->eval.fs.samples, batch = t->x.slot[t->eval.slot].batch, done = 0;
+    double began = ot_seconds();
+    if (j->form == FORM_CSV) {
+        fputs("sample", j->f);
+        for (int k = 0; k < j->n; k++) head_of(j, &j->list[k]);
+        fputc('\n', j->f);
+    }
+    for (; done + batch <= n && !t->cancelled; done += batch) {
+        ot_trainer_report_evaluation(t, &t->eval, done / batch, began);
+        OT_TRY(predict_batch(j, t->eval.slot, done, err));
+    }
+    ot_trainer_report_evaluation(t, &t->eval, done / batch, began);
+    if (done < n && t->eval.rest >= 0 && !t->cancelled) OT_TRY(predict_batch(j, t->eval.rest, done, err));
+    if (j->form == FORM_JSON) fputs(j->written ? "\n]\n" : "[]\n", j->f);
+    return OT_OK;
+}
+
+/* ---- the file --------------------------------------------------------------------------------------- */
+
+static ot_status write_arrays(const job *j, const char *path, ot_error *err)
+{
+    ot_tensor *t = ot_arena_alloc(j->a, sizeof *t * (size_t)(j->n + 1));
+    if (!t) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
+    for (int i = 0; i < j->n; i++) {
+        const answer *a = &j->list[i];
+        t[i] = (ot_tensor){ .name = a->name, .dtype = a->dtype, .rank = a->shape.rank, .data = a->all };
+        memcpy(t[i].dim, a->shape.dim, sizeof t[i].dim);
+    }
+    return ot_npz_write(path, t, j->n, err);
+}
+
+static ot_status write_text(const char *path, const char *text, size_t n, ot_error *err)
+{
+    ot_replace *r = NULL;
+    OT_TRY(ot_replace_begin(path, &r, err));
+    ot_status s = ot_replace_write(r, text, n, err);
+    if (s) ot_replace_abort(r);
+    return s ? s : ot_replace_commit(r, err);
+}
+
+/* The text that is printed, or -o. */
+static ot_status deliver(job *j, const char *to, char **text, ot_error *err)
+{
+    size_t n = 0;
+    char *all = NULL;
+    if (j->form == FORM_NPZ) {
+        OT_TRY(predict_all(j, err));
+        return write_arrays(j, to, err);
+    }
+    if (!(j->f = open_memstream(&all, &n))) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
+    ot_status s = predict_all(j, err);
+    if (!ot_memstream_close(j->f) && !s) s = ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
+    if (!s && to) s = write_text(to, all, n, err);
+    if (!s && !to) *text = all, all = NULL;
+    free(all);
+    return s;
+}
+
+static ot_status predict(job *j, const ot_options *o, char **text, ot_error *err)
+{
+    const char *to = ot_options_get(o, "o");
+    ot_trainer *t = j->t;
+    OT_TRY(ot_trainer_open_prediction(t, err));
+    if (to) {
+        ot_inputs in = ot_trainer_inputs(t);
+        const char *what = ot_arena_printf(j->a, "-o %s", to);
+        if (!what) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
+        OT_TRY(
+            ot_output_check(&in, AT_FDCWD, to, j->form == FORM_NPZ ? OT_FILE_ARRAYS : OT_FILE_PREDICTIONS, what, err));
+    }
+    OT_TRY(open_answers(j, o, err));
+    OT_TRY(deliver(j, to, text, err));
+    if (to) ot_trainer_say(t, OT_INFO, "%s: predictions for %lld samples", to, (long long)t->eval.fs.samples);
+    return OT_OK;
+}
+
+ot_status ot_predict_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text, ot_error *err)
+{
+    OT_GIVEN(text);
+    *text = NULL;
+    OT_GIVEN(m);
+    OT_GIVEN(o);
+    job j = { .form = form_of(o), .top = ot_options_int(o, "top") };
+    ot_error first = { 0 };
+    OT_TRY(ot_trainer_begin(m, o, cb, &j.t, err));
+    j.a = j.t->a;
+    ot_status s = predict(&j, o, text, &first);
+    ot_trainer_free(j.t);
+    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
+}
