@@ -331,8 +331,9 @@ static ot_status predict(char **text, ot_error *err)
                            PAIRS("data", "train.npz", "threads", "1", "task", "classes", "o", "out.npz"), err);
     if (!s) s = ot_predict_text(j.m, j.o, NULL, text, err);
     close_job(&j);
-    if (!s) s = open_job(&j, EXPORTS "norms-training.onnx",
-                         PAIRS("data", "train.npz", "threads", "1", "task", "classes", "json", "true"), err);
+    if (!s)
+        s = open_job(&j, EXPORTS "norms-training.onnx",
+                     PAIRS("data", "train.npz", "threads", "1", "task", "classes", "json", "true"), err);
     else return s;
     if (!s) s = ot_predict_text(j.m, j.o, NULL, text, err);
     close_job(&j);
