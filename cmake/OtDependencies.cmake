@@ -49,6 +49,17 @@ else()
     message(STATUS "OpenJPEG is missing: no JPEG 2000. Debian: apt-get install libopenjp2-7-dev")
 endif()
 
+# Optional: charts as PNG.
+find_path(OT_CAIRO_INCLUDE cairo.h PATH_SUFFIXES cairo)
+find_library(OT_CAIRO_LIBRARY cairo)
+if(OT_CAIRO_INCLUDE AND OT_CAIRO_LIBRARY)
+    target_link_libraries(ot_dependencies INTERFACE ${OT_CAIRO_LIBRARY})
+    list(APPEND ot_picture_definitions OT_HAVE_CAIRO)
+    list(APPEND ot_picture_includes ${OT_CAIRO_INCLUDE})
+else()
+    message(STATUS "cairo is missing: no charts as PNG. Debian: apt-get install libcairo2-dev")
+endif()
+
 find_path(OT_RANDOM123_INCLUDE Random123/philox.h)
 if(NOT OT_RANDOM123_INCLUDE)
     message(FATAL_ERROR "Random123 is missing (Random123/philox.h). Debian: apt-get install librandom123-dev")

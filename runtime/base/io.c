@@ -384,6 +384,17 @@ ot_status ot_replace_commit(ot_replace *r, ot_error *err)
 
 void ot_replace_abort(ot_replace *r) { replace_free(r); }
 
+ot_status ot_replace_file(int folder, const char *shown, const char *name, const void *p, size_t n, ot_error *err)
+{
+    ot_replace *r = NULL;
+    ot_error e = { 0 };
+    ot_status s = ot_replace_begin_at(folder, name, &r, &e);
+    if (!s) s = ot_replace_write(r, p, n, &e);
+    if (!s) s = ot_replace_place(r, &e);
+    ot_replace_abort(r);
+    return s ? ot_fail(err, s, "%s%s%-s", shown ? shown : "", shown ? "/" : "", e.text) : OT_OK;
+}
+
 bool ot_memstream_close(FILE *f)
 {
     bool good = !ferror(f);

@@ -36,6 +36,10 @@ int ot_replace_folder(const ot_replace *r);                /* the folder, open; 
 ot_status ot_replace_commit(ot_replace *r, ot_error *err); /* ot_replace_place, and frees r */
 void ot_replace_abort(ot_replace *r);                      /* frees r; NULL is allowed */
 
+/* All of that at once, with these n bytes.  folder: an open one that `name` is seen from, `shown` in messages; AT_FDCWD and
+ * NULL: none. */
+ot_status ot_replace_file(int folder, const char *shown, const char *name, const void *p, size_t n, ot_error *err);
+
 /* For files that appear together.  place: replaces an existing file; place_new: only if none exists.  placed: the
  * file has its name, also if only the sync of its folder failed.  undo: removes it in that case, and frees r.  After
  * either, abort frees r and keeps the file. */

@@ -81,7 +81,7 @@ length($0) > 180 && !/\\$/ && !/^ +(\{|[A-Z]+\() ?"?/ { finding("line of " lengt
         finding("protobuf outside importer/ and exporter/: " path)
     if (path ~ /dnnl/ && layer != "cpu" && layer != "backends" && layer != "tests")
         finding("oneDNN outside ops/cpu and runtime/backends: " path)
-    if (path ~ /^(jpeglib|jerror|spng|tiffio|openjpeg|webp\/.*)\.h$/ && layer != "picture")
+    if (path ~ /^(jpeglib|jerror|spng|tiffio|openjpeg|cairo|webp\/.*)\.h$/ && layer != "picture")
         finding("decoder of pictures outside runtime/picture: " path)
     if (quoted && layer != "tests") {
         if (path !~ /\// && path !~ /pb-c\.h$/) finding("include by the path from the root: " path)

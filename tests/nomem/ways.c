@@ -10,6 +10,7 @@
 
 #include "runtime/data/data.h"
 #include "runtime/base/io.h"
+#include "runtime/picture/draw.h"
 #include "runtime/picture/picture.h"
 #include "tests/importer/bytes.h"
 
@@ -280,6 +281,18 @@ static ot_status eval_run(char **text, ot_error *err)
     return s;
 }
 
+/* The page of a run again, with its charts in both forms. */
+static ot_status report(char **text, ot_error *err)
+{
+    job j;
+    (void)text;
+    ot_status s = open_job(&j, NULL, PAIRS("plots", "svg"), err);
+    if (!s && !ot_sketch_png_missing()) s = ot_options_set(j.o, "plots", "png:scale=0.5", err);
+    if (!s) s = ot_report_file("run", j.o, NULL, err);
+    close_job(&j);
+    return s;
+}
+
 /* A batch size that is found, and equal averages. */
 static ot_status found(char **text, ot_error *err)
 {
@@ -493,6 +506,7 @@ const way ways[] = {
     { .name = "eval", .prepare = pictures, .go = eval },
     { .name = "predict", .prepare = pictures, .go = predict, .out = "out.npz" },
     { .name = "eval RUN", .prepare = small_run, .go = eval_run },
+    { .name = "report", .prepare = small_run, .go = report },
     { .name = "step", .go = step, .out = "out.onnx" },
     { .name = "train", .prepare = pictures, .go = train, .out = "out.onnx" },
     { .name = "table", .prepare = small_net, .go = table, .out = "out.onnx" },

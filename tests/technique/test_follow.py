@@ -5,6 +5,7 @@ usage: test_follow.py PROGRAM [TEXT]      TEXT: only cases whose name has it
 import json
 import os
 import re
+import struct
 import sys
 import tempfile
 import xml.dom.minidom
@@ -86,11 +87,20 @@ def look_for_rate(case, d):
     check(ticks == sorted(ticks) and len(ticks) > 1 and all(np.isclose(np.log10(v) % 1, 0) for v in ticks), f'find-lr: ticks {ticks} of its picture')
     marks = [float(v) for v in re.findall(r'>--lr ([^,]*), ', text)]
     check(np.allclose(marks, [found['steepest'], found['tenth_of_lowest']], rtol=.05), f'find-lr: marks {marks} of its picture')
-    at = [float(v) for v in re.findall(r'd="M([0-9.]+) 46L\1 260" stroke="#[^8]', text)]
-    along = [(np.log10(v) - np.log10(points[0]['lr'])) / (np.log10(points[-1]['lr']) - np.log10(points[0]['lr'])) * 562 + 64 for v in (found['steepest'], found['tenth_of_lowest'])]
+    at = [float(v) for v in re.findall(r'stroke="#[^8][^>]* d="M([0-9.]+) 46L\1 260"', text)]
+    along = [(np.log10(v) - np.log10(points[0]['lr'])) / (np.log10(points[-1]['lr']) - np.log10(points[0]['lr'])) * 556 + 64 for v in (found['steepest'], found['tenth_of_lowest'])]
     check(np.allclose(at, along, atol=.2), f'find-lr: the marks are at {at}, expected {along}')
     call(*options, '-o', d + '/data.npz', code=2)
     os.remove(svg)
+    png = d + '/rates.png'
+    if 'png' in json.loads(call('env', '--json').stdout)['charts']:
+        call(*options, '-o', png)
+        with open(png, 'rb') as f:
+            head = f.read(24)
+        check(head[:8] == b'\x89PNG\r\n\x1a\n' and struct.unpack('>2I', head[16:]) == (1280, 600), f'find-lr: the PNG begins with {head}')
+        os.remove(png)
+    else:
+        check('libcairo2-dev' in call(*options, '-o', png, code=2).stderr, 'find-lr: no PNG, and no word of the package')
     refused = call(*options[:4], '--lr-range', '1,0.1', code=2)
     check('--lr-range' in refused.stderr, refused.stderr)
     call(*options[:4], '--lr', '0.1', code=2)

@@ -39,6 +39,9 @@ for n in p['nodes']:
     check(abs(n['ms'] - n['forward_ms'] - n['backward_ms'] - n['update_ms']) < 1e-6, n)
 check([n['ms'] for n in p['nodes']] == sorted((n['ms'] for n in p['nodes']), reverse=True), 'not by time')
 check(p['ceiling_flops_per_second'] > 1e8 and p['ceiling_bytes_per_second'] > 1e8, p)
+check(p['ceiling_cached_bytes_per_second'] >= p['ceiling_bytes_per_second'], p)
+# what caches hold moves faster than memory, but not faster than what was measured there
+check(all(0 <= n['share_of_ceiling'] < 1.5 for n in p['nodes']), [(n['node'], n['share_of_ceiling']) for n in p['nodes']])
 for name, parts in (('conv1', ('forward', 'backward', 'update')), ('conv2', ('forward', 'backward', 'update')), ('pool1', ('forward', 'backward')),
                     ('fc1', ('forward', 'backward', 'update')), ('(loss)', ('forward', 'backward'))):
     for part in parts:

@@ -123,6 +123,48 @@ for metrics in 'auto', 'all':
     check(start['memory']['weights'] == 80 and start['memory']['optimizer states'] >= 160 and '<th>optimizer states</th>' in text, f"memory: {start['memory']}")
     check('<th>waiting for data</th>' in text, 'the share of time waiting for data')
 
+# What is live at the peak, by node of the file: as plan has it.
+peak = start['memory_at_peak']
+rows_of_plan = json.loads(call('plan', 'classes.onnx', '--data', 'classes.csv', '--val', 'classes.csv', '--batch-size', '7', '--threads', '1', '--json').stdout)
+held = {n['node']: n['peak_bytes'] for n in rows_of_plan['nodes'] if n['peak_bytes']}
+check({n['node']: n['bytes'] for n in peak['nodes']} == held and peak['bytes'] == rows_of_plan['peak_live_bytes'] == sum(held.values()) and peak['count'] == len(held),
+      f'the peak: {peak}, {held}')
+check([n['bytes'] for n in peak['nodes']] == sorted(held.values(), reverse=True), f'the peak is not by size: {peak}')
+shown = text.split('<h2>Memory at the peak</h2>')[1].split('</table>')[0]
+check(f"<p>{peak['bytes'] / 1e6:.3g} MB of" in shown and f"in {peak['stage']} of" in shown and shown.count('<tr>') == len(held), f'the page: {shown}')
+
+# PNG beside SVG: the same picture in more pixels, with the curve where the SVG has it.
+charts = json.loads(call('env', '--json').stdout)['charts']
+if 'png' not in charts:
+    check('libcairo2-dev' in call('report', 'a', '--plots=png', code=2).stderr, 'no PNG, and no word of the package')
+else:
+    for scale, option in (1, 'png:scale=1'), (2, 'png'), (3.5, 'png:scale=3.5'):
+        for run in 'a', 'c':
+            call('report', run, '--plots=' + option)
+        picture = cv2.imread('a/plots/loss.png')
+        check(picture.shape == (int(np.ceil(300 * scale)), int(np.ceil(640 * scale)), 3), f'{option}: {picture.shape}')
+        with open('a/plots/loss.svg') as f:
+            curve = re.search(r'stroke="#1971c2"[^>]* d="M([^"]*)"', f.read())[1]
+        points = np.array([[float(v) for v in p.split()] for p in curve.split('L')])
+        near = [np.abs(picture[int(scale * y) - 1:int(scale * y) + 2, int(scale * x) - 1:int(scale * x) + 2].astype(int) - (0xc2, 0x71, 0x19)).sum(-1).min() for x, y in points]
+        check(max(near) < 120, f'{option}: the curve is not where the SVG has it: {near}')
+        check((picture[0] == 255).all() and (picture[:, 0] == 255).all(), f'{option}: the background')
+        picture = cv2.imread('c/plots/confusion.png')
+        with open('c/plots/confusion.svg') as f:
+            svg = f.read()
+        width, height = (int(v) for v in re.search(r'viewBox="0 0 (\d+) (\d+)"', svg).groups())
+        check(picture.shape == (int(np.ceil(height * scale)), int(np.ceil(width * scale)), 3), f'{option}: {picture.shape}, {width} x {height}')
+        cells = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="[\d.]+" height="[\d.]+" fill="#(..)(..)(..)"(?: fill-opacity="([\d.]+)")?><title>', svg)
+        for x, y, red, green, blue, opacity in cells:
+            want = 255 + (np.array([int(blue, 16), int(green, 16), int(red, 16)]) - 255) * float(opacity or 1)
+            check(np.abs(picture[int(scale * (float(y) + 4)), int(scale * (float(x) + 4))] - want).max() <= 2, f'{option}: the cell at {x}, {y}')
+        check(len(cells) == (matrix > 0).sum(), f'{option}: {len(cells)} cells')
+    os.remove('a/plots/loss.svg')
+    call('report', 'a', '--plots=png', '--plots')
+    check(os.path.exists('a/plots/loss.svg'), 'both forms at once')
+    for bad in 'jpeg', 'png:scale=0', 'png:scale=9', 'svg:scale=2', 'png:size=2':
+        check('plots' in call('report', 'a', '--plots=' + bad, code=2).stderr, f'--plots={bad}')
+
 # Pictures: grey and in colours, of bytes, flat, and of numbers; each PNG has the sample's pixels.
 def pixels(uri):
     """Of an unfiltered PNG or of one with any filter: (height, width, channels)."""

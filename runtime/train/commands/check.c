@@ -278,22 +278,18 @@ static void write_nodes(ot_page *p, const ot_node_table *t)
 }
 
 /* Where the activations are largest, and the nodes that hold most of them then. */
-static void write_peak(ot_page *p, const ot_plan *q, const ot_node_table *t)
+static void write_peak(ot_page *p, const ot_plan *q, const ot_node_table *t, ot_arena *a)
 {
     enum { NAMED = 5 };
-    int64_t below = INT64_MAX;
-    if (!t->n_steps || !t->peak) return;
+    int n;
+    const ot_node_row **held = ot_node_table_held(t, a, &n);
+    p->lost |= !held;
+    if (!held || !t->n_steps || !t->peak) return;
     const ot_node_row *at = &t->row[t->of[t->peak_step]];
     ot_print(p->f, "peak of the activations: %.3f MiB, in %s of %s; held by", (double)t->peak / (1 << 20),
              ot_stage_names[ot_plan_step(q, t->peak_step)->node->stage], at->name);
-    for (int k = 0; k < NAMED; k++) {
-        const ot_node_row *most = NULL;
-        for (int i = 0; i < t->n; i++)
-            if (t->row[i].held < below && t->row[i].held > (most ? most->held : 0)) most = &t->row[i];
-        if (!most) break;
-        below = most->held;
-        ot_print(p->f, "%s %s %.0f %%", k ? "," : "", most->name, 100 * (double)most->held / (double)t->peak);
-    }
+    for (int k = 0; k < NAMED && k < n; k++)
+        ot_print(p->f, "%s %s %.0f %%", k ? "," : "", held[k]->name, 100 * (double)held[k]->held / (double)t->peak);
     ot_print(p->f, "\n");
 }
 
@@ -334,7 +330,7 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
     ot_print(page.f, "weights and state  %12.3f MiB\n", (double)q->state_bytes / mib);
     ot_print(page.f, "activations        %12.3f MiB\n", (double)q->scratch_bytes / mib);
     ot_print(page.f, "constants          %12.3f MiB\n", (double)q->const_bytes / mib);
-    write_peak(&page, q, &nodes);
+    write_peak(&page, q, &nodes, p->t->a);
     ot_print(page.f, "total planned      %12.3f MiB%s\n", (double)planned_bytes / mib,
              s->data ? ", including the data" : "");
     return ot_page_close(&page, text, err);

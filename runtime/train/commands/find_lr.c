@@ -12,10 +12,10 @@
 #include "runtime/base/io.h"
 #include "runtime/train/commands/inspect.h"
 #include "runtime/train/options/specs.h"
+#include "runtime/train/run/chart.h"
 #include "runtime/train/run/file_training.h"
-#include "runtime/train/run/svg.h"
 
-enum { DEFAULT_UPDATES = 100 };
+enum { DEFAULT_UPDATES = 100, PNG_SCALE = 2 };
 
 static const double smoothing = 0.9, diverged = 4;
 
@@ -160,8 +160,15 @@ static void fill_json(const ot_trainer *t, const sweep *s, ot_page *p)
 
 /* ---- the picture -------------------------------------------------------------------------- */
 
-/* x, y, z: room for the points. */
-static void draw(const sweep *s, double *x, double *y, double *z, FILE *f)
+/* By its name; SVG otherwise. */
+static bool is_png(const ot_trainer *t)
+{
+    size_t n = t->s.out ? strlen(t->s.out) : 0;
+    return n > 4 && !strcmp(t->s.out + n - 4, ".png");
+}
+
+/* Writes the chart.  x, y, z: room for the points. */
+static ot_status draw(const ot_trainer *t, const sweep *s, double *x, double *y, double *z, ot_error *err)
 {
     double highest = 0;
     char steepest[64], tenth[64];
@@ -169,12 +176,10 @@ static void draw(const sweep *s, double *x, double *y, double *z, FILE *f)
         x[i] = s->at[i].rate, y[i] = s->at[i].loss, z[i] = s->at[i].smoothed;
         if (i <= (s->lowest > 0 ? s->lowest : s->n / 2) && z[i] > highest) highest = z[i]; /* where it falls */
     }
-    ot_svg_line line[] = { { "loss", "#a5b1c2", x, y, (int)s->n, false },
-                           { "smoothed", "#1971c2", x, z, (int)s->n, false } };
-    ot_svg_mark mark[2] = { { .text = steepest, .colour = "#2b8a3e" }, { .text = tenth, .colour = "#d9480f" } };
-    ot_svg_chart c = {
-        .title = "Loss by learning rate", .x_name = "learning rate", .line = line, .n = 2, .file = true, .log_x = true
-    };
+    ot_chart_line line[] = { { "loss", "#a5b1c2", x, y, (int)s->n, false },
+                             { "smoothed", "#1971c2", x, z, (int)s->n, false } };
+    ot_chart_mark mark[2] = { { .text = steepest, .colour = "#2b8a3e" }, { .text = tenth, .colour = "#d9480f" } };
+    ot_chart c = { .title = "Loss by learning rate", .x_name = "learning rate", .line = line, .n = 2, .log_x = true };
     c.highest = 1.25 * highest;
     if (s->steepest >= 0) {
         mark[0].x = s->at[s->steepest].rate;
@@ -184,32 +189,24 @@ static void draw(const sweep *s, double *x, double *y, double *z, FILE *f)
         c.mark = mark;
         c.n_marks = 2;
     }
-    ot_svg_print(&c, f);
+    ot_sketch k = ot_chart_sketch(&c);
+    return ot_sketch_write(&k, is_png(t) ? PNG_SCALE : 0, AT_FDCWD, NULL, t->s.out, err);
 }
 
 static ot_status check_picture(const ot_trainer *t, ot_error *err)
 {
     ot_inputs in = ot_trainer_inputs(t);
-    return t->s.out ? ot_output_check(&in, AT_FDCWD, t->s.out, OT_FILE_SVG, "-o", err) : OT_OK;
+    if (is_png(t)) OT_TRY(ot_sketch_png_check("-o", err));
+    return t->s.out ? ot_output_check(&in, AT_FDCWD, t->s.out, is_png(t) ? OT_FILE_PNG : OT_FILE_SVG, "-o", err)
+                    : OT_OK;
 }
 
-/* -o: the curve as an SVG file. */
+/* -o: the curve as a picture. */
 static ot_status write_picture(const ot_trainer *t, const sweep *s, ot_error *err)
 {
-    char *text = NULL;
-    size_t size = 0;
-    ot_replace *out = NULL;
     double *room = ot_arena_alloc(t->a, 3 * sizeof *room * (size_t)(s->n + 1));
-    FILE *f = room ? open_memstream(&text, &size) : NULL;
-    if (f) draw(s, room, room + s->n, room + 2 * s->n, f);
-    ot_status r =
-        f && ot_memstream_close(f) ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the curve in %s", t->s.out);
-    if (!r) r = ot_replace_begin_at(AT_FDCWD, t->s.out, &out, err);
-    if (!r) r = ot_replace_write(out, text, size, err);
-    if (!r) r = ot_replace_commit(out, err);
-    else ot_replace_abort(out);
-    free(text);
-    return r;
+    if (!room) return ot_fail(err, OT_E_NOMEM, "no memory for the curve in %s", t->s.out);
+    return draw(t, s, room, room + s->n, room + 2 * s->n, err);
 }
 
 static ot_status find(ot_trainer *t, char **text, ot_error *err)

@@ -31,9 +31,11 @@ ot_status ot_report_file(const char *run, const ot_options *o, const ot_callback
     OT_GIVEN(o);
     int fd;
     ot_history h = { 0 };
+    ot_plots plots;
     OT_TRY(ot_series_refuse(run, "report", err));
+    OT_TRY(ot_plots_read(o, &plots, err));
     OT_TRY(open_run(run, &fd, err));
-    ot_status s = ot_report_write(&h, fd, run, ot_options_flag(o, "plots"), err);
+    ot_status s = ot_report_write(&h, fd, run, &plots, err);
     close(fd);
     ot_history_free(&h);
     char text[OT_ERROR_TEXT], name[OT_ERROR_TEXT - 64];

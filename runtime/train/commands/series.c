@@ -154,22 +154,12 @@ static const char *find_same(series *x)
     return NULL;
 }
 
-static ot_status write_file(const series *x, const char *name, const char *text, size_t n, ot_error *err)
-{
-    ot_replace *r = NULL;
-    ot_error e = { 0 };
-    ot_status s = ot_replace_begin_at(x->folder.fd, name, &r, &e);
-    if (!s) s = ot_replace_write(r, text, n, &e);
-    if (!s) s = ot_replace_commit(r, &e);
-    else ot_replace_abort(r);
-    return s ? ot_fail(err, s, "%s/%-s", x->folder.path, e.text) : OT_OK;
-}
-
 static ot_status write_options(const series *x, ot_error *err)
 {
     char *lines = ot_options_lines(x->o), *text = NULL;
     int n = lines ? asprintf(&text, OT_FOLDER_MARK OT_VERSION "; model: %s\n%s", x->m->file->path, lines) : -1;
-    ot_status s = n < 0 ? no_memory(err) : write_file(x, "options.conf", text, (size_t)n, err);
+    ot_status s =
+        n < 0 ? no_memory(err) : ot_replace_file(x->folder.fd, x->folder.path, "options.conf", text, (size_t)n, err);
     free(lines);
     if (n >= 0) free(text);
     return s;
@@ -626,8 +616,9 @@ static ot_status write_table(series *x, char **text, ot_error *err)
     if (x->sweep) sort(x);
     FILE *f = open_memstream(&csv, &n);
     if (f) print_csv(x, f);
-    ot_status s =
-        f && ot_memstream_close(f) ? write_file(x, x->sweep ? "sweep.csv" : "folds.csv", csv, n, err) : no_memory(err);
+    ot_status s = f && ot_memstream_close(f)
+                      ? ot_replace_file(x->folder.fd, x->folder.path, x->sweep ? "sweep.csv" : "folds.csv", csv, n, err)
+                      : no_memory(err);
     free(csv);
     if (s) return s;
     f = open_memstream(text, &size);

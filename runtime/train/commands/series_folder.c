@@ -16,7 +16,8 @@ json_t *ot_series_start(int folder)
     char *text = fd < 0 ? NULL : malloc(LARGEST);
     int64_t n = text ? ot_read_at(fd, text, LARGEST, 0) : 0;
     const char *stop = n > 0 ? memchr(text, '\n', (size_t)n) : NULL;
-    json_t *line = stop ? json_loadb(text, (size_t)(stop - text), 0, NULL) : NULL;
+    json_t *line = NULL;
+    if (stop) (void)ot_json_parse(text, (size_t)(stop - text), &line);
     if (line && !json_string_value(json_object_get(line, "series"))) {
         json_decref(line);
         line = NULL;

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/train/run/trainer.h"
 
@@ -41,11 +42,11 @@ static ot_status names_in(const json_t *list, ot_arena *a, const char *const **o
 ot_status ot_classes_of(const ot_model *m, ot_arena *a, const char *const **out, int *n, ot_error *err)
 {
     const char *text = ot_import_metadata(m->file, OT_CLASSES_KEY);
-    json_error_t why;
+    json_t *list;
     *n = 0;
     if (!text) return OT_OK;
-    json_t *list = json_loads(text, 0, &why);
-    if (!list) return json_error_code(&why) == json_error_out_of_memory ? no_memory(err) : OT_OK;
+    if (ot_json_parse(text, strlen(text), &list)) return no_memory(err);
+    if (!list) return OT_OK;
     ot_status s = names_in(list, a, out, n, err);
     json_decref(list);
     return s;

@@ -189,7 +189,7 @@ static const row table[] = {
 #undef G
 #define G "Output"
     ROW("o", 'o', "FILE", NULL, G,
-        "output file: trained model, outputs, predictions (.csv, .json, .jsonl, .npz) or gradients; find-lr: the curve as SVG (<model>-trained.onnx)",
+        "output file: trained model, outputs, predictions (.csv, .json, .jsonl, .npz) or gradients; find-lr: the curve as SVG or, by its name, PNG (<model>-trained.onnx)",
         OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_PREDICT | OT_CMD_FIND_LR | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW |
             OT_CMD_EXPORT,
         0, BASIC, TEXT, 0, 0),
@@ -215,8 +215,9 @@ static const row table[] = {
     ROW("profile", 0, "[=N]", NULL, G,
         "measure N updates, by default 10, by node of the model: a table, and profile.csv, profile.json, trace.json in the run folder",
         RUNS, 0, 0, MAYBE, 0, 0),
-    ROW("plots", 0, NULL, NULL, G, "write the charts of report.html as SVG files too, into plots/ of the run folder",
-        RUNS | OT_CMD_REPORT, 0, 0, FLAG, 0, 0),
+    ROW("plots", 0, "[=svg|png[:scale=X]]", NULL, G,
+        "write the charts of report.html as files too, SVG or PNG, into plots/ of the run folder", RUNS | OT_CMD_REPORT,
+        REPEAT, 0, MAYBE, 0, 0),
     ROW("training-info", 0, NULL, NULL, G,
         "write the training algorithm and the optimizer state into the model (TrainingInfoProto), to continue training from it",
         WHOLE, 0, 0, FLAG, 0, 0),

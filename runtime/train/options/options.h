@@ -15,6 +15,17 @@ typedef struct ot_interval {
 typedef enum ot_device_wish { OT_DEVICE_AUTO, OT_DEVICE_CPU, OT_DEVICE_CUDA } ot_device_wish;
 
 /* Options as the parts of a command read them.  Texts belong to the options or to the arena. */
+/* --plots: the charts of the report as files. */
+typedef struct ot_plots {
+    bool svg;
+    double png; /* pixels per pixel of the page; 0: no PNG */
+} ot_plots;
+
+/* Errors: OT_E_USAGE (a form that is unknown, or that this build cannot write), OT_E_NOMEM. */
+ot_status ot_plots_read(const ot_options *o, ot_plots *out, ot_error *err);
+
+extern const ot_registry ot_plot_forms;
+
 typedef struct ot_settings {
     const char *data, *val, *test, *normalize, *target, *out, *run_dir, *log, *tensorboard; /* NULL: not given */
     double swa;          /* first epoch that is averaged, or the fraction of the run before it; 0: none */
@@ -47,6 +58,7 @@ typedef struct ot_settings {
     ot_interval histograms; /* --tensorboard-histograms */
     int keep;               /* checkpoints */
     int64_t profile;        /* updates; 0: none */
+    ot_plots plots;
     ot_device_wish device;
     int device_index; /* of CUDA's devices */
     bool unfold_bn, untie_auto, training_info;

@@ -458,6 +458,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(read_histograms(o, s, err));
     OT_TRY(read_watch(o, s, err));
     OT_TRY(read_profile(o, s, err));
+    OT_TRY(ot_plots_read(o, &s->plots, err));
     OT_TRY(read_dropout(o, &s->options.dropout, err));
     OT_TRY(read_added_dropout(o, &s->options.add_dropout, err));
     OT_TRY(copy_list(o, "output", a, &s->n_outputs, &s->outputs, err));

@@ -12,8 +12,9 @@
 #include "runtime/train/options/schedules.h"
 #include "runtime/train/run/metrics.h"
 
-static const ot_registry *const topics[] = { &ot_optimizers,   &ot_losses,  &ot_teachers, &ot_schedules,
-                                             &ot_data_sources, &ot_recipes, &ot_metrics,  &ot_commands };
+static const ot_registry *const topics[] = { &ot_optimizers, &ot_losses,       &ot_teachers,
+                                             &ot_schedules,  &ot_data_sources, &ot_recipes,
+                                             &ot_metrics,    &ot_plot_forms,   &ot_commands };
 
 static const char options_meaning[] = "options of the program, which are the keys of config files";
 
@@ -69,7 +70,9 @@ static void print_use(ot_help_page *p, const ot_registry *r, const ot_entry *e)
     bool keys = e->keys && e->keys->name;
     if (r == &ot_commands) print_command(p, ot_command_find(e->name));
     else if (r == &ot_recipes) ot_print(p->f, "\n  onnxtrain new %s -o FILE [--KEY VALUE ...]\n", e->name);
-    else if (keys) ot_print(p->f, "\n  --%s %s[:key=value,key=value]\n", r->sort, e->name);
+    else if (keys)
+        ot_print(p->f, "\n  --%s%s%s[:key=value,key=value]\n", r->sort,
+                 ot_option_find(r->sort) && ot_option_find(r->sort)->optional ? "=" : " ", e->name);
 }
 
 static void print_entry(ot_help_page *p, const ot_registry *r, const ot_entry *e)

@@ -55,6 +55,16 @@ static ot_status time_operator(const ot_session *x, const ot_op *op, const ot_sh
     return r ? ot_fail(err, r, "the machine cannot be measured: %-s", e.text) : OT_OK;
 }
 
+double ot_ceilings_rate(const ot_ceilings *c, double moved)
+{
+    double most = 0; /* of the sums from the largest that does not move more on: a short one has mostly waited */
+    for (int i = c->n - 1; i >= 0; i--) {
+        if (c->rate[i] > most) most = c->rate[i];
+        if (c->moved[i] <= moved) break;
+    }
+    return most;
+}
+
 /* Sizes grow until a run takes some time; where memory ends the last one counts. */
 ot_status ot_ceilings_measure(const ot_session *x, ot_ceilings *out, ot_error *err)
 {
@@ -69,9 +79,13 @@ ot_status ot_ceilings_measure(const ot_session *x, ot_ceilings *out, ot_error *e
         out->flops = 2.0 * (double)rows * (double)rows * (double)rows / seconds;
     }
     seconds = 0;
-    for (int64_t n = 1 << 19; n <= 1 << 25 && seconds < least && !s; n *= 4) {
+    for (int64_t n = 1 << 13; n <= 1 << 25 && (n <= 1 << 19 || seconds < least) && !s; n *= 4) {
         s = time_operator(x, &ot_op_Add, &(ot_shape){ 1, { n } }, &seconds, &e);
-        if (!s && seconds > 0) out->bytes = 12.0 * (double)n / seconds;
+        if (s || !(seconds > 0) || out->n == OT_CEILING_SIZES) continue;
+        out->moved[out->n] = 12.0 * (double)n;
+        out->bytes = out->rate[out->n] = 12.0 * (double)n / seconds;
+        if (out->bytes > out->cached) out->cached = out->bytes;
+        out->n++;
     }
     return s && s != OT_E_NOMEM ? ot_fail(err, s, "%-s", e.text) : OT_OK;
 }

@@ -237,16 +237,11 @@ static ot_status make_text(ot_trainer *t, const ot_scored *e, char **text, ot_er
 ot_status ot_detail_write(ot_trainer *t, ot_error *err)
 {
     const ot_scored *e = t->test.detail ? &t->test : &t->eval;
-    ot_replace *out = NULL;
     char *text;
-    ot_error first = { 0 };
     if (!e->detail || e->detail->written) return OT_OK;
     OT_TRY(make_text(t, e, &text, err));
-    ot_status s = ot_replace_begin_at(t->folder.fd, file_name, &out, &first);
-    if (!s) s = ot_replace_write(out, text, strlen(text), &first);
-    if (!s) s = ot_replace_commit(out, &first);
-    else ot_replace_abort(out);
+    ot_status s = ot_replace_file(t->folder.fd, t->folder.path, file_name, text, strlen(text), err);
     free(text);
     e->detail->written = !s;
-    return s ? ot_fail(err, s, "%s/%-s", t->folder.path, first.text) : OT_OK;
+    return s;
 }

@@ -64,17 +64,17 @@ static int is_of(int fd, uint64_t size, ot_file_kind kind)
     case OT_FILE_ARRAYS: return is_npz(fd);
     case OT_FILE_LOG: return begins(fd, "{\"event\":");
     case OT_FILE_SVG: return begins(fd, "<svg ");
+    case OT_FILE_PNG: return begins(fd, "\x89PNG\r\n\x1a\n");
     case OT_FILE_PREDICTIONS:
         return begins(fd, "sample,") || begins(fd, "{\"sample\":") || begins(fd, "[\n{\"sample\":") || begins(fd, "[]");
     }
     return 0;
 }
 
-static const char *const kinds[] = { [OT_FILE_MODEL] = "an ONNX file",
-                                     [OT_FILE_ARRAYS] = "an .npz",
-                                     [OT_FILE_LOG] = "a run log",
-                                     [OT_FILE_SVG] = "an SVG chart",
-                                     [OT_FILE_PREDICTIONS] = "a file of predictions" };
+static const char *const kinds[] = {
+    [OT_FILE_MODEL] = "an ONNX file", [OT_FILE_ARRAYS] = "an .npz",  [OT_FILE_LOG] = "a run log",
+    [OT_FILE_SVG] = "an SVG chart",   [OT_FILE_PNG] = "a PNG chart", [OT_FILE_PREDICTIONS] = "a file of predictions"
+};
 
 /* A name that says another kind of file is a slip: what is written would not be what the name says. */
 static ot_status check_name(const char *path, ot_file_kind kind, const char *what, ot_error *err)
@@ -92,13 +92,12 @@ static ot_status check_name(const char *path, ot_file_kind kind, const char *wha
         { ".json", 1 << OT_FILE_PREDICTIONS },
         { ".conf", 0 },
         { ".gz", 0 },
-        { ".png", 0 },
+        { ".png", 1 << OT_FILE_PNG },
     };
-    static const char *const written[] = { [OT_FILE_MODEL] = "an ONNX model",
-                                           [OT_FILE_ARRAYS] = "an .npz",
-                                           [OT_FILE_LOG] = "a JSON lines log",
-                                           [OT_FILE_SVG] = "an SVG chart",
-                                           [OT_FILE_PREDICTIONS] = "CSV or JSON" };
+    static const char *const written[] = {
+        [OT_FILE_MODEL] = "an ONNX model", [OT_FILE_ARRAYS] = "an .npz",  [OT_FILE_LOG] = "a JSON lines log",
+        [OT_FILE_SVG] = "an SVG chart",    [OT_FILE_PNG] = "a PNG chart", [OT_FILE_PREDICTIONS] = "CSV or JSON"
+    };
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     if (!strcmp(path, "-"))
         return ot_fail(err, OT_E_USAGE,

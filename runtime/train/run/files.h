@@ -15,7 +15,14 @@ typedef struct ot_inputs {
 } ot_inputs;
 
 /* What an output is; a file of another kind that is there already is not replaced. */
-typedef enum ot_file_kind { OT_FILE_MODEL, OT_FILE_ARRAYS, OT_FILE_LOG, OT_FILE_SVG, OT_FILE_PREDICTIONS } ot_file_kind;
+typedef enum ot_file_kind {
+    OT_FILE_MODEL,
+    OT_FILE_ARRAYS,
+    OT_FILE_LOG,
+    OT_FILE_SVG,
+    OT_FILE_PNG,
+    OT_FILE_PREDICTIONS
+} ot_file_kind;
 
 /* Whether `path`, seen from the open folder `at` (AT_FDCWD: as it stands), may be written: it is nothing that is
  * read, under whatever name; its ending is not that of another kind; what is there is of the kind, or empty; and a file

@@ -10,6 +10,7 @@
 
 #include "runtime/base/io.h"
 #include "runtime/train/run/history.h"
+#include "runtime/train/run/log.h"
 
 enum { PART = 1 << 20 }; /* bytes read at once; no line is longer */
 
@@ -92,9 +93,8 @@ static ot_status take_lines(ot_history *h, const char *text, size_t n, size_t *u
 {
     *used = 0;
     for (const char *stop; *used < n && (stop = memchr(text + *used, '\n', n - *used));) {
-        json_error_t e;
-        json_t *line = json_loadb(text + *used, (size_t)(stop - text) - *used, 0, &e);
-        if (!line && json_error_code(&e) == json_error_out_of_memory)
+        json_t *line;
+        if (ot_json_parse(text + *used, (size_t)(stop - text) - *used, &line))
             return ot_fail(err, OT_E_NOMEM, "no memory for the log of the run");
         if (line) take_line(h, line); /* a line of another program is none of the log's */
         json_decref(line);

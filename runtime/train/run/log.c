@@ -220,6 +220,16 @@ static void keep(json_t **to, bool good)
     *to = NULL;
 }
 
+ot_status ot_json_parse(const char *text, size_t n, json_t **out)
+{
+    json_error_t why;
+    *out = json_loadb(text, n, 0, &why);
+    if (!*out) *out = json_loadb(text, n, 0, &why); /* jansson calls a string that it has no memory for invalid */
+    bool lost =
+        !*out && (!*why.text || json_error_code(&why) == json_error_out_of_memory); /* of a number it says nothing */
+    return lost ? OT_E_NOMEM : OT_OK;
+}
+
 void ot_json_set(json_t **to, const char *key, json_t *v) { keep(to, !json_object_set_new(*to, key, v)); }
 
 void ot_json_add(json_t **to, json_t *v) { keep(to, !json_array_append_new(*to, v)); }

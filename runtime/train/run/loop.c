@@ -13,6 +13,7 @@
 #include "runtime/train/run/detail.h"
 #include "runtime/train/run/events.h"
 #include "runtime/train/run/histograms.h"
+#include "runtime/train/run/nodes.h"
 #include "runtime/train/run/profile.h"
 #include "runtime/train/run/report.h"
 #include "runtime/train/run/device.h"
@@ -66,8 +67,33 @@ static json_t *memory_by_kind(const ot_trainer *t)
         (json_int_t)(t->m->bytes + (t->taught_by ? t->taught_by->bytes : 0)), "constants", (json_int_t)x->const_bytes);
 }
 
+/* Where the memory of activations, gradients and workspaces is largest, and the nodes of the file whose results are kept then.
+ * NULL: no memory. */
+static json_t *memory_at_peak(const ot_trainer *t, ot_arena *a)
+{
+    enum { MOST_NODES = 40 };
+    const ot_plan *p = t->x.slot[t->x.lead].plan;
+    ot_node_table table;
+    ot_error e = { 0 };
+    int n;
+    if (ot_node_table_new(t->x.model->file->graph, p, a, &table, &e)) return NULL;
+    const ot_node_row **held = ot_node_table_held(&table, a, &n);
+    if (!held) return NULL;
+    json_t *list = json_array(), *out = json_pack("{s:I, s:i}", "bytes", (json_int_t)table.peak, "count", n);
+    for (int i = 0; i < n && i < MOST_NODES; i++)
+        ot_json_add(&list, json_pack("{s:o, s:s, s:I}", "node", ot_json_text(held[i]->name), "operator", held[i]->op,
+                                     "bytes", (json_int_t)held[i]->held));
+    if (table.n_steps) {
+        ot_json_set(&out, "node", ot_json_text(table.row[table.of[table.peak_step]].name));
+        ot_json_set(&out, "stage", json_string(ot_stage_names[ot_plan_step(p, table.peak_step)->node->stage]));
+    }
+    ot_json_set(&out, "nodes", list);
+    return out;
+}
+
 static void log_start(ot_trainer *t)
 {
+    ot_arena *a = ot_arena_new();
     const ot_plan *p = t->x.slot[t->x.lead].plan;
     int64_t trained = 0, all = 0;
     for (int i = 0; i < p->n_weights; i++) {
@@ -84,6 +110,8 @@ static void log_start(ot_trainer *t)
                           (json_int_t)trained, "samples", (json_int_t)t->train.samples, "batch_size",
                           (json_int_t)t->batch, "steps", (json_int_t)t->total, "planned_bytes", (json_int_t)t->planned);
     ot_json_set(&e, "memory", memory_by_kind(t));
+    ot_json_set(&e, "memory_at_peak", a ? memory_at_peak(t, a) : NULL);
+    ot_arena_free(a);
     ot_log_write(&t->log, e);
 }
 
@@ -157,16 +185,11 @@ static char *options_text(const ot_trainer *t)
 
 static ot_status write_options(const ot_trainer *t, ot_error *err)
 {
-    ot_replace *r = NULL;
-    ot_error e = { 0 };
     char *text = options_text(t);
     if (!text) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
-    ot_status s = ot_replace_begin_at(t->folder.fd, "options.conf", &r, &e);
-    if (!s) s = ot_replace_write(r, text, strlen(text), &e);
-    if (!s) s = ot_replace_commit(r, &e);
-    else ot_replace_abort(r);
+    ot_status s = ot_replace_file(t->folder.fd, t->folder.path, "options.conf", text, strlen(text), err);
     free(text);
-    return s ? ot_fail(err, s, "%s/%-s", t->folder.path, e.text) : OT_OK;
+    return s;
 }
 
 static ot_status open_log(ot_trainer *t, int at, const char *path, const char *shown, ot_error *err)
@@ -242,7 +265,7 @@ static void say_unused(const ot_trainer *t)
     int n = 0;
     size_t at = 0;
     for (int i = 0; i < OT_LEN(name); i++)
-        if (ot_options_nth(t->o, name[i], 0) && (strcmp(name[i], "plots") || ot_options_flag(t->o, name[i])))
+        if (ot_options_nth(t->o, name[i], 0) && (strcmp(name[i], "plots") || t->s.plots.svg || t->s.plots.png > 0))
             at += (size_t)snprintf(list + at, sizeof list - at, "%s--%s", n++ ? ", " : "", name[i]);
     if (n)
         ot_trainer_say(t, OT_WARNING, "--run-dir none: %s ha%s no effect without a run folder", list,
@@ -358,7 +381,7 @@ static void write_report(ot_trainer *t, int seconds)
     if (!t->folder.path || (t->reported < 0 || (seconds && ot_seconds() - t->reported < seconds))) return;
     if (!t->history) t->history = calloc(1, sizeof *t->history);
     ot_status s = t->history ? ot_detail_write(t, &e) : ot_fail(&e, OT_E_NOMEM, "no memory for the report");
-    if (!s) s = ot_report_write(t->history, t->folder.fd, t->folder.path, ot_options_flag(t->o, "plots"), &e);
+    if (!s) s = ot_report_write(t->history, t->folder.fd, t->folder.path, &t->s.plots, &e);
     t->reported = s ? -1 : ot_seconds();
     if (!s) return;
     ot_trainer_say(t, OT_WARNING, "%-s; training continues", e.text);

@@ -2,6 +2,7 @@
 #include "runtime/train/run/nodes.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ops/kernel.h"
@@ -261,4 +262,21 @@ void ot_node_table_time(ot_node_table *t, const ot_plan *p, const ot_timing *m)
         }
         if (n < 1 && spent > 0) t->row[t->of[i]].seconds[ot_plan_step(p, i)->node->stage] += spent;
     }
+}
+
+static int by_held(const void *a, const void *b)
+{
+    const ot_node_row *const *x = a, *const *y = b;
+    if ((*x)->held != (*y)->held) return (*x)->held < (*y)->held ? 1 : -1;
+    return *x < *y ? -1 : *x > *y;
+}
+
+const ot_node_row **ot_node_table_held(const ot_node_table *t, ot_arena *a, int *n)
+{
+    const ot_node_row **sorted = ot_arena_alloc(a, sizeof *sorted * (size_t)(t->n + 1));
+    *n = 0;
+    for (int i = 0; sorted && i < t->n; i++)
+        if (t->row[i].held > 0) sorted[(*n)++] = &t->row[i];
+    if (sorted) qsort(sorted, (size_t)*n, sizeof *sorted, by_held);
+    return sorted;
 }

@@ -26,6 +26,10 @@ typedef struct ot_node_table {
  * those it computes.  In a; names are the plan's and the file's. */
 ot_status ot_node_table_new(const ot_graph *file, const ot_plan *p, ot_arena *a, ot_node_table *out, ot_error *err);
 
+/* Those of its rows that hold memory at the peak, the most first; of equal ones the first in the table.  *n: how many.  In a;
+ * NULL: no memory. */
+const ot_node_row **ot_node_table_held(const ot_node_table *t, ot_arena *a, int *n);
+
 /* Fills seconds; the time of a group of steps is divided by their bytes. */
 void ot_node_table_time(ot_node_table *t, const ot_plan *p, const ot_timing *m);
 

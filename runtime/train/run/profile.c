@@ -27,6 +27,7 @@ struct ot_profile {
     ot_timing timing;
     ot_ceilings ceilings;
     ot_node_table table;
+    double *moving; /* by row: seconds of an update that its kernels need to move their bytes */
 };
 
 /* ---- measuring --------------------------------------------------------------------------- */
@@ -43,10 +44,10 @@ ot_status ot_profile_open(ot_trainer *t, ot_error *err)
     ot_trainer_say(
         t, OT_INFO,
         "--profile: %lld update%s after the first %lld; measured ceilings: %.4g GFLOP/s (%s product of %lld x "
-        "%lld matrices), %.4g GB/s (sum of two arrays)",
+        "%lld matrices), %.4g GB/s (sum of two arrays), %.4g GB/s in caches",
         (long long)p->left, p->left == 1 ? "" : "s", (long long)p->warm, p->ceilings.flops / 1e9,
         ot_precision_name(t->s.options.precision), (long long)p->ceilings.product, (long long)p->ceilings.product,
-        p->ceilings.bytes / 1e9);
+        p->ceilings.bytes / 1e9, p->ceilings.cached / 1e9);
     return OT_OK;
 }
 
@@ -130,13 +131,23 @@ static double kernel_seconds(const ot_profile *p)
     return sum;
 }
 
+/* Each kernel by what memory or a cache of its size can do. */
+static void find_moving(const ot_trainer *t)
+{
+    const ot_profile *p = t->profile;
+    for (int i = 0; i < p->table.n_steps; i++) {
+        double bytes = ot_node_bytes(ot_plan_step(p->plan, i)->node), rate = ot_ceilings_rate(&p->ceilings, bytes);
+        if (rate > 0) p->moving[p->table.of[i]] += bytes / rate * (i < p->plan->n_batch_steps ? t->s.accumulate : 1);
+    }
+}
+
 /* The larger of the two shares of the ceilings; *of: "compute" or "memory". */
 static double ceiling_share(const ot_trainer *t, const ot_node_row *r, const char **of)
 {
-    const ot_ceilings *c = &t->profile->ceilings;
+    const ot_profile *p = t->profile;
     double s = row_seconds(r), flops = 0, bytes = 0;
-    if (s > 0 && c->flops > 0) flops = per_update(t, r->flops) / s / c->flops;
-    if (s > 0 && c->bytes > 0) bytes = per_update(t, r->bytes) / s / c->bytes;
+    if (s > 0 && p->ceilings.flops > 0) flops = per_update(t, r->flops) / s / p->ceilings.flops;
+    if (s > 0) bytes = p->moving[r - p->table.row] / s;
     *of = flops >= bytes ? "compute" : "memory";
     return flops >= bytes ? flops : bytes;
 }
@@ -220,6 +231,7 @@ static json_t *json_profile(const ot_trainer *t, const ot_node_row *const *sorte
     ot_json_real(&o, "kernels_ms", kernel_seconds(p) * 1e3);
     ot_json_real(&o, "ceiling_flops_per_second", p->ceilings.flops);
     ot_json_real(&o, "ceiling_bytes_per_second", p->ceilings.bytes);
+    ot_json_real(&o, "ceiling_cached_bytes_per_second", p->ceilings.cached);
     for (int i = 0; i < p->table.n; i++) ot_json_add(&list, json_row(t, sorted[i]));
     ot_json_set(&o, "nodes", list);
     return o;
@@ -274,14 +286,8 @@ static json_t *json_trace(const ot_profile *p)
 
 static ot_status write_file(const ot_trainer *t, const char *name, const char *text, ot_error *err)
 {
-    ot_replace *r = NULL;
-    ot_error e = { 0 };
-    if (!text) return ot_fail(err, OT_E_NOMEM, "no memory for %s", name);
-    ot_status s = ot_replace_begin_at(t->folder.fd, name, &r, &e);
-    if (!s) s = ot_replace_write(r, text, strlen(text), &e);
-    if (!s) s = ot_replace_commit(r, &e);
-    else ot_replace_abort(r);
-    return s ? ot_fail(err, s, "%s/%-s", t->folder.path, e.text) : OT_OK;
+    return text ? ot_replace_file(t->folder.fd, t->folder.path, name, text, strlen(text), err)
+                : ot_fail(err, OT_E_NOMEM, "no memory for %s", name);
 }
 
 static ot_status write_json(const ot_trainer *t, const char *name, json_t *v, ot_error *err)
@@ -315,7 +321,9 @@ static ot_status show(ot_trainer *t, ot_error *err)
     OT_TRY(ot_node_table_new(t->x.model->file->graph, p->plan, t->a, &p->table, err));
     ot_node_table_time(&p->table, p->plan, &p->timing);
     sorted = ot_arena_alloc(t->a, sizeof *sorted * (size_t)(p->table.n + 1));
-    if (!sorted) return ot_fail(err, OT_E_NOMEM, "no memory for the profile");
+    p->moving = ot_arena_alloc(t->a, sizeof *p->moving * (size_t)(p->table.n + 1));
+    if (!sorted || !p->moving) return ot_fail(err, OT_E_NOMEM, "no memory for the profile");
+    find_moving(t);
     for (int i = 0; i < p->table.n; i++) sorted[i] = &p->table.row[i];
     qsort(sorted, (size_t)p->table.n, sizeof *sorted, by_seconds);
     say_table(t, sorted);

@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
-#include "runtime/train/run/profile.h"
-#include "runtime/train/run/report.h"
+#include "runtime/train/run/chart.h"
 #include "runtime/train/run/log.h"
 #include "runtime/train/run/metrics.h"
+#include "runtime/train/run/profile.h"
+#include "runtime/train/run/report.h"
 #include "runtime/train/run/report_samples.h"
-#include "runtime/train/run/svg.h"
 
 enum { MOST_METRICS = 24, MOST_CHARTS = MOST_METRICS + 4, MOST_ROWS = 200 };
 
@@ -91,20 +91,20 @@ static void gather(report *r)
 
 typedef struct drawing {
     char title[160], file[40];
-    ot_svg_line line[1 + MOST_METRICS];
+    ot_chart_line line[1 + MOST_METRICS];
     int n;
 } drawing;
 
 static const char *const colours[] = { "#d9480f", "#2b8a3e", "#862e9c", "#0b7285", "#e67700", "#5c940d" };
 
-static ot_svg_line curve_line(const char *name, const ot_curve *c)
+static ot_chart_line curve_line(const char *name, const ot_curve *c)
 {
-    return (ot_svg_line){ .name = name, .colour = "#1971c2", .x = c->x, .y = c->y, .n = c->n };
+    return (ot_chart_line){ .name = name, .colour = "#1971c2", .x = c->x, .y = c->y, .n = c->n };
 }
 
 static void add_metric(drawing *d, const metric *m)
 {
-    d->line[d->n] = (ot_svg_line){ m->name, colours[d->n % OT_LEN(colours)], m->x, m->y, m->n, m->n <= 100 };
+    d->line[d->n] = (ot_chart_line){ m->name, colours[d->n % OT_LEN(colours)], m->x, m->y, m->n, m->n <= 100 };
     d->n++;
 }
 
@@ -115,7 +115,7 @@ static const char *metric_of(const metric *m) { return strchr(m->name, ' ') + 1;
 static int draw(const report *r, drawing d[MOST_CHARTS])
 {
     int n = 1;
-    d[0] = (drawing){ .title = "Loss", .file = "loss.svg", .n = 1 };
+    d[0] = (drawing){ .title = "Loss", .file = "loss", .n = 1 };
     d[0].line[0] = curve_line("train loss", &r->h->loss);
     for (int i = 0; i < r->n_metrics; i++) {
         const metric *m = &r->m[i];
@@ -128,30 +128,28 @@ static int draw(const report *r, drawing d[MOST_CHARTS])
         if (k == n) {
             d[n] = (drawing){ .n = 0 };
             snprintf(d[n].title, sizeof d[n].title, "%s", metric_of(m));
-            snprintf(d[n].file, sizeof d[n].file, "metric-%d.svg", n);
+            snprintf(d[n].file, sizeof d[n].file, "metric-%d", n);
             n++;
         }
         add_metric(&d[k], m);
     }
-    d[n] = (drawing){ .title = "Learning rate", .file = "lr.svg", .n = 1 };
+    d[n] = (drawing){ .title = "Learning rate", .file = "lr", .n = 1 };
     d[n++].line[0] = curve_line("lr", &r->h->rate);
     if (r->h->norm.n) {
-        d[n] = (drawing){ .title = "Gradient norm", .file = "grad_norm.svg", .n = 1 };
+        d[n] = (drawing){ .title = "Gradient norm", .file = "grad_norm", .n = 1 };
         d[n++].line[0] = curve_line("before clipping", &r->h->norm);
     }
     if (r->h->speed.n) {
-        d[n] = (drawing){ .title = "Samples per second", .file = "speed.svg", .n = 1 };
+        d[n] = (drawing){ .title = "Samples per second", .file = "speed", .n = 1 };
         d[n].line[0] = curve_line("training", &r->h->speed);
         d[n++].line[0].colour = "#5f3dc4";
     }
     return n;
 }
 
-static ot_svg_chart chart_of(const report *r, const drawing *d, bool file)
+static ot_chart chart_of(const report *r, const drawing *d)
 {
-    return (ot_svg_chart){
-        .title = d->title, .x_name = "step", .line = d->line, .n = d->n, .file = file, .most_x = (double)r->h->step
-    };
+    return (ot_chart){ .title = d->title, .x_name = "step", .line = d->line, .n = d->n, .most_x = (double)r->h->step };
 }
 
 /* ---- tables ------------------------------------------------------------------------------- */
@@ -248,7 +246,16 @@ static void print_evaluations(const report *r, FILE *f)
     fputs("</table></div>\n", f);
 }
 
-/* What the planned memory is for: a bar each, by its share. */
+/* A row: its name, its megabytes, a bar for its share. */
+static void print_share(const char *name, const char *more, double bytes, double all, FILE *f)
+{
+    fputs("<tr><th>", f), ot_html_text(name, f);
+    if (*more) fputs("</th><td>", f), ot_html_text(more, f);
+    fprintf(f, "</%s><td class=\"number\">%.3g MB</td><td class=\"bar\"><div style=\"width:%d%%\"></div></td></tr>\n",
+            *more ? "td" : "th", bytes / 1e6, (int)ceil(100 * bytes / all));
+}
+
+/* What the planned memory is for. */
 static void print_memory(const ot_history *h, FILE *f)
 {
     const char *key;
@@ -260,12 +267,38 @@ static void print_memory(const ot_history *h, FILE *f)
     json_object_foreach(kinds, key, v)
     {
         double bytes = json_is_integer(v) ? json_number_value(v) : 0;
-        if (!(bytes > 0)) continue;
-        fputs("<tr><th>", f), ot_html_text(key, f);
-        fprintf(f,
-                "</th><td class=\"number\">%.1f MB</td><td class=\"bar\"><div style=\"width:%d%%\"></div></td></tr>\n",
-                bytes / 1e6, (int)ceil(100 * bytes / all));
+        if (bytes > 0) print_share(key, "", bytes, all, f);
     }
+    fputs("</table>\n", f);
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *s = json_string_value(json_object_get(object, key));
+    return s ? s : "";
+}
+
+/* What is live where most is: by the node of the file that computed it. */
+static void print_peak(const ot_history *h, FILE *f)
+{
+    const json_t *peak = json_object_get(h->start, "memory_at_peak"), *list = json_object_get(peak, "nodes");
+    double all = json_number_value(json_object_get(peak, "bytes")), shown = 0;
+    json_int_t count = json_integer_value(json_object_get(peak, "count"));
+    size_t i;
+    json_t *v;
+    if (!(all > 0) || !json_array_size(list)) return;
+    fprintf(f, "<h2>Memory at the peak</h2>\n<p>%.3g MB of activations, gradients and workspaces, in ", all / 1e6);
+    ot_html_text(text_of(peak, "stage"), f), fputs(" of ", f), ot_html_text(text_of(peak, "node"), f);
+    fputs("; by the node whose results they are.</p>\n<table class=\"pairs\">\n", f);
+    json_array_foreach(list, i, v)
+    {
+        double bytes = json_number_value(json_object_get(v, "bytes"));
+        if (!(bytes > 0)) continue;
+        const char *op = text_of(v, "operator");
+        print_share(text_of(v, "node"), *op ? op : "-", bytes, all, f);
+        shown += bytes;
+    }
+    if (count > (json_int_t)json_array_size(list) && all > shown) print_share("others", "-", all - shown, all, f);
     fputs("</table>\n", f);
 }
 
@@ -293,62 +326,51 @@ static void print_page(const report *r, const drawing *d, int n, int folder, con
     print_summary(r->h, f);
     fputs("<h2>Curves</h2>\n<div>\n", f);
     for (int i = 0; i < n; i++) {
-        ot_svg_chart c = chart_of(r, &d[i], false);
-        ot_svg_print(&c, f);
+        ot_chart c = chart_of(r, &d[i]);
+        ot_sketch k = ot_chart_sketch(&c);
+        ot_sketch_svg(&k, false, f);
     }
     fputs("</div>\n", f);
     ot_samples_print(r->evaluation, f);
     print_evaluations(r, f);
     print_memory(r->h, f);
+    print_peak(r->h, f);
     ot_profile_html(folder, f);
     print_options(r->h, f);
     fputs("</body></html>\n", f);
 }
 
-static ot_status write_file(int folder, const char *name, const char *shown, const char *text, size_t n, ot_error *err)
+/* plots/NAME.svg, plots/NAME.png. */
+static ot_status write_sketch(const ot_sketch *k, const char *name, int folder, const char *shown,
+                              const ot_plots *plots, ot_error *err)
 {
-    ot_replace *out = NULL;
-    ot_error e = { 0 };
-    ot_status s = ot_replace_begin_at(folder, name, &out, &e);
-    if (!s) s = ot_replace_write(out, text, n, &e);
-    if (!s) s = ot_replace_commit(out, &e);
-    else ot_replace_abort(out);
-    return s ? ot_fail(err, s, "%s/%-s", shown, e.text) : OT_OK;
+    char path[64];
+    if (plots->svg) {
+        snprintf(path, sizeof path, "plots/%s.svg", name);
+        OT_TRY(ot_sketch_write(k, 0, folder, shown, path, err));
+    }
+    if (!(plots->png > 0)) return OT_OK;
+    snprintf(path, sizeof path, "plots/%s.png", name);
+    return ot_sketch_write(k, plots->png, folder, shown, path, err);
 }
 
-static ot_status write_confusion(const json_t *evaluation, int folder, const char *shown, ot_error *err)
-{
-    char *text = NULL;
-    size_t size = 0;
-    if (!ot_samples_has_confusion(evaluation)) return OT_OK;
-    FILE *f = open_memstream(&text, &size);
-    if (f) ot_samples_confusion(evaluation, true, f);
-    ot_status s = f && ot_memstream_close(f) ? write_file(folder, "plots/confusion.svg", shown, text, size, err)
-                                             : ot_fail(err, OT_E_NOMEM, "no memory for the charts");
-    free(text);
-    return s;
-}
-
-static ot_status write_plots(const report *r, const drawing *d, int n, int folder, const char *shown, ot_error *err)
+static ot_status write_plots(const report *r, const drawing *d, int n, int folder, const char *shown,
+                             const ot_plots *plots, ot_error *err)
 {
     if (mkdirat(folder, "plots", 0777) && errno != EEXIST)
         return ot_fail(err, ot_failed_call(errno), "%s/plots: %s", shown, strerror(errno));
     for (int i = 0; i < n; i++) {
-        char *text = NULL, name[64];
-        size_t size = 0;
-        FILE *f = open_memstream(&text, &size);
-        ot_svg_chart c = chart_of(r, &d[i], true);
-        if (f) ot_svg_print(&c, f);
-        snprintf(name, sizeof name, "plots/%s", d[i].file);
-        ot_status s = f && ot_memstream_close(f) ? write_file(folder, name, shown, text, size, err)
-                                                 : ot_fail(err, OT_E_NOMEM, "no memory for the charts");
-        free(text);
-        OT_TRY(s);
+        ot_chart c = chart_of(r, &d[i]);
+        ot_sketch k = ot_chart_sketch(&c);
+        OT_TRY(write_sketch(&k, d[i].file, folder, shown, plots, err));
     }
-    return OT_OK;
+    if (!ot_samples_has_confusion(r->evaluation)) return OT_OK;
+    ot_confusion confusion;
+    ot_sketch k = ot_samples_confusion(r->evaluation, &confusion);
+    return write_sketch(&k, "confusion", folder, shown, plots, err);
 }
 
-ot_status ot_report_write(ot_history *h, int folder, const char *shown, bool plots, ot_error *err)
+ot_status ot_report_write(ot_history *h, int folder, const char *shown, const ot_plots *plots, ot_error *err)
 {
     char *text = NULL;
     size_t size = 0;
@@ -364,10 +386,9 @@ ot_status ot_report_write(ot_history *h, int folder, const char *shown, bool plo
     gather(&r);
     int n = d ? draw(&r, d) : 0;
     if (f) print_page(&r, d, n, folder, shown, f);
-    ot_status s = f && ot_memstream_close(f) && !r.lost ? write_file(folder, "report.html", shown, text, size, err)
+    ot_status s = f && ot_memstream_close(f) && !r.lost ? ot_replace_file(folder, shown, "report.html", text, size, err)
                                                         : ot_fail(err, OT_E_NOMEM, "no memory for the report");
-    if (!s && plots) s = write_plots(&r, d, n, folder, shown, err);
-    if (!s && plots) s = write_confusion(r.evaluation, folder, shown, err);
+    if (!s && (plots->svg || plots->png > 0)) s = write_plots(&r, d, n, folder, shown, plots, err);
     json_decref(r.evaluation);
     for (int i = 0; i < r.n_metrics; i++) free(r.m[i].x), free(r.m[i].y);
     free(d);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
-#include "runtime/train/run/svg.h"
+#include "runtime/train/run/log.h"
 
 enum { LARGEST = 1 << 26, MOST_CELLS = 64, WITH_COUNTS = 20, MOST_ROWS = 100, MOST_SAMPLES = 100, NAME = 14 };
 
@@ -21,16 +21,14 @@ ot_status ot_samples_read(int folder, const char *shown, json_t **out, ot_error 
     void *bytes = NULL;
     size_t n = 0;
     ot_error first = { 0 };
-    json_error_t why;
     *out = NULL;
     int fd = openat(folder, "evaluation.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return OT_OK;
     ot_status s = ot_read_open(fd, shown, LARGEST, &bytes, &n, &first);
     close(fd);
-    if (!s) *out = json_loadb(bytes, n, 0, &why);
+    if (!s) s = ot_json_parse(bytes, n, out);
     free(bytes);
-    if (s == OT_E_NOMEM || (!s && !*out && json_error_code(&why) == json_error_out_of_memory))
-        return ot_fail(err, OT_E_NOMEM, "no memory for the report");
+    if (s == OT_E_NOMEM) return ot_fail(err, OT_E_NOMEM, "no memory for the report");
     return OT_OK;
 }
 
@@ -49,71 +47,78 @@ static void name_class(const json_t *e, size_t i, char *buf, size_t n)
 }
 
 /* At most NAME characters, of UTF-8. */
-static void print_short(const char *name, FILE *f)
+static void shorten(char text[200])
 {
-    char text[4 * NAME + 1];
     size_t n = 0, characters = 0;
-    while (name[n] && n < sizeof text - 4) {
-        if (((unsigned char)name[n] & 0xc0) != 0x80 && characters++ == NAME) break;
-        n++;
-    }
-    memcpy(text, name, n);
-    text[n] = '\0';
-    ot_html_text(text, f);
-    if (name[n]) fputs("\xe2\x80\xa6", f);
+    for (; text[n] && n < 4 * NAME; n++)
+        if (((unsigned char)text[n] & 0xc0) != 0x80 && characters++ == NAME) break;
+    if (text[n]) strcpy(text + n, "\xe2\x80\xa6");
 }
 
-typedef struct grid {
-    size_t n;
-    int cell, left, top;
-} grid;
-
-static grid grid_of(const json_t *e, size_t n)
+static void set_grid(ot_confusion *g)
 {
-    grid g = { .n = n, .cell = n <= 10 ? 44 : n <= WITH_COUNTS ? 34 : n <= 32 ? 18 : 10 };
     size_t longest = 1;
-    for (size_t i = 0; i < n; i++) {
+    g->cell = g->n <= 10 ? 44 : g->n <= WITH_COUNTS ? 34 : g->n <= 32 ? 18 : 10;
+    for (size_t i = 0; i < g->n; i++) {
         char name[NAME + 2];
-        name_class(e, i, name, sizeof name);
+        name_class(g->of, i, name, sizeof name);
         if (strlen(name) > longest) longest = strlen(name);
     }
-    g.left = 34 + 7 * (int)longest;
-    g.top = 74 + (longest > 3 ? 7 * (int)longest : 14);
-    return g;
+    g->left = 34 + 7 * (int)longest;
+    g->top = 74 + (longest > 3 ? 7 * (int)longest : 14);
 }
 
-static void print_names(const json_t *e, const grid *g, FILE *f)
+static void draw_names(const ot_confusion *g, ot_draw *d)
 {
-    bool upright = g->top <= 74 + 21;
+    static const ot_lettering row = { .anchor = OT_ANCHOR_END }, above = { .anchor = OT_ANCHOR_MIDDLE },
+                              turned = { .upright = true };
+    bool fits = g->top <= 74 + 21;
     size_t by = g->cell < 14 ? 2 : 1;
     for (size_t i = 0; i < g->n; i += by) {
         char name[200];
         int x = g->left + (int)i * g->cell + g->cell / 2, y = g->top + (int)i * g->cell + g->cell / 2 + 4;
-        name_class(e, i, name, sizeof name);
-        fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", g->left - 6, y);
-        print_short(name, f);
-        if (upright) fprintf(f, "</text>\n<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">", x, g->top - 6);
-        else fprintf(f, "</text>\n<text transform=\"translate(%d %d) rotate(-90)\">", x + 4, g->top - 6);
-        print_short(name, f);
-        fputs("</text>\n", f);
+        name_class(g->of, i, name, sizeof name);
+        shorten(name);
+        d->text(d, g->left - 6, y, &row, name);
+        if (fits) d->text(d, x, g->top - 6, &above, name);
+        else d->text(d, x + 4, g->top - 6, &turned, name);
     }
 }
 
 /* Shaded by its share of the row. */
-static void print_cell(const json_t *e, const grid *g, size_t i, size_t k, int64_t v, int64_t all, FILE *f)
+static void draw_cell(const ot_confusion *g, size_t i, size_t k, int64_t v, int64_t all, ot_draw *d)
 {
-    char true_name[200], other[200];
-    int share = all > 0 ? (int)(1000 * v / all) : 0, x = g->left + (int)k * g->cell, y = g->top + (int)i * g->cell;
-    name_class(e, i, true_name, sizeof true_name);
-    name_class(e, k, other, sizeof other);
-    fprintf(f, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" fill-opacity=\"%d.%03d\"><title>true ",
-            x, y, g->cell - 1, g->cell - 1, i == k ? "#2f9e44" : "#e03131", (share + 40) / 1000 ? 1 : 0,
-            (share + 40) / 1000 ? 0 : share + 40);
-    ot_html_text(true_name, f), fputs(", predicted ", f), ot_html_text(other, f);
-    fprintf(f, ": %lld of %lld</title></rect>\n", (long long)v, (long long)all);
-    if (g->n <= WITH_COUNTS)
-        fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" pointer-events=\"none\">%lld</text>\n",
-                x + g->cell / 2, y + g->cell / 2 + 4, (long long)v);
+    static const ot_lettering count = { .anchor = OT_ANCHOR_MIDDLE, .passive = true };
+    char true_name[200], other[200], text[500];
+    double share = all > 0 ? (double)v / (double)all : 0, side = g->cell - 1;
+    int x = g->left + (int)k * g->cell, y = g->top + (int)i * g->cell;
+    name_class(g->of, i, true_name, sizeof true_name);
+    name_class(g->of, k, other, sizeof other);
+    snprintf(text, sizeof text, "true %s, predicted %s: %lld of %lld", true_name, other, (long long)v, (long long)all);
+    d->box(d, (double[]){ x, y, side, side }, i == k ? "#2f9e44" : "#e03131", share + 0.04 < 1 ? share + 0.04 : 1,
+           text);
+    snprintf(text, sizeof text, "%lld", (long long)v);
+    if (g->n <= WITH_COUNTS) d->text(d, x + g->cell / 2, y + g->cell / 2 + 4, &count, text);
+}
+
+static void draw_confusion(const void *of, ot_draw *d)
+{
+    const ot_confusion *g = of;
+    const json_t *matrix = json_object_get(g->of, "confusion");
+    double side = (double)g->n * g->cell, x = g->left, y = g->top;
+    const double corner[][2] = { { x, y }, { x + side, y }, { x + side, y + side }, { x, y + side }, { x, y } };
+    d->text(d, 12, 18, &(ot_lettering){ .size = 14, .bold = true }, "Confusion matrix");
+    d->text(d, 12, 36, &(ot_lettering){ 0 }, "rows: true class, columns: predicted class");
+    draw_names(g, d);
+    for (size_t i = 0; i < g->n; i++) {
+        int64_t all = 0;
+        for (size_t k = 0; k < g->n; k++) all += cell(matrix, i, k);
+        for (size_t k = 0; k < g->n; k++)
+            if (cell(matrix, i, k) > 0) draw_cell(g, i, k, cell(matrix, i, k), all, d);
+    }
+    d->line_begin(d, &(ot_stroke){ "#8888", 1, false });
+    for (int i = 0; i < OT_LEN(corner); i++) d->line_to(d, corner[i][0], corner[i][1]);
+    d->line_end(d);
 }
 
 bool ot_samples_has_confusion(const json_t *e)
@@ -122,29 +127,13 @@ bool ot_samples_has_confusion(const json_t *e)
     return n > 1 && n <= MOST_CELLS;
 }
 
-void ot_samples_confusion(const json_t *e, bool file, FILE *f)
+ot_sketch ot_samples_confusion(const json_t *e, ot_confusion *room)
 {
-    const json_t *matrix = json_object_get(e, "confusion");
-    if (!ot_samples_has_confusion(e)) return;
-    grid g = grid_of(e, json_array_size(matrix));
-    int side = (int)g.n * g.cell, width = g.left + side + 10, height = g.top + side + 10;
-    if (width < 300) width = 300; /* the head's */
-    fprintf(f,
-            "<svg %sviewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"11\" "
-            "fill=\"currentColor\">\n",
-            file ? "xmlns=\"http://www.w3.org/2000/svg\" " : "", width, height, width, height);
-    if (file) fprintf(f, "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n", width, height);
-    fprintf(f, "<text x=\"12\" y=\"18\" font-size=\"14\" font-weight=\"bold\">Confusion matrix</text>\n"
-               "<text x=\"12\" y=\"36\">rows: true class, columns: predicted class</text>\n");
-    print_names(e, &g, f);
-    for (size_t i = 0; i < g.n; i++) {
-        int64_t all = 0;
-        for (size_t k = 0; k < g.n; k++) all += cell(matrix, i, k);
-        for (size_t k = 0; k < g.n; k++)
-            if (cell(matrix, i, k) > 0) print_cell(e, &g, i, k, cell(matrix, i, k), all, f);
-    }
-    fprintf(f, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#8888\"/>\n</svg>\n", g.left,
-            g.top, side, side);
+    enum { HEAD = 300 }; /* the width of what stands above it */
+    *room = (ot_confusion){ .of = e, .n = json_array_size(json_object_get(e, "confusion")) };
+    set_grid(room);
+    int side = (int)room->n * room->cell, width = room->left + side + 10;
+    return (ot_sketch){ width > HEAD ? width : HEAD, room->top + side + 10, draw_confusion, room };
 }
 
 typedef struct class_row {
@@ -293,8 +282,10 @@ void ot_samples_print(const json_t *e, FILE *f)
     fputs("<h2>Last evaluation</h2>\n<p>", f), ot_html_text(split ? split : "", f);
     fprintf(f, ", after step %lld</p>\n", (long long)json_integer_value(json_object_get(e, "step")));
     if (ot_samples_has_confusion(e)) {
+        ot_confusion room;
+        ot_sketch k = ot_samples_confusion(e, &room);
         fputs("<div>\n", f);
-        ot_samples_confusion(e, false, f);
+        ot_sketch_svg(&k, false, f);
         fputs("</div>\n", f);
     }
     print_worst(e, f);
