@@ -33,3 +33,16 @@ ot_status ot_metadata_edit(ot_patch *p, const char *key, const char *value, ot_e
     if (!there) ot_patch_edit(p, 0, end, end, entry, n);
     return OT_OK;
 }
+
+ot_status ot_metadata_drop(ot_patch *p, const char *key, ot_error *err)
+{
+    ot_field f, name;
+    for (size_t at = 0; ot_field_next(p->p, &at, p->span[0].end, &f);) {
+        if (f.number != MODEL_METADATA || f.wire != 2) continue;
+        int span = ot_patch_span(p, 0, &f);
+        if (!span) return ot_fail(err, OT_E_NOMEM, "no memory to remove metadata '%s'", key);
+        if (ot_field_last(p, span, ENTRY_KEY, &name) && text_is(p, &name, key))
+            ot_patch_edit(p, 0, f.at, f.end, NULL, 0);
+    }
+    return OT_OK;
+}

@@ -78,5 +78,6 @@ ot_status ot_external_write(ot_patch *p, const ot_imported *m, const void *const
 
 /* metadata.c */
 ot_status ot_metadata_edit(ot_patch *p, const char *key, const char *value, ot_error *err);
+ot_status ot_metadata_drop(ot_patch *p, const char *key, ot_error *err);
 
 #endif

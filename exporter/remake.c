@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODEL_GRAPH = 7, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, NODE_INPUT = 1, INPUTS_UNTIL_IR = 4 };
+enum { MODEL_GRAPH = 7, NODE_INPUT = 1, INPUTS_UNTIL_IR = 4 };
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory to change the graph"); }
 
@@ -24,7 +24,7 @@ ot_status ot_remake_begin(ot_remake *x, const ot_imported *m, ot_error *err)
         if (graph.number != MODEL_GRAPH || graph.wire != 2) continue;
         int span = x->graph = ot_patch_span(&x->patch, 0, &graph);
         for (size_t k = graph.body; span && ot_field_next(f->bytes, &k, graph.end, &node);)
-            if (node.number == GRAPH_NODE && node.wire == 2 && n < f->model->graph->n_node)
+            if (node.number == OT_GRAPH_NODE && node.wire == 2 && n < f->model->graph->n_node)
                 x->node[n++] = ot_patch_span(&x->patch, span, &node);
     }
     if (x->patch.no_memory) {
@@ -118,11 +118,37 @@ ot_status ot_remake_field(ot_remake *x, uint32_t number, const ProtobufCMessage 
     return add_to(x, 0, number, message, err);
 }
 
+/* The span that ot_remake_begin made of a part of the graph. */
+static int graph_span(const ot_remake *x, const ot_field *graph)
+{
+    for (int i = 1; i < (int)x->patch.n_span; i++)
+        if (!x->patch.span[i].parent && x->patch.span[i].body == graph->body) return i;
+    return x->graph;
+}
+
+ot_status ot_remake_replace(ot_remake *x, uint32_t number, size_t index, const ProtobufCMessage *message, ot_error *err)
+{
+    ot_field graph, f;
+    size_t n;
+    uint8_t *bytes = field_bytes(x, number, NULL, message, &n);
+    if (!bytes) return no_memory(err);
+    for (size_t at = 0; ot_field_next(x->f->bytes, &at, x->f->n, &graph);) {
+        if (graph.number != MODEL_GRAPH || graph.wire != 2) continue;
+        int span = graph_span(x, &graph);
+        for (size_t k = graph.body; ot_field_next(x->f->bytes, &k, graph.end, &f);)
+            if (f.number == number && f.wire == 2 && index-- == 0) {
+                ot_patch_edit(&x->patch, span, f.at, f.end, bytes, n);
+                return x->patch.no_memory ? no_memory(err) : OT_OK;
+            }
+    }
+    return ot_fail(err, OT_E_INTERNAL, "%s: internal error: a field of the graph is missing", x->f->path);
+}
+
 ot_status ot_remake_copy(ot_remake *x, const Onnx__TensorProto *t, const char *name, ot_error *err)
 {
     Onnx__TensorProto copy = *t;
     copy.name = (char *)(uintptr_t)name;
-    OT_TRY(add_field(x, GRAPH_INITIALIZER, &copy.base, err));
+    OT_TRY(add_field(x, OT_GRAPH_INITIALIZER, &copy.base, err));
     if (x->m->ir_version >= INPUTS_UNTIL_IR) return OT_OK;
     Onnx__TensorShapeProto shape = ONNX__TENSOR_SHAPE_PROTO__INIT;
     Onnx__TypeProto__Tensor type = ONNX__TYPE_PROTO__TENSOR__INIT;
@@ -144,7 +170,7 @@ ot_status ot_remake_copy(ot_remake *x, const Onnx__TensorProto *t, const char *n
     of.tensor_type = &type;
     info.name = copy.name;
     info.type = &of;
-    return add_field(x, GRAPH_INPUT, &info.base, err);
+    return add_field(x, OT_GRAPH_INPUT, &info.base, err);
 }
 
 ot_status ot_remake_input(ot_remake *x, size_t node, int k, const char *name, ot_error *err)

@@ -1,9 +1,18 @@
-/* remake.h - edits to a file's graph in memory, which is then read as the file was; for untie.c and fill.c. */
+/* remake.h - edits to a file's graph in memory, which is then read as the file was; for untie.c, fill.c and classifier.c. */
 #ifndef OT_REMAKE_H
 #define OT_REMAKE_H
 
 #include "exporter/patch.h"
 #include "importer/internal.h"
+
+/* Fields of a graph. */
+enum {
+    OT_GRAPH_NODE = 1,
+    OT_GRAPH_INITIALIZER = 5,
+    OT_GRAPH_INPUT = 11,
+    OT_GRAPH_OUTPUT = 12,
+    OT_GRAPH_VALUE_INFO = 13
+};
 
 typedef struct ot_remake {
     const ot_imported *m;
@@ -34,6 +43,10 @@ ot_status ot_remake_more(ot_remake *x, size_t node, const char *name, ot_error *
 
 /* A node becomes another. */
 ot_status ot_remake_node(ot_remake *x, size_t node, const Onnx__NodeProto *now, ot_error *err);
+
+/* Number `index` of a repeated field of the graph becomes another. */
+ot_status ot_remake_replace(ot_remake *x, uint32_t number, size_t index, const ProtobufCMessage *message,
+                            ot_error *err);
 
 /* A field of the model, behind the others. */
 ot_status ot_remake_field(ot_remake *x, uint32_t number, const ProtobufCMessage *message, ot_error *err);

@@ -461,7 +461,16 @@ static void decide(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
     v->why = constant ? constant : describe(g, v, d, d->how == STATISTIC ? "statistic" : "trained");
 }
 
-const char ot_why_frozen[] = "frozen: --freeze";
+static const char by_option[] = "frozen: --freeze", not_chosen[] = "frozen: only the chosen layers train";
+
+bool ot_frozen(const ot_value *v) { return v->why && (!strcmp(v->why, by_option) || !strcmp(v->why, not_chosen)); }
+
+static bool is_chosen(const ot_value *v, const ot_config *c)
+{
+    for (int i = 0; i < c->options.n_only; i++)
+        if (!strcmp(c->options.only[i], v->name)) return true;
+    return best_rank(c->options.unfreeze, c->options.n_unfreeze, v->name) >= 0;
+}
 
 static void override(ot_value *v, const ot_config *c)
 {
@@ -470,10 +479,13 @@ static void override(ot_value *v, const ot_config *c)
     if (v->role == OT_STATE) return;
     if (freeze >= 0 && freeze >= train) {
         v->role = OT_CONST;
-        v->why = ot_why_frozen;
+        v->why = by_option;
     } else if (train >= 0) {
         v->role = OT_WEIGHT;
         v->why = "trained: --train";
+    } else if (v->role == OT_WEIGHT && c->options.n_only && !is_chosen(v, c)) {
+        v->role = OT_CONST;
+        v->why = not_chosen;
     }
 }
 

@@ -119,6 +119,8 @@ typedef struct ot_plan_options {
     int n_unfreeze;
     const char *const *unfreeze;
     const int64_t *unfreeze_at; /* epoch, from 1, in which the pattern's weights begin to train */
+    int n_only;                 /* > 0: weights are frozen that are not among these, nor match `train` or `unfreeze` */
+    const char *const *only;    /* names */
     bool fit_scales; /* of trained weights that the file stores as integers: computed from them; else as in the file */
     bool eval_mode;  /* run: force evaluation mode */
     bool keep_gradients; /* the host reads them after an update, too */
@@ -351,7 +353,8 @@ int ot_pattern_rank(const char *pattern, const char *name);
 ot_findings *ot_plan_findings(ot_plan *p);
 void ot_plan_note(ot_plan *p, const char *fmt, ...) OT_PRINTF(2, 3);
 
-extern const char ot_why_frozen[]; /* value->why of initializers that --freeze matches */
+/* Is it frozen because an option says so: --freeze, --freeze-backbone, --lora? */
+bool ot_frozen(const ot_value *v);
 
 /* value->mark: OT_FED where it depends on an input of the graph, else 0. */
 enum { OT_FED = 1 };

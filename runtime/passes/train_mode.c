@@ -74,7 +74,7 @@ static bool is_frozen(ot_plan *p, const ot_node *n, bool training_mode)
     ot_findings *f = ot_plan_findings(p);
     bool shared = w != reshaped(n, 1) || b != reshaped(n, 2) || w->role == OT_STATE || b->role == OT_STATE;
     if (w->said == OT_SAID_FROZEN) return true; /* classify recorded it */
-    bool asked = w->why && b->why && !strcmp(w->why, ot_why_frozen) && !strcmp(b->why, ot_why_frozen);
+    bool asked = ot_frozen(w) && ot_frozen(b);
     if (!asked && !shared && (training_mode || (is_all(w, 1) && is_all(b, 0)))) return false;
     if (asked) ot_find(f, OT_FINDING_NOTE, n->name, NULL, "%sits scale and bias are frozen by --freeze", what);
     else if (shared)

@@ -138,6 +138,12 @@ static ot_status check_unfolded(char **text, ot_error *err)
                     PAIRS("data", "train.npz", "unfold-bn", "true", "add-dropout", "0.1", "threads", "1"), text, err);
 }
 
+static ot_status check_classes(char **text, ot_error *err)
+{
+    return describe(ot_check_text, EXPORTS "norms-kept.onnx",
+                    PAIRS("data", "train.npz", "classes", "5", "freeze-backbone", "true", "threads", "1"), text, err);
+}
+
 static ot_status inspect(char **text, ot_error *err)
 {
     return describe(ot_inspect_text, EXPORTS "norms-shared.onnx", PAIRS("graph", "true"), text, err);
@@ -487,6 +493,7 @@ const way ways[] = {
     { .name = "check --json", .go = check_json },
     { .name = "check --untie", .prepare = pictures, .go = check_untied },
     { .name = "check --unfold-bn", .prepare = pictures, .go = check_unfolded },
+    { .name = "check --classes", .prepare = pictures, .go = check_classes },
     { .name = "inspect", .go = inspect, .varies = true }, /* without the shapes, if there is no memory to infer them */
     { .name = "plan", .prepare = pictures, .go = plan },
     { .name = "ops", .go = ops },

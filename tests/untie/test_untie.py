@@ -138,6 +138,11 @@ with tempfile.TemporaryDirectory() as d:
         r = json.loads(call('check', encoder, '--json', *options).stdout)
         check(r['trained'] == trained, f"encoder.onnx {options}: {r['trained']} parameters train, {trained} are right")
 
+    # a run of them continues
+    np.savez(f'{d}/e.npz', x=np.linspace(-1, 1, 16 * 24, dtype='f4').reshape(16, 3, 8), target=np.zeros((16, 3, 5), 'f4'))
+    call('train', encoder, '--untie', 'auto', '--data', f'{d}/e.npz', '--device', 'cpu', '--loss', 'mse', '--steps', '2', '--run-dir', f'{d}/run', '-o', f'{d}/e.onnx')
+    call('resume', f'{d}/run', '--steps', '3')
+
     # what ConstantOfShape fills
     fill = [h.make_node('ConstantOfShape', ['shape'], ['w'], 'fill', value=h.make_tensor('v', 1, [1], [.25])),
             h.make_node('Gemm', ['x', 'w', 'b'], ['y'], 'fc'), h.make_node('Tanh', ['y'], ['z'], 'tanh')]

@@ -1,6 +1,7 @@
 /* new.c - the command new: its options for exporter/new.h. */
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,16 +66,30 @@ static ot_status describe(const char *path, const ot_entry *k, bool replaced, co
     return OT_OK;
 }
 
+/* The number of classes; 0: not given.  (A training takes other values, too.) */
+static ot_status read_classes(const ot_options *o, int64_t *out, ot_error *err)
+{
+    const char *text = ot_options_get(o, "classes");
+    double n = 0;
+    if (text && (!ot_number(text, &n) || n != floor(n)))
+        return ot_fail(err, OT_E_USAGE, "--classes: '%s' is not a whole number", text);
+    if (text && !(n >= 1 && n <= 1e9))
+        return ot_fail(err, OT_E_USAGE, "--classes: %s is out of range; expected 1 to 1000000000", text);
+    *out = (int64_t)n;
+    return OT_OK;
+}
+
 ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
     OT_GIVEN(kind);
     OT_GIVEN(o);
-    int64_t size[3] = { 0 }, hidden[OT_NEW_HIDDEN];
+    int64_t size[3] = { 0 }, hidden[OT_NEW_HIDDEN], classes = 0;
     int n_hidden = 0;
     const ot_entry *found = ot_registry_find(&ot_recipes, kind);
     const char *input = ot_options_get(o, "input"), *layers = ot_options_get(o, "hidden"),
                *path = ot_options_get(o, "o");
     if (!found) return unknown_kind(kind, err);
+    OT_TRY(read_classes(o, &classes, err));
     bool tokens = input && !strchr(input, 'x') && ot_new_numbers(input, 'x', size, 1) == 1;
     if (input && !tokens && ot_new_numbers(input, 'x', size, 3) != 3)
         return ot_fail(err, OT_E_USAGE, "--input: expected CxHxW such as 3x32x32, or a number of tokens, got '%s'",
@@ -84,7 +99,7 @@ ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks 
 
     ot_new_options w = {
         .opset = (int)ot_options_int(o, "opset"),
-        .classes = ot_options_int(o, "classes"),
+        .classes = classes,
         .channels = tokens ? 0 : size[0],
         .height = size[1],
         .width = size[2],

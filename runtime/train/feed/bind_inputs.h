@@ -79,6 +79,15 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
  * Errors: OT_E_DATA (missing, ill-shaped, label out of range, a target_... that nothing uses), OT_E_USAGE. */
 ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs, ot_error *err);
 
+/* targets.c: the target of no output by its name; that of this output, "target_<output>".  NULL: there is none. */
+const ot_array *ot_target_plain(const ot_dataset *d);
+const ot_array *ot_target_of(const ot_dataset *d, const char *output);
+
+/* How many classes the target has: labels are 0 to *n - 1, or a sample has *n values.  rank: of the output, -1: unknown;
+ * axis: of its classes; loss: NULL: none is given.  count_classes.c.  Errors: OT_E_DATA: they are no classes. */
+ot_status ot_count_classes(const ot_dataset *d, const ot_array *target, int rank, int axis, const ot_spec *loss,
+                           int64_t *n, ot_error *err);
+
 /* Says which arrays nothing uses; in `run` targets need no use. */
 void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs);
 

@@ -36,7 +36,7 @@ static const ot_output *find_output(const ot_output *o, int n, const char *name)
 static bool is_named(const ot_array *a) { return !strncmp(a->t.name, "target_", 7); }
 
 /* The array that is a target of no output by its name: "target", or what --target or the format says. */
-static const ot_array *plain_target(const ot_dataset *d)
+const ot_array *ot_target_plain(const ot_dataset *d)
 {
     const ot_array *plain = NULL;
     int n = 0;
@@ -51,7 +51,7 @@ static const ot_array *plain_target(const ot_dataset *d)
 }
 
 /* "target_<output>"; NULL: there is none. */
-static const ot_array *target_of(const ot_dataset *d, const char *output)
+const ot_array *ot_target_of(const ot_dataset *d, const char *output)
 {
     for (int i = 0; i < d->n; i++)
         if (d->array[i].role == OT_ARRAY_TARGET && is_named(&d->array[i]) && !strcmp(d->array[i].t.name + 7, output))
@@ -123,14 +123,14 @@ static void find_output_of_loss(const ot_adapt_env *e, const ot_dataset *d, cons
     const ot_output *only = NULL;
     int n = 0;
     if (t->output || n_outputs < 2) return;
-    if (plain_target(d)) {
+    if (ot_target_plain(d)) {
         only = plain_output(o, n_outputs);
         say_plain(e, o, only);
         if (only != o) t->output = only->name;
         return;
     }
     for (int i = 0; i < n_outputs; i++)
-        if (target_of(d, o[i].name)) only = &o[i], n++;
+        if (ot_target_of(d, o[i].name)) only = &o[i], n++;
     if (n != 1) return;
     t->output = only->name;
     ot_adapt_note(e, "loss %s is applied to output '%s', which has the only target", t->name, only->name);
@@ -159,8 +159,8 @@ static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const
         if (!needs_target(t) || left_out(t)) continue;
         if (needing == 1) find_output_of_loss(e, d, o, n_outputs, t);
         const ot_output *output = t->output ? find_output(o, n_outputs, t->output) : n_outputs ? o : NULL;
-        const ot_array *own = output ? target_of(d, output->name) : NULL,
-                       *plain = needing == 1 ? plain_target(d) : NULL;
+        const ot_array *own = output ? ot_target_of(d, output->name) : NULL,
+                       *plain = needing == 1 ? ot_target_plain(d) : NULL;
         want *q = &w[*n];
         *q = (want){ .loss = t, .output = output, .array = own ? own : plain };
         q->name = own || (t->output && !plain) ? ot_arena_printf(e->a, "target_%s", output ? output->name : t->output)
@@ -188,7 +188,7 @@ static ot_status wants_by_array(const ot_adapt_env *e, const ot_feeders *fs, con
     const ot_dataset *d = fs->data;
     const ot_output *first = plain_output(o, n_outputs);
     for (int i = 0; i < n_outputs; i++) {
-        const ot_array *own = target_of(d, o[i].name), *plain = &o[i] == first ? plain_target(d) : NULL,
+        const ot_array *own = ot_target_of(d, o[i].name), *plain = &o[i] == first ? ot_target_plain(d) : NULL,
                        *a = own ? own : plain;
         if (!a || (!e->s->target && uses(fs, (int)(a - d->array)))) continue;
         if (!own) say_plain(e, o, first);
@@ -404,6 +404,17 @@ static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
+static const char another_head[] = "; --classes auto replaces the last layer by a new one for the classes of the data";
+
+/* A table names all its classes: the model is for others. */
+static ot_status check_named(const ot_adapt_env *e, const want *w, int64_t classes, ot_error *err)
+{
+    const ot_dataset *d = w->data;
+    if (!e->measure || !d->table || !d->class_name || d->n_classes >= classes || classes < 2) return OT_OK;
+    return ot_fail_more(err, OT_E_DATA, "target '%s' has %d classes, but output '%s' has %lld%s", d->column,
+                        d->n_classes, w->output->name, (long long)classes, another_head);
+}
+
 /* Every class number is one of the output's, or ignored: as ignore_index says, else OT_IGNORED as in PyTorch. */
 static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t classes, int64_t samples, ot_feeder *f,
                               ot_error *err)
@@ -429,9 +440,10 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
         else snprintf(where, sizeof where, "sample %lld", (long long)ot_dataset_origin(w->data, at));
         return ot_fail_more(err, OT_E_DATA,
                             "target '%s': %s has class %lld, but output '%s' has %lld class%s, 0 to "
-                            "%lld%s",
+                            "%lld%s%s",
                             line ? w->data->column : t->name, where, (long long)y, w->output->name, (long long)classes,
-                            classes == 1 ? "" : "es", (long long)classes - 1, classes == 1 ? one : "");
+                            classes == 1 ? "" : "es", (long long)classes - 1, classes == 1 ? one : "",
+                            y >= 0 && e->measure ? another_head : "");
     }
     f->ignores = ignored && !ignore;
     f->uncounted = ignored && (!w->loss || !ot_spec_is(w->loss, "reduction", "sum"));
@@ -534,6 +546,7 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
             t = o; /* one value per sample: the loss pass looks at the tail */
         } else {
             t = without(&o, axis);
+            OT_TRY(check_named(e, w, o.dim[axis], err));
             OT_TRY(check_labels(e, w, o.dim[axis], samples, f, err));
         }
     }

@@ -151,6 +151,13 @@ static const row table[] = {
         0.000001, 1),
     ROW("unfreeze", 0, "GLOB@EPOCH", NULL, G, "initializers that are frozen until that epoch", MOVES, REPEAT, 0, TEXT,
         0, 0),
+    ROW("classes", 0, "N|auto|OUTPUT=N", NULL, G,
+        "replace the last linear layer by a new one for N classes; auto: for those of the data, if the numbers differ; new: "
+        "extent of the output",
+        FIT | OT_CMD_NEW, REPEAT, BASIC, TEXT, 0, 0),
+    ROW("freeze-backbone", 0, NULL, NULL, G,
+        "train only the last linear layer before each output, and what --train or --unfreeze names", FIT, 0, BASIC,
+        FLAG, 0, 0),
     ROW("bn", 0, "auto|train|frozen", "auto", G,
         "BatchNormalization in training: batch statistics (train) or running statistics (frozen)", GRAPH, 0, 0, CHOICE,
         0, 0),
@@ -250,7 +257,6 @@ static const row table[] = {
 #define G "New models"
     ROW("opset", 0, "N", NULL, G, "opset of the file ('onnxtrain help new KIND' has the defaults)", OT_CMD_NEW, 0, 0,
         INT, 1, 1000),
-    ROW("classes", 0, "N", NULL, G, "extent of the output", OT_CMD_NEW, 0, 0, INT, 1, 1e9),
     ROW("layers", 0, "N", NULL, G, "gpt2, bert: number of blocks", OT_CMD_NEW, 0, 0, INT, 1, 65536),
     ROW("input", 0, "CxHxW", NULL, G, "channels, height and width of the input; gpt2, bert: number of tokens",
         OT_CMD_NEW, 0, 0, TEXT, 0, 0),

@@ -14,6 +14,12 @@ typedef struct ot_interval {
 
 typedef enum ot_device_wish { OT_DEVICE_AUTO, OT_DEVICE_CPU, OT_DEVICE_CUDA } ot_device_wish;
 
+/* --classes: a new last layer before an output. */
+typedef struct ot_classes_wish {
+    const char *output; /* NULL: the one that has the target */
+    int64_t n;          /* 0: as many as the data have */
+} ot_classes_wish;
+
 /* Options as the parts of a command read them.  Texts belong to the options or to the arena. */
 /* --plots: the charts of the report as files. */
 typedef struct ot_plots {
@@ -61,7 +67,9 @@ typedef struct ot_settings {
     ot_plots plots;
     ot_device_wish device;
     int device_index; /* of CUDA's devices */
-    bool unfold_bn, untie_auto, training_info;
+    bool unfold_bn, untie_auto, training_info, freeze_backbone;
+    int n_classes;
+    const ot_classes_wish *classes;
     int n_untie;
     const char *const *untie;
     bool json, why, graph, verbose, quiet, tune;

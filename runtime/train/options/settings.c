@@ -126,6 +126,31 @@ static ot_status read_lr_scales(const ot_options *o, ot_arena *a, ot_settings *s
     return OT_OK;
 }
 
+/* "auto", N, or "OUTPUT=" before either; the last '=' counts. */
+static ot_status read_classes(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
+{
+    int n = ot_options_count(o, "classes");
+    ot_classes_wish *list = ot_arena_alloc(a, sizeof *list * (size_t)(n + 1));
+    if (!list) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    for (int i = 0; i < n; i++) {
+        const char *text = ot_options_nth(o, "classes", i), *eq = strrchr(text, '='), *value = eq ? eq + 1 : text;
+        double count = 0;
+        if (strcmp(value, "auto") &&
+            (!ot_number(value, &count) || !(count >= 1 && count <= 1e9) || count != floor(count)))
+            return ot_fail(err, OT_E_USAGE,
+                           "--classes: invalid value '%s'; expected a number of classes, auto, or OUTPUT=N", text);
+        list[i] = (ot_classes_wish){ .output = eq ? ot_arena_printf(a, "%.*s", (int)(eq - text), text) : NULL,
+                                     .n = (int64_t)count };
+        if (eq && !list[i].output) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+        for (int k = 0; k < i; k++)
+            if (!strcmp(list[k].output ? list[k].output : "", list[i].output ? list[i].output : ""))
+                return ot_fail(err, OT_E_USAGE, "--classes %s: is given twice for one output", text);
+    }
+    s->n_classes = n;
+    s->classes = list;
+    return OT_OK;
+}
+
 /* "PATTERN@EPOCH"; the last '@' counts. */
 static ot_status read_unfreeze(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
 {
@@ -268,6 +293,7 @@ static void read_texts(const ot_options *o, ot_settings *s)
     s->why = ot_options_flag(o, "why");
     s->training_info = ot_options_flag(o, "training-info");
     s->unfold_bn = ot_options_flag(o, "unfold-bn");
+    s->freeze_backbone = ot_options_flag(o, "freeze-backbone");
     s->tune = ot_options_flag(o, "tune");
     s->graph = ot_options_flag(o, "graph");
     s->quiet = ot_options_flag(o, "quiet");
@@ -473,6 +499,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(copy_list(o, "freeze", a, &s->options.n_freeze, &s->options.freeze, err));
     OT_TRY(copy_list(o, "no-decay", a, &s->options.n_no_decay, &s->options.no_decay, err));
     OT_TRY(read_untie(o, a, s, err));
+    OT_TRY(read_classes(o, a, s, err));
     OT_TRY(read_lookahead(o, s, err));
     OT_TRY(read_swa(o, s, err));
     OT_TRY(read_size(o, "memory-limit", &s->memory_limit, err));

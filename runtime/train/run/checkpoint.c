@@ -139,7 +139,7 @@ static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
     number(x, "format", FORMAT);
     pair(x, "version", OT_VERSION);
     pair(x, "model", t->loaded->file->path);
-    number(x, "model hash", model_hash(t->loaded->file));
+    number(x, "model hash", model_hash(t->as_read->file));
     number(x, "data hash", t->data->hash);
     if (t->taught_by) number(x, "teacher hash", model_hash(t->taught_by));
     number(x, "evaluation hash", t->has_val ? t->eval.data->hash : 0);
@@ -564,7 +564,7 @@ ot_status ot_checkpoint_check(const ot_checkpoint *c, const ot_model *m, ot_erro
 static ot_status check_data(const ot_checkpoint *c, const ot_trainer *t, ot_error *err)
 {
     const char *data = find(c, "data hash");
-    OT_TRY(ot_checkpoint_check(c, t->loaded, err));
+    OT_TRY(ot_checkpoint_check(c, t->as_read, err));
     if (!data || strtoull(data, NULL, 10) != t->data->hash)
         return ot_fail(err, OT_E_DATA,
                        "%s: has changed since the run was started; a run continues with the same data only",

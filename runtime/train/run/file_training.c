@@ -7,11 +7,31 @@
 #include "runtime/train/run/session.h"
 
 /* Options that say how to train: with an algorithm of the file's there is nothing for them to act on. */
-static const char *const says_how[] = {
-    "lr",    "momentum",    "weight-decay", "no-decay", "schedule",  "accumulate",  "clip-norm", "clip-value",
-    "train", "freeze",      "lr-scale",     "untie",    "unfold-bn", "add-dropout", "output",    "quantized-scales",
-    "ema",   "layer-decay", "unfreeze",     "l1",       "teacher",   "swa",         "lookahead"
-};
+static const char *const says_how[] = { "lr",
+                                        "momentum",
+                                        "weight-decay",
+                                        "no-decay",
+                                        "schedule",
+                                        "accumulate",
+                                        "clip-norm",
+                                        "clip-value",
+                                        "train",
+                                        "freeze",
+                                        "lr-scale",
+                                        "untie",
+                                        "unfold-bn",
+                                        "add-dropout",
+                                        "output",
+                                        "quantized-scales",
+                                        "ema",
+                                        "layer-decay",
+                                        "unfreeze",
+                                        "l1",
+                                        "teacher",
+                                        "swa",
+                                        "lookahead",
+                                        "classes",
+                                        "freeze-backbone" };
 
 static const char use_options[] = "use --loss or --optimizer to train with the options instead";
 

@@ -88,11 +88,16 @@ static ot_status open_other(ot_trainer *t, const char *spec, ot_dataset **out, o
     return *out ? ot_dataset_match(*out, t->data, err) : OT_OK;
 }
 
+ot_status ot_trainer_open_training(ot_trainer *t, ot_error *err)
+{
+    return t->data ? OT_OK : open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err);
+}
+
 ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
 {
     const char *test = t->s.test ? t->s.test : t->s.data;
     t->has_val = t->s.val || t->s.val_split > 0 || t->s.folds;
-    OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
+    OT_TRY(ot_trainer_open_training(t, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
     note_classes(t);
     if (t->s.overfit) return OT_OK;
@@ -260,6 +265,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
     OT_TRY(cut_epochs(t, err));
     if (!t->own.file) {
         OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));
+        OT_TRY(ot_trainer_check_classes(t, outputs, n, err));
         OT_TRY(ot_adapt_targets(&e, outputs, n, &t->train, err));
         ot_trainer_try_together(t, &t->train);
     }
@@ -585,7 +591,7 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
 {
     OT_TRY(ot_trainer_open_teacher(t, err));
     OT_TRY(ot_trainer_review(t, false, err));
-    OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
+    OT_TRY(ot_trainer_open_training(t, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
     if (!t->s.batch) t->s.batch = t->data->samples;
     t->s.shuffle = false;
@@ -614,7 +620,7 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
         free(t);
         return ot_fail(err, OT_E_NOMEM, "no memory for a trainer");
     }
-    t->m = t->loaded = m;
+    t->m = t->as_read = t->loaded = m;
     t->o = o;
     t->notes = "";
     t->folder.fd = -1;

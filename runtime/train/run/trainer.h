@@ -53,12 +53,13 @@ typedef struct ot_scored {
 } ot_scored;
 
 struct ot_trainer {
-    const ot_model *m;      /* that trains: `loaded`, or `cut`, or a copy of one of them that was changed (unfold.c) */
-    const ot_model *loaded; /* as the file is */
-    ot_model cut;           /* --output: that model, ending there; file NULL: it is not cut */
-    ot_model own;           /* with the training algorithm of the file; file NULL: the options say how it trains */
-    int own_inputs;         /* then: inputs of the model itself, those of the algorithm follow */
-    ot_graph *own_graph;    /* its graph, where that starts from the file's initialization; else NULL */
+    const ot_model *m;       /* that trains: `loaded`, or `cut`, or a copy of one of them that was changed (unfold.c) */
+    const ot_model *as_read; /* as the caller read it, which a checkpoint is for */
+    const ot_model *loaded;  /* that, or with edits to its graph (untie.c): what is written */
+    ot_model cut;            /* --output: that model, ending there; file NULL: it is not cut */
+    ot_model own;            /* with the training algorithm of the file; file NULL: the options say how it trains */
+    int own_inputs;          /* then: inputs of the model itself, those of the algorithm follow */
+    ot_graph *own_graph;     /* its graph, where that starts from the file's initialization; else NULL */
     const char *own_line,
         *initialize_line;   /* who says how it trains, and from where, where the file has an algorithm; else NULL */
     ot_imported *taught_by; /* --teacher; NULL: none */
@@ -135,7 +136,10 @@ struct ot_trainer {
     int64_t planned;      /* bytes */
     int64_t *confusion;   /* classes x classes, [target][answer]; NULL: not counted */
     int64_t classes;
-    ot_imported *remade;          /* m, or what it is a copy of, with edits to its graph (untie.c); NULL: as it is */
+    ot_imported *remade; /* m, or what it is a copy of, with edits to its graph (untie.c); NULL: as it is */
+    struct ot_classifier *classifier; /* --classes, --freeze-backbone: last layers before outputs */
+    int n_classifiers;
+    bool new_classes;             /* some were replaced */
     struct ot_unfolded *unfolded; /* --unfold-bn: m is a copy of the model with these norms; unfold.c */
     int n_unfolded;
     void **copies; /* of file states, for those who ask by name; NULL: not yet */
@@ -200,6 +204,15 @@ void ot_trainer_say_findings(const ot_trainer *t, bool all);
  * Errors: OT_E_USAGE: a pattern matches nothing.  untie.c */
 ot_status ot_trainer_remake(ot_trainer *t, ot_error *err);
 
+/* untie.c: t's model is `now` from here on, which t owns. */
+ot_status ot_trainer_take(ot_trainer *t, ot_imported *now, ot_error *err);
+
+/* --classes: the last layer becomes a new one, by the classes of the data, which are opened for that. --freeze-backbone: which
+ * layer trains.  Adds to the findings.  Errors: OT_E_MODEL: there is no such layer; OT_E_USAGE, OT_E_DATA.  classifier.c */
+ot_status ot_trainer_classifiers(ot_trainer *t, ot_error *err);
+ot_status ot_trainer_check_classes(const ot_trainer *t, const ot_output *outputs, int n,
+                                   ot_error *err); /* OT_E_MODEL: an output has another number of classes */
+
 /* Looks at the model and fills findings and review; eval: what matters to training alone is left out.
  * Errors: OT_E_MODEL: it cannot be trained, with every reason. */
 ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err);
@@ -220,6 +233,8 @@ ot_status ot_trainer_choose_precision(ot_trainer *t, ot_error *err);
 /* Where the batch is not the one that the file has baked in: two of the file's batches together against each apart, in
  * inference mode.  What came out joins the findings; if they differ, s.apart is set.  together.c */
 void ot_trainer_try_together(ot_trainer *t, const ot_feeders *fs);
+
+ot_status ot_trainer_open_training(ot_trainer *t, ot_error *err); /* the training set alone; once */
 
 /* Opens the data; adapts and plans for it; then allocates. */
 ot_status ot_trainer_open(ot_trainer *t, ot_error *err);

@@ -12,21 +12,27 @@
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory to change the graph"); }
 
-/* t's model is `now` from here on, which t owns. */
-static ot_status take(ot_trainer *t, ot_imported *now, ot_error *err)
+ot_status ot_trainer_take(ot_trainer *t, ot_imported *now, ot_error *err)
 {
     ot_model *m = ot_arena_alloc(t->a, sizeof *m);
+    ot_imported *before = t->remade;
     if (!m) {
         ot_import_free(now);
         return no_memory(err);
     }
-    *m = *t->m;
+    *m = *t->loaded;
     m->file = now;
     m->bytes = now->bytes;
-    if (t->remade) ot_import_free(t->remade);
-    t->remade = now;
     t->m = t->loaded = t->x.model = m;
-    return OT_OK;
+    t->remade = now;
+    ot_status s = OT_OK;
+    if (t->cut.file) { /* --output: of the new graph */
+        ot_model_cut_drop(&t->cut);
+        s = ot_model_cut(m, t->s.n_outputs, t->s.outputs, t->a, &t->cut, err);
+        if (!s) t->m = t->x.model = &t->cut;
+    }
+    if (before) ot_import_free(before);
+    return s;
 }
 
 /* ---- what ConstantOfShape fills ------------------------------------------------------ */
@@ -64,7 +70,7 @@ static ot_status fill(ot_trainer *t, ot_error *err)
     }
     if (!wanted) return OT_OK;
     OT_TRY(ot_fill(t->m->file, list, n, &now, err));
-    return take(t, now, err);
+    return ot_trainer_take(t, now, err);
 }
 
 /* ---- ties --------------------------------------------------------------------------- */
@@ -140,7 +146,7 @@ static ot_status untie(ot_trainer *t, ot_error *err)
         ot_find(&t->findings, OT_FINDING_WARNING, NULL, NULL,
                 "--untie: nothing to untie: no named or trained "
                 "initializer is shared because an exporter merged it");
-    return now ? take(t, now, err) : OT_OK;
+    return now ? ot_trainer_take(t, now, err) : OT_OK;
 }
 
 /* ---- biases for --unfold-bn ------------------------------------------------------------- */
@@ -160,12 +166,13 @@ static ot_status give_biases(ot_trainer *t, ot_error *err)
             "--unfold-bn: %d convolution%s no bias; the written file has "
             "one, for the folded BatchNormalization",
             n, n > 1 ? "s have" : " has");
-    return take(t, now, err);
+    return ot_trainer_take(t, now, err);
 }
 
 ot_status ot_trainer_remake(ot_trainer *t, ot_error *err)
 {
     OT_TRY(fill(t, err));
     OT_TRY(untie(t, err));
-    return give_biases(t, err);
+    OT_TRY(give_biases(t, err));
+    return ot_trainer_classifiers(t, err);
 }
