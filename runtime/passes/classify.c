@@ -463,7 +463,9 @@ static void decide(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
 
 static const char by_option[] = "frozen: --freeze", not_chosen[] = "frozen: only the chosen layers train";
 
-bool ot_frozen(const ot_value *v) { return v->why && (!strcmp(v->why, by_option) || !strcmp(v->why, not_chosen)); }
+bool ot_frozen_by_name(const ot_value *v) { return v->why && !strcmp(v->why, by_option); }
+
+bool ot_frozen(const ot_value *v) { return ot_frozen_by_name(v) || (v->why && !strcmp(v->why, not_chosen)); }
 
 static bool is_chosen(const ot_value *v, const ot_config *c)
 {

@@ -355,6 +355,7 @@ void ot_plan_note(ot_plan *p, const char *fmt, ...) OT_PRINTF(2, 3);
 
 /* Is it frozen because an option says so: --freeze, --freeze-backbone, --lora? */
 bool ot_frozen(const ot_value *v);
+bool ot_frozen_by_name(const ot_value *v); /* by --freeze */
 
 /* value->mark: OT_FED where it depends on an input of the graph, else 0. */
 enum { OT_FED = 1 };

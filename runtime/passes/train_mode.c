@@ -76,7 +76,9 @@ static bool is_frozen(ot_plan *p, const ot_node *n, bool training_mode)
     if (w->said == OT_SAID_FROZEN) return true; /* classify recorded it */
     bool asked = ot_frozen(w) && ot_frozen(b);
     if (!asked && !shared && (training_mode || (is_all(w, 1) && is_all(b, 0)))) return false;
-    if (asked) ot_find(f, OT_FINDING_NOTE, n->name, NULL, "%sits scale and bias are frozen by --freeze", what);
+    if (asked)
+        ot_find(f, OT_FINDING_NOTE, n->name, NULL, "%sits scale and bias are frozen%s", what,
+                ot_frozen_by_name(w) ? " by --freeze" : "");
     else if (shared)
         ot_find(f, OT_FINDING_WARNING, n->name,
                 "export the model with torch.onnx.export(..., dynamo=True, optimize=False)",

@@ -141,7 +141,7 @@ static ot_status check_unfolded(char **text, ot_error *err)
 static ot_status check_classes(char **text, ot_error *err)
 {
     return describe(ot_check_text, EXPORTS "norms-kept.onnx",
-                    PAIRS("data", "train.npz", "classes", "5", "freeze-backbone", "true", "threads", "1"), text, err);
+                    PAIRS("data", "train.npz", "classes", "12", "freeze-backbone", "true", "threads", "1"), text, err);
 }
 
 static ot_status inspect(char **text, ot_error *err)
@@ -250,11 +250,13 @@ static ot_status heads(char **text, ot_error *err)
     ot_status s = train_with("net.onnx",
                              PAIRS("data", "table.csv", "val", "table.csv", "steps", "1", "threads", "1", "run-dir",
                                    "none", "o", "out.onnx", "log", "log.jsonl", "output", "relu1.out", "loss",
-                                   "focal:class_weights=[1,2,1,1]"),
+                                   "focal:class_weights=[1,2,1,1]", "classes", "4"),
                              false, err);
     if (!s)
-        s = describe(ot_check_text, "net.onnx",
-                     PAIRS("output", "relu1.out", "loss", "dice", "data", "table.csv", "threads", "1"), text, err);
+        s = describe(
+            ot_check_text, "net.onnx",
+            PAIRS("output", "relu1.out", "loss", "dice", "data", "table.csv", "threads", "1", "classes", "4"), text,
+            err);
     return s;
 }
 

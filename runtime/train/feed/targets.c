@@ -410,9 +410,12 @@ static const char another_head[] = "; --classes auto replaces the last layer by 
 static ot_status check_named(const ot_adapt_env *e, const want *w, int64_t classes, ot_error *err)
 {
     const ot_dataset *d = w->data;
-    if (!e->measure || !d->table || !d->class_name || d->n_classes >= classes || classes < 2) return OT_OK;
-    return ot_fail_more(err, OT_E_DATA, "target '%s' has %d classes, but output '%s' has %lld%s", d->column,
-                        d->n_classes, w->output->name, (long long)classes, another_head);
+    if (!e->measure || e->s->n_classes || !d->table || !d->class_name || d->n_classes >= classes || classes < 2)
+        return OT_OK;
+    return ot_fail_more(err, OT_E_DATA,
+                        "target '%s' has %d class%s, but output '%s' has %lld%s; --classes %lld keeps it", d->column,
+                        d->n_classes, d->n_classes == 1 ? "" : "es", w->output->name, (long long)classes, another_head,
+                        (long long)classes);
 }
 
 /* Every class number is one of the output's, or ignored: as ignore_index says, else OT_IGNORED as in PyTorch. */

@@ -128,7 +128,7 @@ static ot_status add_wish(ot_trainer *t, const ot_classes_wish *w, ot_error *err
 
 /* ---- the new layer ------------------------------------------------------------------------------ */
 
-/* "fc.weight [1000,512] -> [2,512]" */
+/* "fc.weight [1000,512] -> [2,512]"; NULL: no memory. */
 static const char *say_tensor(const ot_trainer *t, const char *name, int axis, int64_t now)
 {
     const ot_imported *f = t->loaded->file;
@@ -138,26 +138,27 @@ static const char *say_tensor(const ot_trainer *t, const char *name, int axis, i
         ot_shape s = f->sources[i].shape;
         ot_shape_text(&s, was);
         if (axis >= 0 && axis < s.rank) s.dim[axis] = now;
-        const char *text = ot_arena_printf(t->a, "%s %s -> %s", name, was, ot_shape_text(&s, is));
-        return text ? text : "";
+        return ot_arena_printf(t->a, "%s %s -> %s", name, was, ot_shape_text(&s, is));
     }
     return name;
 }
 
-static void say(ot_trainer *t, const ot_classifier *h)
+static ot_status say(ot_trainer *t, const ot_classifier *h, ot_error *err)
 {
     if (h->now == h->classes) {
         ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL,
                 "--classes: the last layer '%s' (%s) has %lld class%s already and is kept", h->node, h->op,
                 (long long)h->classes, h->classes == 1 ? "" : "es");
-        return;
+        return OT_OK;
     }
     const char *weight = say_tensor(t, h->weight, h->axis, h->now),
                *bias = h->bias ? say_tensor(t, h->bias, h->bias_axis, h->now) : "";
+    if (!weight || !bias) return no_memory(err);
     ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL,
             "--classes: the last layer '%s' (%s) had %lld class%s and is replaced by a new one with %lld: %s%s%s",
             h->node, h->op, (long long)h->classes, h->classes == 1 ? "" : "es", (long long)h->now, weight,
             *bias ? ", " : "", bias);
+    return OT_OK;
 }
 
 /* The texts of h outlive the model. */
@@ -175,13 +176,13 @@ static ot_status replace(ot_trainer *t, ot_error *err)
     for (int i = 0; i < t->s.n_classes; i++) OT_TRY(add_wish(t, &t->s.classes[i], err));
     for (int i = 0; i < t->n_classifiers; i++)
         if (!keep(t, &t->classifier[i])) return no_memory(err);
-    OT_TRY(
-        ot_classifiers_replace(t->loaded->file, t->classifier, t->n_classifiers, t->s.seed, OT_CLASSES_KEY, &now, err));
     for (int i = 0; i < t->n_classifiers; i++) {
         bool before = false;
         for (int k = 0; k < i; k++) before |= t->classifier[k].layer == t->classifier[i].layer;
-        if (!before) say(t, &t->classifier[i]);
+        if (!before) OT_TRY(say(t, &t->classifier[i], err));
     }
+    OT_TRY(
+        ot_classifiers_replace(t->loaded->file, t->classifier, t->n_classifiers, t->s.seed, OT_CLASSES_KEY, &now, err));
     t->new_classes = now != NULL;
     return now ? ot_trainer_take(t, now, err) : OT_OK;
 }

@@ -48,7 +48,7 @@ ot_status ot_trainer_explain(const ot_trainer *t, ot_status s, ot_error *err)
 static void warn_of_little(ot_trainer *t, const ot_plan *p)
 {
     int64_t trained = 0, all = t->review.quantised_elements;
-    if (t->s.options.n_train || t->s.options.n_freeze) return; /* as asked */
+    if (t->s.options.n_train || t->s.options.n_freeze || t->s.options.n_only) return; /* as asked */
     for (int i = 0; i < p->n_weights; i++) {
         trained += ot_numel(&p->weights[i]->shape);
         if (p->weights[i]->stored) all += ot_numel(&p->weights[i]->shape);
