@@ -253,10 +253,9 @@ static ot_status heads(char **text, ot_error *err)
                                    "focal:class_weights=[1,2,1,1]", "classes", "4"),
                              false, err);
     if (!s)
-        s = describe(
-            ot_check_text, "net.onnx",
-            PAIRS("output", "relu1.out", "loss", "dice", "data", "table.csv", "threads", "1", "classes", "4"), text,
-            err);
+        s = describe(ot_check_text, "net.onnx",
+                     PAIRS("output", "relu1.out", "loss", "dice", "data", "table.csv", "threads", "1", "classes", "4"),
+                     text, err);
     return s;
 }
 
