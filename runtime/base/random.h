@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Four 32-bit numbers for (key, counter).  Streams separate purposes. */
-enum { OT_STREAM_ORDER = 1, OT_STREAM_INIT = 2, OT_STREAM_DROPOUT = 0x10000 };
+enum { OT_STREAM_ORDER = 1, OT_STREAM_INIT = 2, OT_STREAM_AUGMENT = 3, OT_STREAM_DROPOUT = 0x10000 };
 
 void ot_philox(uint64_t key, uint64_t counter_lo, uint64_t counter_hi, uint32_t out[4]);
 

@@ -86,7 +86,7 @@ def documents(write):
 def main():
     topics = {r[0]: r[1].split(", ") for r in rows(output("help", "--markdown"))}
     text = output("help")
-    if set(topics) != {"optimizer", "loss", "schedule", "data", "new", "metric", "command", "teacher", "plots"}:
+    if set(topics) != {"optimizer", "loss", "schedule", "data", "new", "metric", "command", "teacher", "augment", "plots"}:
         wrong(f"topics are {sorted(topics)}")
     for topic, listed in topics.items():
         if not re.search(rf"^  {topic} ", text, re.M):

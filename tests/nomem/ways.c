@@ -218,6 +218,26 @@ static ot_status train(char **text, ot_error *err)
                       true, err);
 }
 
+static ot_status byte_pictures(ot_error *err)
+{
+    static uint8_t x[SAMPLES * PIXELS];
+    static int64_t y[SAMPLES];
+    for (int i = 0; i < SAMPLES * PIXELS; i++) x[i] = (uint8_t)((int64_t)i * i * 37 % 251);
+    ot_tensor t[2] = { { .name = "input", .dtype = OT_U8, .rank = 4, .dim = { SAMPLES, 1, 28, 28 }, .data = x },
+                       { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y } };
+    return ot_npz_write("train.npz", t, 2, err);
+}
+
+static ot_status augmented(char **text, ot_error *err)
+{
+    (void)text;
+    return train_with(EXPORTS "norms-training.onnx",
+                      PAIRS("data", "train.npz", "normalize", "1/255", "augment", "resized_crop:scale=[0.5,1]",
+                            "augment", "rand_augment", "augment", "blur", "epochs", "1", "threads", "1", "run-dir",
+                            "none", "o", "out.onnx"),
+                      false, err);
+}
+
 static ot_status tables(ot_error *err);
 
 static ot_status small_net(ot_error *err)
@@ -517,6 +537,7 @@ const way ways[] = {
     { .name = "report", .prepare = small_run, .go = report },
     { .name = "step", .go = step, .out = "out.onnx" },
     { .name = "train", .prepare = pictures, .go = train, .out = "out.onnx" },
+    { .name = "augment", .prepare = byte_pictures, .go = augmented, .out = "out.onnx" },
     { .name = "table", .prepare = small_net, .go = table, .out = "out.onnx" },
     { .name = "teacher", .prepare = small_net, .go = taught, .out = "out.onnx" },
     { .name = "batch size", .prepare = small_net, .go = found, .out = "out.onnx" },

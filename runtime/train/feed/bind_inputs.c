@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/train/feed/bind_inputs.h"
+#include "runtime/train/feed/augmenting.h"
 
 /* ---- small tools ---------------------------------------------------------------- */
 
@@ -526,12 +526,38 @@ const ot_feeder *ot_feeders_uncounted(const ot_feeders *fs, const int64_t *index
     return NULL;
 }
 
+/* Bytes of a sample between its array and the batch; 0: there is nothing between. */
+static int64_t drawn_bytes(const ot_feeder *f)
+{
+    return f->augment ? ot_augmenting_bytes(f) : f->redraw ? f->to.c * f->to.h * f->to.w : 0;
+}
+
 int64_t ot_feeder_bytes(const ot_feeder *f, int64_t batch)
 {
-    int64_t n = (int64_t)ot_bytes(&f->sample, f->dtype);
+    int64_t n = (int64_t)ot_bytes(&f->sample, f->dtype), all, room = 0;
     if (f->whole) return n;
-    int64_t all, drawn = f->redraw ? f->to.c * f->to.h * f->to.w : 0;
-    return ot_add(n, drawn, &all) && ot_mul(all, batch, &all) ? all : INT64_MAX;
+    if (f->augment && !ot_mul((int64_t)f->augment->room, f->augment->threads, &room)) return INT64_MAX;
+    return ot_add(n, drawn_bytes(f), &all) && ot_mul(all, batch, &all) && ot_add(all, room, &all) ? all : INT64_MAX;
+}
+
+/* The array of drawn samples, and what is needed to draw them. */
+static ot_status prepare_drawn(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *err)
+{
+    int64_t bytes;
+    const ot_picture *q = &f->to;
+    f->drawn = (ot_array){ .t = f->src->t, .role = f->src->role, .picture = f->src->picture };
+    f->drawn.t.dim[0] = batch;
+    if (f->redraw) {
+        f->drawn.t.rank = 4;
+        memcpy(f->drawn.t.dim, (int64_t[]){ batch, q->c, q->h, q->w }, 4 * sizeof *f->drawn.t.dim);
+    }
+    if (!ot_mul(drawn_bytes(f), batch, &bytes))
+        return ot_fail(err, OT_E_NOMEM, "a batch of '%s' is too large", f->name);
+    f->drawn.t.data = ot_arena_alloc(a, (size_t)bytes);
+    if (f->augment && !f->augment->scratch && f->drawn.t.data)
+        f->augment->scratch = ot_arena_alloc(a, f->augment->room * (size_t)f->augment->threads);
+    bool good = f->drawn.t.data && (!f->augment || f->augment->scratch);
+    return good ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a batch of '%s'", f->name);
 }
 
 ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *err)
@@ -543,40 +569,41 @@ ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *
     f->buffer = ot_arena_alloc(a, (size_t)bytes + 64);
     if (!f->buffer) return ot_fail(err, OT_E_NOMEM, "no memory for a batch of '%s'", f->name);
     f->most = batch;
-    if (f->whole) ot_feeder_take(f, NULL, 1, f->buffer, 1);
-    if (!f->redraw) return OT_OK;
-
-    const ot_picture *q = &f->to;
-    if (!ot_mul(q->c * q->h * q->w, batch, &bytes))
-        return ot_fail(err, OT_E_NOMEM, "a batch of '%s' is too large", f->name);
-    f->drawn =
-        (ot_array){ .t = { .name = f->src->t.name, .dtype = OT_U8, .rank = 4, .dim = { batch, q->c, q->h, q->w } },
-                    .role = OT_ARRAY_INPUT,
-                    .picture = true };
-    f->drawn.t.data = ot_arena_alloc(a, (size_t)bytes);
-    if (!f->drawn.t.data) return ot_fail(err, OT_E_NOMEM, "no memory for a batch of '%s'", f->name);
-    f->gather.src = &f->drawn;
-    return OT_OK;
+    if (f->whole) ot_feeder_take(f, NULL, 1, OT_NOT_AUGMENTED, f->buffer, 1);
+    return f->redraw || f->augment ? prepare_drawn(f, batch, a, err) : OT_OK;
 }
 
-void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, void *dst, int threads)
+/* Samples index[0..n) to `drawn`, in the form of f->drawn, and from there to `batch`, if it is wanted. */
+static void draw(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, char *drawn, char *batch,
+                 int threads)
+{
+    int64_t one = drawn_bytes(f), from = f->from.c * f->from.h * f->from.w;
+    size_t ready = (size_t)f->gather.elements * (size_t)ot_dtype_bits(f->dtype) / 8;
+    ot_gather g = f->gather;
+    g.src = &f->drawn;
+    int parts = !f->augment ? threads : f->augment->threads < threads ? f->augment->threads : threads;
+    if (parts < 1 || n < 2) parts = 1;
+#pragma omp parallel for num_threads(parts) schedule(static) if (parts > 1)
+    for (int t = 0; t < parts; t++)
+        for (int64_t i = n * t / parts; i < n * (t + 1) / parts; i++) {
+            if (f->augment && given >= 0) ot_augmenting_draw(f, index[i], given + i, drawn + i * one, t);
+            else
+                ot_redraw((const uint8_t *)f->src->t.data + ot_array_at(f->src, index[i] * from), &f->from, &f->to,
+                          (uint8_t *)drawn + i * one);
+            if (batch) ot_gather_run(&g, &i, 1, batch + (size_t)i * ready, 1);
+        }
+}
+
+static bool is_drawn(const ot_feeder *f, int64_t given) { return f->redraw || (f->augment && given >= 0); }
+
+void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads)
 {
     static const int64_t first = 0;
-    if (f->whole) {
-        ot_gather_run(&f->gather, &first, 1, dst, threads);
+    if (f->whole || !is_drawn(f, given)) {
+        ot_gather_run(&f->gather, f->whole ? &first : index, f->whole ? 1 : n, dst, threads);
         return;
     }
-    if (!f->redraw) {
-        ot_gather_run(&f->gather, index, n, dst, threads);
-        return;
-    }
-    const uint8_t *x = f->src->t.data;
-    int64_t from = f->from.c * f->from.h * f->from.w, to = f->to.c * f->to.h * f->to.w;
-    size_t one = (size_t)f->gather.elements * (size_t)ot_dtype_bits(f->dtype) / 8;
-    for (int64_t i = 0; i < n; i++) {
-        ot_redraw(x + index[i] * from, &f->from, &f->to, (uint8_t *)f->drawn.t.data + i * to);
-        ot_gather_run(&f->gather, &i, 1, (char *)dst + (size_t)i * one, 1);
-    }
+    draw(f, index, n, given, f->drawn.t.data, dst, threads);
 }
 
 bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out)
@@ -596,17 +623,14 @@ bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out)
     return true;
 }
 
-void ot_feeder_take_raw(const ot_feeder *f, const int64_t *index, int64_t n, void *dst, int threads)
+void ot_feeder_take_raw(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads)
 {
-    if (!f->redraw) {
-        ot_gather as_it_is = {
-            .src = f->src, .dtype = f->src->t.dtype, .elements = f->gather.elements, .channels = 1, .inner = 1
-        };
-        ot_gather_run(&as_it_is, index, n, dst, threads);
+    if (is_drawn(f, given)) {
+        draw(f, index, n, given, dst, NULL, threads);
         return;
     }
-    const uint8_t *x = f->src->t.data;
-    int64_t from = f->from.c * f->from.h * f->from.w, to = f->to.c * f->to.h * f->to.w;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t i = 0; i < n; i++) ot_redraw(x + index[i] * from, &f->from, &f->to, (uint8_t *)dst + i * to);
+    ot_gather as_it_is = {
+        .src = f->src, .dtype = f->src->t.dtype, .elements = f->gather.elements, .channels = 1, .inner = 1
+    };
+    ot_gather_run(&as_it_is, index, n, dst, threads);
 }

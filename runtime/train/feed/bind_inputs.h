@@ -5,6 +5,8 @@
 #include "runtime/data/data.h"
 #include "runtime/train/options/options.h"
 
+typedef struct ot_augmenting ot_augmenting;
+
 /* One value the plans are fed with, and how a batch of it is made. */
 typedef struct ot_feeder {
     const char *name;    /* of the graph input, or "target", "target_<output>" */
@@ -29,8 +31,9 @@ typedef struct ot_feeder {
     /* pictures of another size or number of channels than the model wants */
     bool redraw;
     ot_picture from, to;
-    int64_t most;   /* samples `drawn` and `buffer` hold */
-    ot_array drawn; /* (batch, C, H, W) bytes */
+    ot_augmenting *augment; /* of a training: samples are drawn at random (augmenting.h); NULL: they are not */
+    int64_t most;           /* samples `drawn` and `buffer` hold */
+    ot_array drawn; /* pictures of another size, (batch, C, H, W) bytes; else augmented samples as src has them */
     void *buffer;   /* the batch as the plans read it */
 } ot_feeder;
 
@@ -117,12 +120,16 @@ int64_t ot_feeder_bytes(const ot_feeder *f, int64_t batch);
 /* Makes room for batches of up to `batch` samples; takes a whole array. */
 ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *err);
 
-/* dst: samples index[0..n) (whole: all of it) as the graph wants them. */
-void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, void *dst, int threads);
+/* For `given` below: samples are as the set has them. */
+enum { OT_NOT_AUGMENTED = -1 };
+
+/* dst: samples index[0..n) (whole: all of it) as the graph wants them.  given: samples that the training was given before
+ * them, counted over its epochs: they are augmented; or OT_NOT_AUGMENTED. */
+void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads);
 
 /* dst: the same samples as the set has them (drawn, where their size changes); ot_feeder_set describes them.  false: they
  * cannot be had so (texts, elements smaller than a byte, whole arrays). */
-void ot_feeder_take_raw(const ot_feeder *f, const int64_t *index, int64_t n, void *dst, int threads);
+void ot_feeder_take_raw(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads);
 bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out);
 
 /* Draws picture x of geometry `from` as `to`: channels repeated or joined to grey, edges padded

@@ -42,6 +42,8 @@ typedef struct ot_settings {
     const char *const *outputs; /* --output; 0: the model's */
     ot_plan_options options;
     ot_spec schedule;
+    int n_augment;
+    const ot_spec *augment;  /* --augment, in order */
     int64_t batch;           /* 0: not given */
     bool batch_auto;         /* --batch-size auto; the trainer finds it */
     int64_t memory_limit;    /* bytes; 0: none */

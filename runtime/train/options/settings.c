@@ -8,6 +8,7 @@
 #include "runtime/losses/losses.h"
 #include "runtime/optimizers/optimizers.h"
 #include "runtime/train/options/options.h"
+#include "runtime/picture/augment.h"
 #include "runtime/train/options/schedules.h"
 #include "runtime/train/options/specs.h"
 #include "runtime/train/run/metrics.h"
@@ -190,6 +191,17 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
         }
     }
     s->options.n_losses = n;
+    return OT_OK;
+}
+
+static ot_status read_augment(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
+{
+    s->n_augment = ot_options_count(o, "augment");
+    ot_spec *list = ot_arena_alloc(a, sizeof *list * (size_t)(s->n_augment + 1));
+    if (!list) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    s->augment = list;
+    for (int i = 0; i < s->n_augment; i++)
+        OT_TRY(ot_spec_parse(ot_options_nth(o, "augment", i), &ot_augmentations, NULL, a, &list[i], err));
     return OT_OK;
 }
 
@@ -495,6 +507,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(short_form(o, "weight-decay", "weight_decay", s, a, err));
     OT_TRY(check_optimizer(&s->options.optimizer, err));
     OT_TRY(ot_spec_parse(ot_options_get(o, "schedule"), &ot_schedules, NULL, a, &s->schedule, err));
+    OT_TRY(read_augment(o, a, s, err));
     OT_TRY(copy_list(o, "train", a, &s->options.n_train, &s->options.train, err));
     OT_TRY(copy_list(o, "freeze", a, &s->options.n_freeze, &s->options.freeze, err));
     OT_TRY(copy_list(o, "no-decay", a, &s->options.n_no_decay, &s->options.no_decay, err));

@@ -7,14 +7,15 @@
 #include "runtime/data/data.h"
 #include "runtime/losses/losses.h"
 #include "runtime/optimizers/optimizers.h"
+#include "runtime/picture/augment.h"
 #include "runtime/train/options/options.h"
 #include "runtime/train/options/help_page.h"
 #include "runtime/train/options/schedules.h"
 #include "runtime/train/run/metrics.h"
 
-static const ot_registry *const topics[] = { &ot_optimizers, &ot_losses,       &ot_teachers,
-                                             &ot_schedules,  &ot_data_sources, &ot_recipes,
-                                             &ot_metrics,    &ot_plot_forms,   &ot_commands };
+static const ot_registry *const topics[] = { &ot_optimizers,    &ot_losses,       &ot_teachers, &ot_schedules,
+                                             &ot_augmentations, &ot_data_sources, &ot_recipes,  &ot_metrics,
+                                             &ot_plot_forms,    &ot_commands };
 
 static const char options_meaning[] = "options of the program, which are the keys of config files";
 

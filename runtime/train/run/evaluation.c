@@ -27,7 +27,7 @@ static ot_status count_answers(ot_trainer *t, int slot, ot_error *err)
         if (q->feeders->f[i].target) target = &q->feeders->f[i];
     if (!target || y->shape.rank != 2 || y->shape.dim[1] != t->classes) return OT_OK;
     OT_TRY(ot_exec_read(q->exec, y, t->answers, err));
-    ot_feeder_take(target, t->index, q->batch, target->buffer, 1);
+    ot_feeder_take(target, t->index, q->batch, OT_NOT_AUGMENTED, target->buffer, 1);
     for (int64_t i = 0; i < q->batch; i++) {
         int64_t right = ot_get_i64(target->buffer, target->dtype, i), best = 0, at = i * t->classes;
         for (int64_t c = 1; c < t->classes; c++)

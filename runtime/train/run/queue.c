@@ -57,6 +57,12 @@ bool ot_session_has_room(const ot_session *x)
 
 int64_t ot_session_in_flight(const ot_session *x) { return x->queue.given - x->queue.taken; }
 
+/* Of samples that are augmented: those of the training's plans. */
+static int64_t given_of(const ot_session *x, const ot_slot *s)
+{
+    return s->want == OT_WANT_TRAIN ? x->samples : OT_NOT_AUGMENTED;
+}
+
 /* The inbox: knobs, index, batches, as bind() of session.c has told the plans. */
 static void fill_inbox(const ot_session *x, const ot_slot *s, const int64_t *index, char *inbox)
 {
@@ -65,12 +71,15 @@ static void fill_inbox(const ot_session *x, const ot_slot *s, const int64_t *ind
     memcpy(inbox + 16, &x->t, 8);
     memcpy(inbox + 24, &x->seed, 8);
     memcpy(inbox + 32, &x->counter, 8);
+    int64_t given = given_of(x, s);
     if (!index) return;
     if (s->plan->index) memcpy(inbox + KNOBS, index, (size_t)s->batch * sizeof *index);
     for (int i = 0; i < s->feeders->n; i++) {
         ot_feeder *f = &s->feeders->f[i];
-        if (s->supply->way[i] == OT_WAY_RAW) ot_feeder_take_raw(f, index, s->batch, inbox + s->offset[i], x->threads);
-        if (s->supply->way[i] == OT_WAY_BATCH) ot_feeder_take(f, index, s->batch, inbox + s->offset[i], x->threads);
+        if (s->supply->way[i] == OT_WAY_RAW)
+            ot_feeder_take_raw(f, index, s->batch, given, inbox + s->offset[i], x->threads);
+        if (s->supply->way[i] == OT_WAY_BATCH)
+            ot_feeder_take(f, index, s->batch, given, inbox + s->offset[i], x->threads);
     }
 }
 
@@ -87,7 +96,7 @@ static ot_status give_host(ot_session *x, ot_slot *s, ot_run_kind kind, const in
     double began = ot_seconds();
     for (int i = 0; index && i < s->feeders->n; i++) {
         ot_feeder *f = &s->feeders->f[i];
-        if (!f->whole) ot_feeder_take(f, index, s->batch, f->buffer, x->threads);
+        if (!f->whole) ot_feeder_take(f, index, s->batch, given_of(x, s), f->buffer, x->threads);
     }
     if (s->want == OT_WANT_TRAIN) x->waited += ot_seconds() - began;
     if (kind != OT_RUN_UPDATE) OT_TRY(ot_variants_choose(x, s, err));

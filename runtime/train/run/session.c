@@ -41,7 +41,7 @@ void ot_session_close(ot_session *x)
     for (int i = x->n - 1; i >= 0; i--) ot_variants_free(&x->slot[i]);
     if (x->device && !x->borrows_device) x->device->backend->close(x->device);
     if (x->a) ot_arena_free(x->a);
-    *x = (ot_session){ .lead = -1, .device_line = "" };
+    *x = (ot_session){ .lead = -1, .device_line = "", .samples = OT_NOT_AUGMENTED };
 }
 
 /* ---- how arrays reach the plans --------------------------------------------------- */
@@ -52,13 +52,13 @@ static void choose_way(ot_session *x, const ot_feeder *f, int64_t samples, ot_wa
     *way = f->whole ? OT_WAY_WHOLE : OT_WAY_BATCH;
     if (!x->device || !ot_feeder_set(f, samples, set)) return;
     int64_t bytes, one = ot_dtype_bits(set->dtype) / 8 * set->elements;
-    if (samples > 0 && ot_mul(one, samples, &bytes) && bytes <= x->sets_limit) {
+    if (samples > 0 && !f->augment && ot_mul(one, samples, &bytes) && bytes <= x->sets_limit) {
         *way = OT_WAY_SET;
         x->sets_limit -= bytes;
         return;
     }
     set->samples = 0;
-    bool ready = set->dtype == f->dtype && !set->scale && !set->permute[2] && !f->redraw;
+    bool ready = set->dtype == f->dtype && !set->scale && !set->permute[2] && !f->redraw && !f->augment;
     *way = ready ? OT_WAY_BATCH : OT_WAY_RAW;
 }
 
@@ -353,7 +353,7 @@ static ot_status send_set(ot_session *x, ot_feeder *f, const ot_feed_set *set, c
     for (int64_t i = 0; s == OT_OK && i < set->samples; i += chunk) {
         int64_t n = set->samples - i < chunk ? set->samples - i : chunk;
         for (int64_t k = 0; k < n; k++) index[k] = i + k;
-        ot_feeder_take_raw(f, index, n, bytes, x->threads);
+        ot_feeder_take_raw(f, index, n, OT_NOT_AUGMENTED, bytes, x->threads);
         s = x->device->backend->upload(x->device, to + i * one, bytes, n * one, err);
     }
     free(index);
@@ -376,7 +376,7 @@ static ot_status send(ot_session *x, ot_supply *y, ot_way way, ot_error *err)
 ot_status ot_session_renew(ot_session *x, ot_feeders *fs, ot_error *err)
 {
     for (int i = 0; i < fs->n; i++)
-        if (fs->f[i].whole) ot_feeder_take(&fs->f[i], NULL, 1, fs->f[i].buffer, 1);
+        if (fs->f[i].whole) ot_feeder_take(&fs->f[i], NULL, 1, OT_NOT_AUGMENTED, fs->f[i].buffer, 1);
     for (int i = 0; x->device && i < x->n_supplies; i++)
         if (x->supply[i].feeders == fs) OT_TRY(send(x, &x->supply[i], OT_WAY_WHOLE, err));
     return OT_OK;

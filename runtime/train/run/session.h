@@ -87,6 +87,7 @@ typedef struct ot_session {
     /* what the knobs of every plan read */
     double lr, momentum, t;
     uint64_t seed, counter;
+    int64_t samples;   /* that the training was given before the batch: ot_feeder_take's `given` */
     double waited;     /* the CPU: seconds in which batches of the training were made */
     int threads, made; /* made: OpenMP has so many for the calling thread */
     int64_t

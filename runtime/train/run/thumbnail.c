@@ -96,8 +96,8 @@ ot_status ot_thumbnail(ot_feeder *f, int64_t index, int threads, char **out, ot_
     if ((!bytes && !geometry(f, &g)) || !is_drawable(&g)) return OT_OK;
     uint8_t *raw = bytes ? malloc((size_t)(g.h * g.w * g.c)) : NULL, *p = NULL, *png = NULL;
     size_t n = 0;
-    if (raw) ot_feeder_take_raw(f, &index, 1, raw, threads);
-    if (!bytes) ot_feeder_take(f, &index, 1, f->buffer, threads);
+    if (raw) ot_feeder_take_raw(f, &index, 1, OT_NOT_AUGMENTED, raw, threads);
+    if (!bytes) ot_feeder_take(f, &index, 1, OT_NOT_AUGMENTED, f->buffer, threads);
     if (raw || !bytes) p = shrink(bytes ? raw : f->buffer, bytes ? OT_U8 : f->dtype, &g, &w, &h);
     ot_status s = p ? ot_picture_png(p, w, h, (int)g.c, &png, &n, err)
                     : ot_fail(err, OT_E_NOMEM, "no memory for a sample's image");

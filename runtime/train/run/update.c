@@ -107,6 +107,8 @@ static ot_status give_batch(ot_trainer *t, int64_t k, int n, ot_run_kind kind, i
     int64_t size = ot_trainer_batch_size(t, k);
     OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, size, n, slot, err));
     if (!t->by_steps) fill_index(t, k, size);
+    bool within = t->s.shuffle || t->s.overfit; /* k counts batches of the epoch */
+    t->x.samples = (within ? t->epoch * t->train.samples : 0) + k * t->batch;
     OT_TRY(ot_session_submit(&t->x, *slot, kind, t->index, err));
     t->x.counter++;
     return OT_OK;
