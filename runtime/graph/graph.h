@@ -140,6 +140,7 @@ struct ot_node {
     const char *name; /* from the ONNX file, or derived from its outputs; never NULL */
     const char *made; /* the pass that made it for no node of the file, or what that was lowered to; NULL: for one */
     ot_stage stage;
+    bool again;        /* computes a value of the forward part again (passes/recompute.c) */
     const void *attrs; /* op-specific struct, owned by the arena; NULL if op->attr_size is 0 */
     int n_in, n_out;
     ot_value **in;  /* in[i] == NULL: optional input missing */

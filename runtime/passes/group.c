@@ -2,7 +2,8 @@
  *
  * A step moves up behind an earlier one that its kernel can be grouped with, if everything it reads was computed
  * before the first step of the group: no call of a group waits for another.  It does not move over readers of a
- * state that it assigns, because the new value could then not replace the old one in place. */
+ * state that it assigns, because the new value could then not replace the old one in place.  A step that computes a value
+ * again does not move: it is late in order to save memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +62,7 @@ static void group_from(ot_step *s, int t, int n, ot_value *const *state)
     int count = 1;
     for (int u = t + 1; u < n && u < t + REACH; u++) {
         const ot_node *m = s[u].node;
-        if (s[u].kernel != s[t].kernel || !is_ready(s, t, u)) continue;
+        if (s[u].kernel != s[t].kernel || m->again || !is_ready(s, t, u)) continue;
         if (m->phase == OT_PHASE_BATCH && u >= t + count + REACH_OF_VALUES && !of_weights(m)) continue;
         if (!many->joins(s[t].node, m) || passes_reader(s, t, u, state)) continue;
         s[u].group = 0;

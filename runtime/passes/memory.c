@@ -331,12 +331,22 @@ static void mark_used(ot_plan *p)
     for (int i = 0; i < p->n_reached; i++) p->reached[i]->mark = 1; /* used by another plan of the training */
 }
 
+/* What an earlier run of the pass left (recompute.c). */
+static void forget(ot_plan *p)
+{
+    p->n_copies = p->n_states = 0;
+    p->state_bytes = p->const_bytes = 0;
+    for (int i = 0; i < p->graph->n_values; i++) p->graph->values[i]->base = NULL;
+    for (int t = 0; t < p->n_batch_steps + p->n_update_steps; t++)
+        step_at(p, t)->work = step_at(p, t)->work_bytes ? step_at(p, t)->work_bytes : -1;
+}
+
 ot_status ot_pass_memory(ot_plan *p, const ot_config *c)
 {
     (void)c;
     life *l = calloc((size_t)p->graph->n_values + 1, sizeof *l);
     if (!l) return ot_fail(p->graph->err, OT_E_NOMEM, "no memory to plan memory");
-    for (int i = 0; i < p->graph->n_values; i++) p->graph->values[i]->base = NULL;
+    forget(p);
     mark_used(p);
     lifetimes(p, l);
     int n = p->n_batch_steps + p->n_update_steps;

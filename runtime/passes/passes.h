@@ -35,7 +35,8 @@
     P(fuse,        "fuses element-wise operators")                                                                     \
     P(layout,      "chooses layouts; inserts conversions")                                                       \
     P(schedule,    "orders the nodes")                                                                                      \
-    P(memory,      "assigns memory")
+    P(memory,      "assigns memory")                                                                                    \
+    P(recompute,   "computes values of the forward part again in the backward part, if memory is limited")
 
 /* ---- what is wanted -------------------------------------------------------- */
 
@@ -146,9 +147,10 @@ typedef struct ot_config {
     struct ot_decisions
         *decisions; /* data-dependent decisions (decide.h): read, and completed; NULL: none are possible */
     const void *(*state)(void *user, const ot_value *v);
-    void *user;   /* for decisions: the current bytes of a weight or state; NULL: as in the file */
-    bool partial; /* outputs that cannot be computed are skipped, as long as one remains */
-    bool tune;    /* measure kernels that have no timing for this device (tune.c) */
+    void *user;            /* for decisions: the current bytes of a weight or state; NULL: as in the file */
+    bool partial;          /* outputs that cannot be computed are skipped, as long as one remains */
+    bool tune;             /* measure kernels that have no timing for this device (tune.c) */
+    int64_t scratch_limit; /* TRAIN: bytes of the scratch slab above which values are computed again; 0: none */
 } ot_config;
 
 /* ---- the result ------------------------------------------------------------ */
@@ -166,6 +168,7 @@ typedef struct ot_step {
     const ot_node *node;
     const ot_kernel *kernel;
     const char *how; /* the variant, in the kernel's words; "": it has only one */
+    int variant;     /* its number; 0: the first choice */
     double tuned;    /* measured seconds, if it was chosen by timing (tune.c); 0: chosen by the order of candidates */
     int n_refused;   /* earlier candidates that refused, or have lower priority */
     const ot_refusal *refused;
@@ -247,6 +250,8 @@ typedef struct ot_plan {
     int n_batch_steps, n_update_steps;
     ot_step *batch_steps, *update_steps; /* OT_PHASE_BATCH and OT_PHASE_UPDATE nodes in order */
     int64_t state_bytes, scratch_bytes, const_bytes;
+    int n_recomputed;        /* values of the forward part that are computed again in the backward part */
+    double recomputed_cost;  /* by operations and bytes, as a part of all computation without them */
     struct ot_plan *teacher; /* whose constants the graph reads; NULL: there is none */
     int n_taught;
     ot_value **taught;          /* its outputs, in this graph */
@@ -267,6 +272,10 @@ double ot_node_bytes(const ot_node *n);
  * offsets); NULL: this plan lays the slab out.  Free with ot_plan_free. */
 ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *like, ot_plan **out, ot_error *err);
 void ot_plan_free(ot_plan *p);
+
+/* Computes values of the forward part again, until p fits c->scratch_limit or nothing more can be saved; p is a finished
+ * plan without recomputation, made with c otherwise. */
+ot_status ot_plan_limit(ot_plan *p, const ot_config *c, ot_error *err);
 
 /* Describes a training: the file's operators, the loss as kernel operators, one Gradient, and the updates of the
  * weights from these sources, assigned.  The result does not run. */

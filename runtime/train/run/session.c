@@ -122,6 +122,7 @@ void ot_session_configure(ot_session *x, ot_slot *q, ot_config *c, ot_feed *feed
     c->schedules_momentum = x->moves_momentum;
     c->tune = x->s->tune;
     c->partial = x->partial;
+    c->scratch_limit = x->scratch_limit;
 }
 
 static ot_status try_plan(ot_session *x, ot_slot *q, ot_error *err)
@@ -198,6 +199,28 @@ ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t b
 }
 
 /* ---- memory ------------------------------------------------------------------------- */
+
+static ot_status limit_slot(ot_session *x, ot_slot *q, ot_error *err)
+{
+    ot_config c;
+    ot_feed *feeds = ot_arena_alloc(x->a, sizeof *feeds * (size_t)(q->feeders->n + 1));
+    if (!feeds) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
+    ot_session_configure(x, q, &c, feeds);
+    for (int k = 0; k < ot_variants_count(q); k++) {
+        ot_plan *p = ot_variants_at(q, k);
+        OT_TRY(ot_plan_limit(p, &c, err));
+        if (p->scratch_bytes > x->scratch_bytes) x->scratch_bytes = p->scratch_bytes;
+    }
+    return OT_OK;
+}
+
+ot_status ot_session_limit(ot_session *x, int64_t scratch, ot_error *err)
+{
+    x->scratch_limit = scratch;
+    x->scratch_bytes = 0;
+    for (int i = 0; i < x->n; i++) OT_TRY(limit_slot(x, &x->slot[i], err));
+    return OT_OK;
+}
 
 /* The largest batch cut by these feeders; smaller ones share its memory. */
 static int64_t largest(const ot_session *x, const ot_feeders *fs)

@@ -82,8 +82,9 @@ typedef struct ot_session {
     ot_memory *memory;
     ot_queue queue;
     int64_t state_bytes, scratch_bytes, const_bytes;
-    int64_t inbox_bytes; /* device: of the largest batch */
-    int64_t sets_limit;  /* device: bytes of sets that may still come to lie there */
+    int64_t scratch_limit; /* of every plan; those of trainings compute values again to keep it; 0: none */
+    int64_t inbox_bytes;   /* device: of the largest batch */
+    int64_t sets_limit;    /* device: bytes of sets that may still come to lie there */
     /* what the knobs of every plan read */
     double lr, momentum, t;
     uint64_t seed, counter;
@@ -115,6 +116,9 @@ void ot_session_close(ot_session *x);
  * Asking again for what there is gives the same slot. */
 ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t batch, int accumulate, int *out,
                           ot_error *err);
+
+/* Plans of trainings that need more scratch bytes compute values again, as far as that helps; before memory is allocated. */
+ot_status ot_session_limit(ot_session *x, int64_t scratch, ot_error *err);
 
 /* How a plan of the slot is made, for the feeders that it has; feeds: room for each of them, and one more. */
 void ot_session_configure(ot_session *x, ot_slot *q, ot_config *c, ot_feed *feeds);

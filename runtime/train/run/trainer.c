@@ -443,7 +443,7 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
     t->same_set = t->eval.data && t->eval.data->hash == t->data->hash && t->eval.fs.samples == t->train.samples;
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
     t->planned = ot_trainer_planned_bytes(t, &t->x, t->batch);
-    return ot_trainer_check_limit(t, err);
+    return ot_trainer_keep_limit(t, err);
 }
 
 ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)

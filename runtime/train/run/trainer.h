@@ -287,8 +287,14 @@ ot_status ot_trainer_open_teacher(ot_trainer *t, ot_error *err);
 /* --batch-size auto becomes a number: the largest power of two, up to the size of the training set, whose plans fit --memory-limit
  * or nine tenths of the memory that is available.  Errors: OT_E_NOMEM: not even 1 does.  batch_size.c */
 ot_status ot_trainer_choose_batch(ot_trainer *t, ot_error *err);
-ot_status ot_trainer_check_limit(const ot_trainer *t,
-                                 ot_error *err); /* OT_E_NOMEM: the plans are beyond --memory-limit */
+
+/* Plans beyond --memory-limit compute values again in the backward part, which is a note.  Errors: OT_E_NOMEM: that is not
+ * enough. */
+ot_status ot_trainer_keep_limit(ot_trainer *t, ot_error *err);
+
+/* The note, of a plan that needed `before` bytes without; the error. */
+void ot_limit_note(ot_findings *f, const ot_plan *p, int64_t before, int64_t limit);
+ot_status ot_limit_exceeded(int64_t needed, int64_t limit, ot_error *err);
 
 int64_t ot_trainer_set_bytes(const ot_dataset *d); /* in memory; NULL: 0 */
 

@@ -170,6 +170,14 @@ static ot_status make(ot_session *x, ot_slot *q, ot_config *c, ot_decisions *d, 
     ot_plan *p;
     make_place(x, q);
     OT_TRY(ot_plan_new(x->model->file->graph, c, ot_variants_at(&x->slot[x->lead], 0), &p, err));
+    if (x->scratch_limit && p->scratch_bytes > x->scratch_limit) {
+        double needed = (double)p->scratch_bytes / (1 << 20), left = (double)x->scratch_limit / (1 << 20);
+        ot_plan_free(p);
+        return ot_fail(
+            err, OT_E_NOMEM,
+            "this batch needs a plan of its own with %.1f MiB of activations, but --memory-limit leaves %.1f MiB",
+            needed, left);
+    }
     if (p->scratch_bytes > x->scratch_bytes) x->scratch_bytes = p->scratch_bytes;
     if (p->const_bytes > x->const_bytes) x->const_bytes = p->const_bytes;
     OT_TRY(add(x, q, p, d, err));
