@@ -25,9 +25,19 @@ def look(table, sizes, threads):
     for r in table:
         check(r['runs'] == 6 and 0 < r['p50_ms'] <= r['p90_ms'] <= r['p99_ms'] and r['samples_per_second'] > 0, r)
         check(r['device'] == 'cpu' and r['ratio_to_cpu'] is None, r)
-        check(r['samples_per_second'] < 1e3 * r['batch_size'] / r['p50_ms'] * 1000, r)  # the unit: on a busy machine one measurement may be many times slower
 
 
+def agree(*arguments):
+    """Samples per second are what the median time says, unless the machine was busy in one of the two: then again."""
+    for _ in range(10):
+        table = rows(*arguments)
+        ratios = [r['samples_per_second'] * r['p50_ms'] / (1e3 * r['batch_size']) for r in table]
+        if all(0.5 < v < 2 for v in ratios):
+            return
+    check(False, f'{arguments}: samples per second are {ratios} times what the median says')
+
+
+agree(lenet, '--batch-sizes', '16', '--threads', '1')
 look(rows(mlp, '--batch-sizes', '1,8', '--threads-list', '1,2'), (1, 8), (1, 2))
 look(rows(lenet, '--batch-sizes', '4', '--threads', '1'), (4,), (1,))
 look(rows(lenet, '--data', 'mnist', '--batch-sizes', '4', '--threads', '1', '--optimizer', 'sgd', '--loss', 'cross_entropy'), (4,), (1,))
