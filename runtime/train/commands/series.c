@@ -18,7 +18,7 @@
 #include "runtime/train/run/metrics.h"
 #include "runtime/train/run/trainer.h"
 
-enum { MOST_COLUMNS = 24, MOST_RUNS = 1000, NAME = 64 };
+enum { MOST_RUNS = 1000 };
 
 typedef struct series {
     const ot_model *m;
@@ -36,7 +36,8 @@ typedef struct series {
     int n_failed;   /* trainings of this sweep without a result */
     ot_error first; /* of these the first one's error */
     int n_columns;  /* numbers of the evaluations */
-    char column[MOST_COLUMNS][NAME];
+    const char **column;
+    bool lost; /* no memory for a column */
 } series;
 
 static void say(const series *x, ot_level level, const char *fmt, ...) OT_PRINTF(3, 4);
@@ -269,7 +270,15 @@ static void add_column(void *user, const char *name, double v)
     (void)v;
     for (int i = 0; i < x->n_columns; i++)
         if (!strcmp(x->column[i], name)) return;
-    if (x->n_columns < MOST_COLUMNS && strlen(name) < NAME) strcpy(x->column[x->n_columns++], name);
+    if (!(x->n_columns & (x->n_columns - 1))) { /* room for twice as many at 0, 1, 2, 4 ... */
+        const char **more = ot_arena_alloc(x->a, sizeof *more * (size_t)(2 * x->n_columns + 1));
+        if (more && x->n_columns) memcpy(more, x->column, sizeof *more * (size_t)x->n_columns);
+        x->lost |= !more;
+        if (more) x->column = more;
+    }
+    char *own = x->lost ? NULL : ot_arena_strdup(x->a, name);
+    if (own) x->column[x->n_columns++] = own;
+    else x->lost = true;
 }
 
 /* What the log of the training says; state stays NULL where it has none. */
@@ -293,6 +302,7 @@ static ot_status read_member(series *x, ot_member *b, ot_error *err)
         ot_history_numbers(b->numbers, add_column, x);
     }
     ot_history_free(&h);
+    if (x->lost) return no_memory(err);
     return s == OT_E_NOMEM ? ot_fail(err, s, "%-s", e.text) : OT_OK;
 }
 
@@ -400,36 +410,18 @@ static ot_status run_member(series *x, int i, ot_error *err)
 
 /* ---- what came of it ------------------------------------------------------------------------------ */
 
-typedef struct wanted {
-    const char *name;
-    double value;
-} wanted;
-
-static void take_value(void *user, const char *name, double v)
-{
-    wanted *w = user;
-    if (!strcmp(w->name, name)) w->value = v;
-}
-
-static double value_of(const ot_member *b, const char *name)
-{
-    wanted w = { name, NAN };
-    ot_history_numbers(b->numbers, take_value, &w);
-    return w.value;
-}
-
 /* Mean and standard deviation (of a sample: n - 1) over the finished folds that have the number. */
 static int spread(const series *x, const char *name, double *mean, double *deviation)
 {
     double sum = 0, square = 0;
     int n = 0;
     for (int i = 0; i < x->n; i++) {
-        double v = is_finished(x->member[i].state) ? value_of(&x->member[i], name) : (double)NAN;
+        double v = is_finished(x->member[i].state) ? ot_history_number(x->member[i].numbers, name) : (double)NAN;
         if (isfinite(v)) sum += v, n++;
     }
     *mean = n ? sum / n : (double)NAN;
     for (int i = 0; i < x->n; i++) {
-        double v = is_finished(x->member[i].state) ? value_of(&x->member[i], name) : (double)NAN;
+        double v = is_finished(x->member[i].state) ? ot_history_number(x->member[i].numbers, name) : (double)NAN;
         if (isfinite(v)) square += (v - *mean) * (v - *mean);
     }
     *deviation = n > 1 ? sqrt(square / (n - 1)) : (double)NAN;
@@ -465,17 +457,6 @@ static void sort(series *x)
     }
 }
 
-static void print_csv_text(FILE *f, const char *text)
-{
-    bool quotes = text[strcspn(text, ",\"\n\r")];
-    if (quotes) fputc('"', f);
-    for (; *text; text++) {
-        if (*text == '"') fputc('"', f);
-        fputc(*text, f);
-    }
-    if (quotes) fputc('"', f);
-}
-
 static void print_csv_number(FILE *f, double v)
 {
     if (isnan(v)) fputc(',', f);
@@ -488,12 +469,12 @@ static void print_csv(const series *x, FILE *f)
     fprintf(f, "%s", x->what);
     for (int k = 0; k < first->n && x->sweep; k++) {
         fputc(',', f);
-        print_csv_text(f, first->pair[k][0]);
+        ot_csv_text(first->pair[k][0], f);
     }
     fputs(",state,epoch,best_metric,best", f);
     for (int c = 0; c < x->n_columns; c++) {
         fputc(',', f);
-        print_csv_text(f, x->column[c]);
+        ot_csv_text(x->column[c], f);
     }
     fputs(",seconds\n", f);
     for (int i = 0; i < x->n; i++) {
@@ -501,20 +482,22 @@ static void print_csv(const series *x, FILE *f)
         fputs(b->name, f);
         for (int k = 0; k < b->n && x->sweep; k++) {
             fputc(',', f);
-            print_csv_text(f, b->pair[k][1]);
+            ot_csv_text(b->pair[k][1], f);
         }
         fprintf(f, ",%s,%lld,%s", b->state ? b->state : "", (long long)b->epoch, b->metric ? b->metric : "");
         print_csv_number(f, b->best);
-        for (int c = 0; c < x->n_columns; c++) print_csv_number(f, value_of(b, x->column[c]));
+        for (int c = 0; c < x->n_columns; c++) print_csv_number(f, ot_history_number(b->numbers, x->column[c]));
         print_csv_number(f, b->seconds);
         fputc('\n', f);
     }
 }
 
-static void print_cell(FILE *f, double v)
+/* Below the name of column c. */
+static void print_cell(const series *x, int c, FILE *f, double v)
 {
-    if (isnan(v)) fprintf(f, "  %12s", "-");
-    else fprintf(f, "  %12.6g", v);
+    int n = (int)strlen(x->column[c]), width = n > 12 ? n : 12;
+    if (isnan(v)) fprintf(f, "  %*s", width, "-");
+    else fprintf(f, "  %*.6g", width, v);
 }
 
 static void print_members(const series *x, FILE *f)
@@ -534,7 +517,7 @@ static void print_members(const series *x, FILE *f)
         if (x->sweep && isnan(b->best)) fprintf(f, "  %14s", "-");
         else if (x->sweep) fprintf(f, "  %14.6g", b->best);
         fprintf(f, "  %6lld", (long long)b->epoch);
-        for (int c = 0; c < x->n_columns; c++) print_cell(f, value_of(b, x->column[c]));
+        for (int c = 0; c < x->n_columns; c++) print_cell(x, c, f, ot_history_number(b->numbers, x->column[c]));
         fprintf(f, "  %9.1f  %s\n", b->seconds, b->state ? b->state : "not trained");
     }
 }
@@ -548,7 +531,7 @@ static void print_spread(const series *x, FILE *f)
         for (int c = 0; c < x->n_columns; c++) {
             double v[2];
             (void)spread(x, x->column[c], &v[0], &v[1]);
-            print_cell(f, v[k]);
+            print_cell(x, c, f, v[k]);
         }
         fputc('\n', f);
     }

@@ -67,58 +67,21 @@ ot_status ot_detail_open(ot_trainer *t, ot_scored *e, ot_error *err)
 
 /* ---- samples -------------------------------------------------------------------------- */
 
-/* Minus the logarithm of the label's probability; *best: the class with the highest score, *p: its probability. */
-static double judge_classes(const ot_meter *m, const void *y, ot_dtype type, int64_t at, int64_t label, int64_t *best,
-                            double *p)
-{
-    bool shares = m->scale == OT_SCALE_PROBABILITIES;
-    double most = ot_get_f64(y, type, at), own = ot_get_f64(y, type, at + label * m->inner), sum = 0;
-    *best = 0;
-    for (int64_t k = 1; k < m->classes; k++) {
-        double v = ot_get_f64(y, type, at + k * m->inner);
-        if (v > most) most = v, *best = k;
-    }
-    for (int64_t k = 0; k < m->classes; k++) {
-        double v = ot_get_f64(y, type, at + k * m->inner);
-        sum += shares ? v : exp(v - most);
-    }
-    *p = (shares ? most : 1) / sum;
-    return shares ? log(sum) - log(own > 1e-300 ? own : 1e-300) : log(sum) + most - own;
-}
-
-static double judge_binary(const ot_meter *m, double y, bool is, int64_t *best, double *p)
-{
-    bool logits = m->scale == OT_SCALE_LOGITS;
-    double one = logits ? 1 / (1 + exp(-y)) : y, own = is ? one : 1 - one;
-    *best = logits ? y > 0 : y > 0.5;
-    *p = *best ? one : 1 - one;
-    return logits ? log1p(exp(-fabs(y))) + (is ? fmax(-y, 0) : fmax(y, 0)) : -log(own > 1e-300 ? own : 1e-300);
-}
-
 /* Element i of the target: adds its loss to *s; false: it does not count. */
 static bool judge(ot_detail *d, ot_dtype type, const void *target, ot_dtype of, int64_t i, bad_sample *s)
 {
     const ot_meter *m = &d->kind;
-    int64_t best, label;
-    double p, loss;
+    ot_judged j;
     if (m->kind == OT_METER_VALUES) {
         s->answer = ot_get_f64(d->answers, type, i);
         s->target = ot_get_f64(target, of, i);
         s->loss += (s->answer - s->target) * (s->answer - s->target);
         return true;
     }
-    if (m->kind == OT_METER_CLASSES) {
-        label = ot_get_i64(target, of, i);
-        if (label < 0 || label >= m->classes) return false;
-        int64_t at = i / m->inner * m->classes * m->inner + i % m->inner;
-        loss = judge_classes(m, d->answers, type, at, label, &best, &p);
-    } else {
-        label = ot_get_f64(target, of, i) > 0.5;
-        loss = judge_binary(m, ot_get_f64(d->answers, type, i), label, &best, &p);
-    }
-    d->confusion[label * classes_of(m) + best]++;
-    s->loss += loss;
-    s->target = (double)label, s->answer = (double)best, s->probability = p;
+    if (!ot_meter_judge(m, d->answers, type, target, of, i, &j)) return false;
+    d->confusion[j.label * classes_of(m) + j.best]++;
+    s->loss += j.loss;
+    s->target = (double)j.label, s->answer = (double)j.best, s->probability = j.probability;
     return true;
 }
 

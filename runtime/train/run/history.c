@@ -154,6 +154,24 @@ void ot_history_numbers(json_t *eval, void (*each)(void *, const char *, double)
     if (eval) numbers("", eval, each, user);
 }
 
+typedef struct wanted {
+    const char *name;
+    double value;
+} wanted;
+
+static void take_value(void *user, const char *name, double v)
+{
+    wanted *w = user;
+    if (!strcmp(w->name, name)) w->value = v;
+}
+
+double ot_history_number(json_t *eval, const char *name)
+{
+    wanted w = { name, NAN };
+    ot_history_numbers(eval, take_value, &w);
+    return w.value;
+}
+
 const json_t *ot_history_best(const ot_history *h)
 {
     for (size_t i = json_array_size(h->evals); i-- > 0;) {

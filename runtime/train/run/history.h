@@ -36,6 +36,9 @@ void ot_history_free(ot_history *h);
 /* Calls each for every number of an evaluation: "loss", "accuracy", "losses/OUTPUT". */
 void ot_history_numbers(json_t *eval, void (*each)(void *user, const char *name, double v), void *user);
 
+/* The number of that name; NaN: it has none. */
+double ot_history_number(json_t *eval, const char *name);
+
 /* The evaluation of the best epoch, whose "best" tells by what ("val accuracy"); NULL: there is none. */
 const json_t *ot_history_best(const ot_history *h);
 

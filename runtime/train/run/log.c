@@ -220,6 +220,17 @@ static void keep(json_t **to, bool good)
     *to = NULL;
 }
 
+void ot_csv_text(const char *text, FILE *f)
+{
+    bool quotes = text[strcspn(text, ",\"\n\r")];
+    if (quotes) fputc('"', f);
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', f);
+        fputc(*text, f);
+    }
+    if (quotes) fputc('"', f);
+}
+
 ot_status ot_json_parse(const char *text, size_t n, json_t **out)
 {
     json_error_t why;

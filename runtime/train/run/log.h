@@ -52,6 +52,9 @@ void ot_log_write_step(ot_log *l, const ot_log_step *s);
 json_t *ot_log_take_eval(ot_log *l);         /* the caller's */
 void ot_log_write(ot_log *l, json_t *event); /* takes the reference; NULL: no memory, recorded */
 
+/* A field of CSV: in quotes where it has a comma, a quote or a line's end. */
+void ot_csv_text(const char *text, FILE *f);
+
 /* Parses n bytes; *out NULL: they are no JSON.  Errors: OT_E_NOMEM. */
 ot_status ot_json_parse(const char *text, size_t n, json_t **out);
 

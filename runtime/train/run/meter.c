@@ -64,50 +64,78 @@ static ot_status make_room(ot_meter *m, int64_t width, ot_error *err)
 
 /* ---- classes ----------------------------------------------------------------------------- */
 
-/* One answer: scores y[0], y[inner] ..., of which `label` is right. */
-static ot_status add_class(ot_meter *m, const void *y, ot_dtype type, int64_t at, int64_t label, ot_error *err)
+/* A score as a share of j->sum. */
+static double share(const ot_meter *m, const ot_judged *j, double v)
 {
-    int64_t best = 0, above = 0, c = m->classes;
-    double most = ot_get_f64(y, type, at), own = ot_get_f64(y, type, at + label * m->inner), sum = 0;
-    for (int64_t k = 1; k < c; k++) {
-        double v = ot_get_f64(y, type, at + k * m->inner);
-        if (v > most) most = v, best = k;
+    return m->scale == OT_SCALE_PROBABILITIES ? v : exp(v - j->most);
+}
+
+static double minus_log(double p) { return -log(p > 1e-300 ? p : 1e-300); }
+
+static void judge_class(const ot_meter *m, const void *y, ot_dtype type, ot_judged *j)
+{
+    double own = ot_get_f64(y, type, j->at + j->label * m->inner);
+    j->most = ot_get_f64(y, type, j->at);
+    for (int64_t k = 1; k < m->classes; k++) {
+        double v = ot_get_f64(y, type, j->at + k * m->inner);
+        if (v > j->most) j->most = v, j->best = k;
     }
-    for (int64_t k = 0; k < c; k++) {
-        double v = ot_get_f64(y, type, at + k * m->inner);
-        above += v > own;
-        sum += m->scale == OT_SCALE_PROBABILITIES ? v : exp(v - most);
+    for (int64_t k = 0; k < m->classes; k++) {
+        double v = ot_get_f64(y, type, j->at + k * m->inner);
+        j->above += v > own;
+        j->sum += share(m, j, v);
     }
-    OT_TRY(make_room(m, c, err));
-    for (int64_t k = 0; k < c && m->ranks; k++) {
-        double v = ot_get_f64(y, type, at + k * m->inner);
-        double p = (m->scale == OT_SCALE_PROBABILITIES ? v : exp(v - most)) / sum;
-        m->score[m->n * c + k] = p;
+    j->probability = share(m, j, j->most) / j->sum;
+    j->loss = log(j->sum) + (m->scale == OT_SCALE_PROBABILITIES ? minus_log(own) : j->most - own);
+}
+
+static void judge_binary(const ot_meter *m, double y, ot_judged *j)
+{
+    bool logits = m->scale == OT_SCALE_LOGITS;
+    double one = logits ? 1 / (1 + exp(-y)) : y;
+    j->best = logits ? y > 0 : y > 0.5;
+    j->probability = j->best ? one : 1 - one;
+    j->loss = logits ? log1p(exp(-fabs(y))) + (j->label ? fmax(-y, 0) : fmax(y, 0)) : minus_log(j->label ? one : 1 - one);
+}
+
+bool ot_meter_judge(const ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t i,
+                    ot_judged *out)
+{
+    *out = (ot_judged){ .label = m->kind == OT_METER_CLASSES ? ot_get_i64(t, target, i) : ot_get_f64(t, target, i) > 0.5 };
+    if (m->kind != OT_METER_CLASSES) {
+        judge_binary(m, ot_get_f64(y, type, i), out);
+        return true;
+    }
+    if (out->label < 0 || out->label >= m->classes) return false;
+    out->at = i / m->inner * m->classes * m->inner + i % m->inner;
+    judge_class(m, y, type, out);
+    return true;
+}
+
+static ot_status add_class(ot_meter *m, const void *y, ot_dtype type, const ot_judged *j, ot_error *err)
+{
+    OT_TRY(make_room(m, m->classes, err));
+    for (int64_t k = 0; k < m->classes && m->ranks; k++) {
+        double p = share(m, j, ot_get_f64(y, type, j->at + k * m->inner)) / j->sum;
+        m->score[m->n * m->classes + k] = p;
         if (isnan(p)) m->ranks = false; /* it has no rank */
     }
-    if (m->ranks) m->label[m->n] = label;
-    m->log_loss +=
-        m->scale == OT_SCALE_PROBABILITIES ? log(sum) - log(own > 1e-300 ? own : 1e-300) : log(sum) + most - own;
-    m->right[label] += best == label;
-    m->said[best]++;
-    m->is[label]++;
-    m->in_five += above < 5;
-    m->n++;
+    if (m->ranks) m->label[m->n] = j->label;
+    m->right[j->label] += j->best == j->label;
+    m->said[j->best]++;
+    m->is[j->label]++;
+    m->in_five += j->above < 5;
     return OT_OK;
 }
 
-static ot_status add_binary(ot_meter *m, double y, bool is, ot_error *err)
+static ot_status add_binary(ot_meter *m, double y, const ot_judged *j, ot_error *err)
 {
-    bool logits = m->scale == OT_SCALE_LOGITS, said = logits ? y > 0 : y > 0.5;
-    double p = logits ? 1 / (1 + exp(-y)) : y, q = is ? p : 1 - p;
     if (isnan(y)) m->ranks = false; /* it has no rank */
     OT_TRY(make_room(m, 1, err));
-    if (m->ranks) m->score[m->n] = y, m->label[m->n] = is;
-    m->log_loss += logits ? log1p(exp(-fabs(y))) + (is ? fmax(-y, 0) : fmax(y, 0)) : -log(q > 1e-300 ? q : 1e-300);
-    m->right[0] += said && is;
-    m->said[0] += said;
-    m->is[0] += is;
-    m->n++;
+    if (m->ranks) m->score[m->n] = y, m->label[m->n] = j->label;
+    m->right[0] += j->best && j->label;
+    m->said[0] += j->best;
+    m->is[0] += j->label;
     return OT_OK;
 }
 
@@ -128,13 +156,14 @@ static void add_values(ot_meter *m, const void *y, ot_dtype type, const void *t,
 ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t rows,
                        ot_error *err)
 {
-    if (m->kind == OT_METER_VALUES)
-        for (int64_t i = 0; i < rows; i++) add_values(m, y, type, t, target, i);
-    for (int64_t i = 0; m->kind == OT_METER_BINARY && i < rows * m->columns; i++)
-        OT_TRY(add_binary(m, ot_get_f64(y, type, i), ot_get_f64(t, target, i) > 0.5, err));
-    for (int64_t i = 0; m->kind == OT_METER_CLASSES && i < rows * m->inner; i++) {
-        int64_t label = ot_get_i64(t, target, i), at = i / m->inner * m->classes * m->inner + i % m->inner;
-        if (label >= 0 && label < m->classes) OT_TRY(add_class(m, y, type, at, label, err));
+    bool values = m->kind == OT_METER_VALUES, classes = m->kind == OT_METER_CLASSES;
+    for (int64_t i = 0; values && i < rows; i++) add_values(m, y, type, t, target, i);
+    for (int64_t i = 0; !values && i < rows * (classes ? m->inner : m->columns); i++) {
+        ot_judged j;
+        if (!ot_meter_judge(m, y, type, t, target, i, &j)) continue;
+        OT_TRY(classes ? add_class(m, y, type, &j, err) : add_binary(m, ot_get_f64(y, type, i), &j, err));
+        m->log_loss += j.loss;
+        m->n++;
     }
     return OT_OK;
 }
@@ -175,12 +204,17 @@ static double auc(const ot_meter *m)
     return sum / (double)m->classes;
 }
 
+void ot_meter_scores(int64_t right, int64_t said, int64_t is, double out[3])
+{
+    double n = (double)right;
+    out[0] = said > 0 ? n / (double)said : 0;
+    out[1] = is > 0 ? n / (double)is : 0;
+    out[2] = said + is > 0 ? 2 * n / ((double)said + (double)is) : 0;
+}
+
 void ot_meter_class(const ot_meter *m, int64_t c, double out[3])
 {
-    double right = (double)m->right[c], said = (double)m->said[c], is = (double)m->is[c];
-    out[0] = said > 0 ? right / said : 0;
-    out[1] = is > 0 ? right / is : 0;
-    out[2] = said + is > 0 ? 2 * right / (said + is) : 0;
+    ot_meter_scores(m->right[c], m->said[c], m->is[c], out);
 }
 
 /* which: 0 precision, 1 recall, 2 F1, 3 intersection over union; the mean over classes, or of the class 1. */

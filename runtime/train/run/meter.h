@@ -28,6 +28,21 @@ typedef struct ot_meter {
     bool ranks;               /* they are kept */
 } ot_meter;
 
+/* One answer by its target. */
+typedef struct ot_judged {
+    int64_t label, best; /* classes: the right one, that with the highest score; BINARY: 0 or 1 */
+    int64_t above;       /* CLASSES: how many scores are above the right one's */
+    int64_t at;          /* CLASSES: element of the first score; the others follow by `inner` */
+    double most, sum;    /* CLASSES: the highest score; what divides the scores into probabilities */
+    double probability;  /* of `best` */
+    double loss;         /* minus the logarithm of the right one's probability */
+} ot_judged;
+
+/* Element i of the targets t, with its scores in y; CLASSES and BINARY alone.  false: its label is no class, and does not
+ * count. */
+bool ot_meter_judge(const ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t i,
+                    ot_judged *out);
+
 /* m has kind, scale, classes, inner, columns, mask, text; the rest is zero.  Errors: OT_E_NOMEM. */
 ot_status ot_meter_open(ot_meter *m, ot_error *err);
 void ot_meter_close(ot_meter *m);
@@ -39,7 +54,8 @@ ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t,
 /* One of OT_METRIC_; NaN: it says nothing of such answers.  Any batches give the same number. */
 double ot_meter_value(const ot_meter *m, int metric);
 
-/* Of one class: precision, recall, F1; 0 where nothing was said or is. */
-void ot_meter_class(const ot_meter *m, int64_t c, double out[3]);
+/* Precision, recall, F1 of a class: of its right answers, answers and targets; 0 where nothing was said or is. */
+void ot_meter_scores(int64_t right, int64_t said, int64_t is, double out[3]);
+void ot_meter_class(const ot_meter *m, int64_t c, double out[3]); /* of class c */
 
 #endif

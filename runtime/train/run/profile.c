@@ -237,13 +237,6 @@ static json_t *json_profile(const ot_trainer *t, const ot_node_row *const *sorte
     return o;
 }
 
-static void csv_text(FILE *f, const char *s)
-{
-    fputc('"', f);
-    for (; *s; s++) fprintf(f, *s == '"' ? "\"\"" : "%c", *s);
-    fputc('"', f);
-}
-
 static void print_csv(const ot_trainer *t, const ot_node_row *const *sorted, FILE *f)
 {
     fputs("node,operator,kernels,ms,forward_ms,backward_ms,update_ms,flops,bytes,share_of_ceiling,ceiling\n", f);
@@ -251,7 +244,7 @@ static void print_csv(const ot_trainer *t, const ot_node_row *const *sorted, FIL
         const char *of;
         const ot_node_row *r = sorted[i];
         double share = ceiling_share(t, r, &of);
-        csv_text(f, r->name), fprintf(f, ",%s,", r->op), csv_text(f, r->kernels);
+        ot_csv_text(r->name, f), fprintf(f, ",%s,", r->op), ot_csv_text(r->kernels, f);
         fprintf(f, ",%.6g,%.6g,%.6g,%.6g,%.9g,%.9g,%.4g,%s\n", row_seconds(r) * 1e3, r->seconds[0] * 1e3,
                 r->seconds[1] * 1e3, r->seconds[2] * 1e3, per_update(t, r->flops), per_update(t, r->bytes), share, of);
     }

@@ -13,6 +13,7 @@
 
 #include "runtime/base/io.h"
 #include "runtime/train/run/log.h"
+#include "runtime/train/run/meter.h"
 
 enum { LARGEST = 1 << 26, MOST_CELLS = 64, WITH_COUNTS = 20, MOST_ROWS = 100, MOST_SAMPLES = 100, NAME = 14 };
 
@@ -139,13 +140,14 @@ ot_sketch ot_samples_confusion(const json_t *e, ot_confusion *room)
 typedef struct class_row {
     size_t i;
     int64_t is, said, right;
-    double f1;
+    double score[3]; /* precision, recall, F1 */
 } class_row;
 
 static int by_f1(const void *a, const void *b)
 {
     const class_row *x = a, *y = b;
-    return x->f1 < y->f1 ? -1 : x->f1 > y->f1 ? 1 : x->i < y->i ? -1 : 1;
+    if (x->score[2] != y->score[2]) return x->score[2] < y->score[2] ? -1 : 1;
+    return x->i < y->i ? -1 : 1;
 }
 
 static int by_number(const void *a, const void *b)
@@ -154,9 +156,6 @@ static int by_number(const void *a, const void *b)
     return x->i < y->i ? -1 : 1;
 }
 
-static double part(int64_t v, int64_t of) { return of > 0 ? (double)v / (double)of : 0; }
-
-/* The definitions are those of meter.c. */
 static void print_classes(const json_t *e, FILE *f)
 {
     const json_t *matrix = json_object_get(e, "confusion");
@@ -167,7 +166,7 @@ static void print_classes(const json_t *e, FILE *f)
         row[i].i = i;
         row[i].right = cell(matrix, i, i);
         for (size_t k = 0; k < n; k++) row[i].is += cell(matrix, i, k), row[i].said += cell(matrix, k, i);
-        row[i].f1 = part(2 * row[i].right, row[i].is + row[i].said);
+        ot_meter_scores(row[i].right, row[i].said, row[i].is, row[i].score);
     }
     qsort(row, n, sizeof *row, by_f1);
     qsort(row, shown, sizeof *row, by_number);
@@ -180,7 +179,7 @@ static void print_classes(const json_t *e, FILE *f)
         name_class(e, r->i, name, sizeof name);
         fputs("<tr><td>", f), ot_html_text(name, f);
         fprintf(f, "</td><td>%lld</td><td>%.4f</td><td>%.4f</td><td>%.4f</td></tr>\n", (long long)r->is,
-                part(r->right, r->said), part(r->right, r->is), r->f1);
+                r->score[0], r->score[1], r->score[2]);
     }
     fputs("</table>\n", f);
     free(row);

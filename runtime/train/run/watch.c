@@ -15,61 +15,37 @@
 #include "runtime/train/run/history.h"
 #include "runtime/train/run/watch.h"
 
-enum { NAME = 600, FIXED_BEFORE = 4, LARGEST = 1 << 26 };
-
-/* ---- the numbers of an evaluation ---------------------------------------------------- */
-
-/* A field of CSV: in quotes where it holds a comma, a quote or a line's end. */
-static void quote(const char *text, char out[2 * NAME + 3])
-{
-    char *to = out;
-    bool needs = text[strcspn(text, ",\"\n\r")];
-    if (needs) *to++ = '"';
-    for (; *text; text++) {
-        if (*text == '"') *to++ = '"';
-        *to++ = *text;
-    }
-    if (needs) *to++ = '"';
-    *to = '\0';
-}
-
-typedef struct naming {
-    const char *split;
-    void (*each)(void *user, const char *name, double v);
-    void *user;
-} naming;
-
-static void name_it(void *user, const char *name, double v)
-{
-    naming *n = user;
-    char whole[NAME], field[2 * NAME + 3];
-    snprintf(whole, sizeof whole, "%s_%s", n->split, name);
-    quote(whole, field);
-    n->each(n->user, field, v);
-}
-
-/* Calls each for every number of an evaluation, by the name of its column. */
-static void each_of(json_t *eval, void (*each)(void *, const char *, double), void *user)
-{
-    const char *split = json_string_value(json_object_get(eval, "split"));
-    ot_history_numbers(eval, name_it, &(naming){ split ? split : "eval", each, user });
-}
+enum { FIXED_BEFORE = 4, LARGEST = 1 << 26 };
 
 /* ---- the header ------------------------------------------------------------------------ */
 
-static bool add_column(ot_epoch_table *w, const char *from, size_t n)
+/* Takes name. */
+static void add_column(ot_epoch_table *w, char *name)
 {
-    char **more = realloc(w->column, (size_t)(w->n + 1) * sizeof *more), *own = more ? strndup(from, n) : NULL;
+    char **more = name ? realloc(w->column, (size_t)(w->n + 1) * sizeof *more) : NULL;
     if (more) w->column = more;
-    if (own) w->column[w->n++] = own;
-    else ot_fail(&w->err, OT_E_NOMEM, "%s: no memory", w->path);
-    return own;
+    if (more) w->column[w->n++] = name;
+    else free(name), ot_fail(&w->err, OT_E_NOMEM, "%s: no memory", w->path);
 }
+
+static const char *split_of(const json_t *eval)
+{
+    const char *split = json_string_value(json_object_get(eval, "split"));
+    return split ? split : "eval";
+}
+
+typedef struct naming {
+    ot_epoch_table *w;
+    const char *split;
+} naming;
 
 static void new_column(void *user, const char *name, double v)
 {
+    const naming *n = user;
+    char *whole = NULL;
     (void)v;
-    add_column(user, name, strlen(name));
+    if (asprintf(&whole, "%s_%s", n->split, name) < 0) whole = NULL;
+    add_column(n->w, whole);
 }
 
 /* End of the field at s: a comma outside of quotes, or the line's end. */
@@ -80,12 +56,24 @@ static const char *field_end(const char *s, const char *end)
     return s;
 }
 
+/* The text of a field, malloc'ed: of two quotes one stays, of one none. */
+static char *field_text(const char *s, const char *stop)
+{
+    char *text = malloc((size_t)(stop - s) + 1), *to = text;
+    for (; text && s < stop; s++) {
+        if (*s == '"' && s + 1 < stop && s[1] == '"') *to++ = *s++;
+        else if (*s != '"') *to++ = *s;
+    }
+    if (text) *to = '\0';
+    return text;
+}
+
 static void read_header(ot_epoch_table *w, const char *line, const char *end)
 {
     int at = 0;
     for (const char *s = line; s <= end && !w->err.status; at++) {
         const char *stop = field_end(s, end);
-        if (at >= FIXED_BEFORE && stop < end) add_column(w, s, (size_t)(stop - s)); /* the last one is the seconds */
+        if (at >= FIXED_BEFORE && stop < end) add_column(w, field_text(s, stop)); /* the last one is the seconds */
         s = stop + 1;
     }
     w->headed = true;
@@ -128,15 +116,13 @@ ot_status ot_epoch_table_open(ot_epoch_table *w, int folder, const char *shown, 
     return after ? keep_rows(w, after, err) : OT_OK;
 }
 
-typedef struct cell {
-    const char *name;
-    double value;
-} cell;
-
-static void find_value(void *user, const char *name, double v)
+/* Of the evaluation, by the name of its column; NaN: it has none. */
+static double value_of(json_t *eval, const char *column)
 {
-    cell *c = user;
-    if (!strcmp(c->name, name)) c->value = v;
+    const char *split = split_of(eval);
+    size_t n = strlen(split);
+    bool own = !strncmp(column, split, n) && column[n] == '_';
+    return own ? ot_history_number(eval, column + n + 1) : (double)NAN;
 }
 
 static void print_number(FILE *f, double v)
@@ -155,10 +141,10 @@ void ot_epoch_table_row(ot_epoch_table *w, int64_t epoch, int64_t step, double l
     size_t size = 0;
     if (!w->path || w->err.status) return;
     FILE *f = open_memstream(&text, &size);
-    if (!w->headed) each_of(eval, new_column, w);
+    if (!w->headed) ot_history_numbers(eval, new_column, &(naming){ w, split_of(eval) });
     if (f && !w->headed) {
         fputs("epoch,step,lr,train_loss", f);
-        for (int i = 0; i < w->n; i++) fprintf(f, ",%s", w->column[i]);
+        for (int i = 0; i < w->n; i++) fputc(',', f), ot_csv_text(w->column[i], f);
         fputs(",seconds\n", f);
     }
     w->headed = true;
@@ -166,11 +152,7 @@ void ot_epoch_table_row(ot_epoch_table *w, int64_t epoch, int64_t step, double l
         fprintf(f, "%lld,%lld", (long long)epoch, (long long)step);
         print_number(f, lr);
         print_number(f, train_loss);
-        for (int i = 0; i < w->n; i++) {
-            cell c = { w->column[i], NAN };
-            each_of(eval, find_value, &c);
-            print_number(f, c.value);
-        }
+        for (int i = 0; i < w->n; i++) print_number(f, value_of(eval, w->column[i]));
         print_number(f, seconds);
         fputc('\n', f);
     }
