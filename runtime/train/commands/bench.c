@@ -109,17 +109,6 @@ static ot_status options_for(const bench *b, const char *device, int64_t threads
 
 /* ---- data ----------------------------------------------------------------------------- */
 
-/* Floats between 0 and 1, which every loss takes; integers, which may be classes and rows of tables, 0. */
-static void fill(const ot_array *x, uint64_t seed)
-{
-    ot_shape s = ot_array_shape(x);
-    for (int64_t i = 0, n = ot_numel(&s); i < n; i++) {
-        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        ot_set_f64((void *)(uintptr_t)x->t.data, x->t.dtype, i,
-                   ot_is_float(x->t.dtype) ? (double)(seed >> 11) * 0x1p-53 : 0);
-    }
-}
-
 static ot_status make_set(const ot_model *m, const ot_rehearsal *r, int64_t samples, ot_dataset **out, ot_error *err)
 {
     ot_arena *a = ot_arena_new();
@@ -144,7 +133,7 @@ static ot_status make_set(const ot_model *m, const ot_rehearsal *r, int64_t samp
         memcpy(x->t.dim, s.dim, sizeof x->t.dim);
         x->t.data = ot_arena_alloc(a, ot_bytes(&s, f->dtype) + 64);
         if (!x->t.name || !x->t.data) return ot_fail(err, OT_E_NOMEM, "no memory for random inputs");
-        fill(x, (uint64_t)i + 1);
+        ot_rehearse_fill(x->t.data, f->dtype, ot_numel(&s), (uint64_t)i + 1);
     }
     return OT_OK;
 }
@@ -212,8 +201,7 @@ static ot_status open_sets(ot_trainer *t, ot_error *err)
     t->eval.split = "val";
     t->test.split = "test";
     if (t->s.data) {
-        t->s.val = ot_arena_strdup(t->a, t->s.val ? t->s.val : t->s.data); /* another text: the whole set again */
-        if (!t->s.val) return ot_fail(err, OT_E_NOMEM, "no memory for a name");
+        if (!t->s.val) t->s.val = t->s.data; /* the whole set again */
         t->s.test = NULL;
         t->s.val_split = 0;
         OT_TRY(ot_trainer_open(t, err));

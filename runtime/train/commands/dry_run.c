@@ -174,6 +174,14 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     return r ? r : keep_limit(m, s, &c, out, err);
 }
 
+void ot_rehearse_fill(void *p, ot_dtype t, int64_t n, uint64_t seed)
+{
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        ot_set_f64(p, t, i, ot_is_float(t) ? (double)(seed >> 11) * 0x1p-53 : 0);
+    }
+}
+
 /* ---- shapes ---------------------------------------------------------------------- */
 
 /* The file's graph, inferred at these sizes; NULL: it does not go through. */

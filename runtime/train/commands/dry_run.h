@@ -37,4 +37,8 @@ bool ot_leaves_open(const ot_graph *g); /* does the file leave a size of its inp
 ot_status ot_rehearse_inputs(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed **feeds,
                              int *n, ot_error *err);
 
+/* Numbers of a batch without data: floats between 0 and 1, which every loss takes; integers, which may be classes and rows of
+ * tables, 0.  The same for the same seed. */
+void ot_rehearse_fill(void *p, ot_dtype t, int64_t n, uint64_t seed);
+
 #endif

@@ -87,11 +87,11 @@ static const json_t *of_last(const column *c, const char *key) { return json_obj
 
 static const json_t *of_test(const column *c, const char *key) { return json_object_get(c->test, key); }
 
-/* What decided about the best: "val f1" is the evaluation's "f1". */
+/* What decided about the best. */
 static const json_t *of_watched(const column *c, const char *key)
 {
-    const char *watched = json_string_value(json_object_get(c->best, key));
-    return watched && !strncmp(watched, "val ", 4) ? json_object_get(c->best, watched + 4) : NULL;
+    const char *monitor = json_string_value(json_object_get(c->best, key));
+    return monitor ? json_object_get(c->best, monitor) : NULL;
 }
 
 static const json_t *of_options(const column *c, const char *key)
@@ -115,7 +115,7 @@ static void print_runs(const column *c, int n, const char *const *runs, FILE *f)
     print_row("samples per second", c, n, of_end, "samples_per_second", false, f);
     print_row("best epoch", c, n, of_best, "epoch", false, f);
     print_row("best by", c, n, of_best, "best", false, f);
-    print_row("best value", c, n, of_watched, "best", false, f);
+    print_row("best value", c, n, of_watched, "monitor", false, f);
     print_row("best loss", c, n, of_best, "loss", false, f);
     print_row("best accuracy", c, n, of_best, "accuracy", false, f);
     print_row("last epoch", c, n, of_last, "epoch", false, f);

@@ -56,15 +56,6 @@ static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no 
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-/* What does not belong to a single training of the series. */
-static bool is_of_series(const char *name)
-{
-    static const char *const own[] = { "folds", "grid", "random", "run-dir", "o" };
-    for (int i = 0; i < OT_LEN(own); i++)
-        if (!strcmp(name, own[i])) return true;
-    return false;
-}
-
 /* Options of one training: those of the series, and its own instead. */
 static ot_status options_of(const series *x, const ot_member *b, ot_options **out, ot_error *err)
 {
@@ -73,7 +64,7 @@ static ot_status options_of(const series *x, const ot_member *b, ot_options **ou
     ot_options *o = *out = ot_options_new();
     if (!o) return no_memory(err);
     for (int i = 0; !s && (row = ot_option_at(i)); i++) {
-        bool own = is_of_series(row->name);
+        bool own = ot_series_option(row->name) & OT_SERIES_OWN;
         for (int k = 0; k < b->n; k++) own |= !strcmp(b->pair[k][0], row->name);
         for (int k = 0; !s && !own && k < ot_options_count(x->o, row->name); k++)
             s = ot_options_set(o, row->name, ot_options_nth(x->o, row->name, k), err);
@@ -92,13 +83,13 @@ static ot_status options_of(const series *x, const ot_member *b, ot_options **ou
 static ot_status check_options(series *x, ot_error *err)
 {
     const char *log = ot_options_get(x->o, "log");
-    static const char *const none[] = { "o", "deploy" };
-    for (int i = 0; i < OT_LEN(none); i++)
-        if (ot_options_nth(x->o, none[i], 0))
+    const ot_option_info *row;
+    for (int i = 0; (row = ot_option_at(i)); i++)
+        if ((ot_series_option(row->name) & OT_SERIES_REFUSED) && ot_options_nth(x->o, row->name, 0))
             return ot_fail(err, OT_E_USAGE,
                            "%s%s: %s trains several models; each is trained.onnx in a folder of its own below the run "
                            "folder, so remove this option",
-                           i ? "--" : "-", none[i], x->sweep ? "sweep" : "--folds");
+                           strlen(row->name) > 1 ? "--" : "-", row->name, x->sweep ? "sweep" : "--folds");
     if (log && strcmp(log, "-"))
         return ot_fail(err, OT_E_USAGE, "--log: each of several trainings has its log.jsonl; remove this option");
     if (x->s.run_dir && !strcmp(x->s.run_dir, "none"))
@@ -123,8 +114,9 @@ static ot_status check_options(series *x, ot_error *err)
 /* Options that say nothing about what comes out. */
 static json_t *that_matter(json_t *options)
 {
-    static const char *const rest[] = { "run-dir", "quiet", "verbose", "log", "log-every" };
-    for (int i = 0; i < OT_LEN(rest); i++) (void)json_object_del(options, rest[i]);
+    const ot_option_info *row;
+    for (int i = 0; (row = ot_option_at(i)); i++)
+        if (ot_series_option(row->name) & OT_SERIES_SHOWS) (void)json_object_del(options, row->name);
     return options;
 }
 
@@ -281,6 +273,14 @@ static void add_column(void *user, const char *name, double v)
     else x->lost = true;
 }
 
+/* Losses and errors fall. */
+static bool rises(const char *monitor)
+{
+    for (int k = 0; monitor && k < OT_METRIC_COUNT; k++)
+        if (!strcmp(monitor, ot_metrics.entries[k]->name)) return ot_metric_rises(k);
+    return false;
+}
+
 /* What the log of the training says; state stays NULL where it has none. */
 static ot_status read_member(series *x, ot_member *b, ot_error *err)
 {
@@ -293,6 +293,7 @@ static ot_status read_member(series *x, ot_member *b, ot_error *err)
     if (!s && h.end) {
         b->state = text_of(x, h.end, "reason");
         b->metric = text_of(x, h.end, "best_metric");
+        b->rises = rises(json_string_value(json_object_get(h.end, "monitor")));
         const json_t *best = json_object_get(h.end, "best");
         b->best = json_is_number(best) ? json_number_value(best) : (double)NAN;
         b->seconds = json_number_value(json_object_get(h.end, "seconds"));
@@ -428,22 +429,10 @@ static int spread(const series *x, const char *name, double *mean, double *devia
     return n;
 }
 
-/* Losses and errors fall. */
-static bool rises(const char *metric)
-{
-    for (int k = 0; metric && k < OT_METRIC_COUNT; k++) {
-        size_t n = strlen(metric), own = strlen(ot_metrics.entries[k]->name);
-        if (n > own && metric[n - own - 1] == ' ' && !strcmp(metric + n - own, ot_metrics.entries[k]->name) &&
-            ot_metric_rises(k))
-            return true;
-    }
-    return false;
-}
-
 static bool is_better(const ot_member *a, const ot_member *b)
 {
     if (isnan(a->best) || isnan(b->best)) return isnan(b->best) && !isnan(a->best);
-    return rises(a->metric) ? a->best > b->best : a->best < b->best;
+    return a->rises ? a->best > b->best : a->best < b->best;
 }
 
 /* The best first; those without a number stay in their order at the end. */

@@ -14,11 +14,22 @@ typedef struct ot_member {
     /* what came of it */
     const char *state;  /* "finished", "early stop" ...; "failed": no log says; NULL: it has not run */
     const char *metric; /* what decided which epoch is its best: "val accuracy"; NULL: nothing */
+    bool rises;         /* more of that is better */
     double best;        /* NaN: none */
     int64_t epoch;      /* of the numbers */
     json_t *numbers;    /* the evaluation that counts; NULL: none */
     double seconds;
 } ot_member;
+
+/* What an option is to several trainings. */
+enum {
+    OT_SERIES_OWN = 1,        /* the series decides it: no single training gets it */
+    OT_SERIES_UNVARIED = 2,   /* --grid cannot vary it */
+    OT_SERIES_REFUSED = 4,    /* it is for one training alone */
+    OT_SERIES_SHOWS = 8,      /* it says nothing about what comes out */
+    OT_SERIES_MAY_CHANGE = 16 /* another value may be given when the series continues */
+};
+unsigned ot_series_option(const char *name);
 
 /* --grid and --random: the combinations, at most OT_MOST_MEMBERS.  Errors: OT_E_USAGE. */
 enum { OT_MOST_MEMBERS = 10000 };

@@ -40,14 +40,35 @@ static const char *first_of(const json_t *start)
     return strcmp(json_string_value(json_object_get(start, "series")), "sweep") ? "fold-1" : "run-1";
 }
 
-/* What a series may be given when it continues: where it runs, how long, what is shown. */
-static bool may_change(const char *name)
+unsigned ot_series_option(const char *name)
 {
-    static const char *const free_ones[] = { "run-dir",   "quiet",  "verbose", "log",
-                                             "log-every", "device", "threads", "time-limit" };
-    for (int i = 0; i < OT_LEN(free_ones); i++)
-        if (!strcmp(name, free_ones[i])) return true;
-    return false;
+    enum {
+        OWN = OT_SERIES_OWN | OT_SERIES_UNVARIED,
+        ONE = OT_SERIES_REFUSED | OT_SERIES_UNVARIED,
+        SHOWS = OT_SERIES_SHOWS | OT_SERIES_MAY_CHANGE
+    };
+    static const struct {
+        const char *name;
+        unsigned is;
+    } table[] = {
+        { "folds", OWN },
+        { "grid", OWN },
+        { "random", OWN },
+        { "run-dir", OWN | SHOWS },
+        { "o", OWN | ONE },
+        { "deploy", ONE },
+        { "config", OT_SERIES_UNVARIED },
+        { "log", SHOWS | OT_SERIES_UNVARIED },
+        { "quiet", SHOWS | OT_SERIES_UNVARIED },
+        { "verbose", SHOWS | OT_SERIES_UNVARIED },
+        { "log-every", SHOWS },
+        { "device", OT_SERIES_MAY_CHANGE },
+        { "threads", OT_SERIES_MAY_CHANGE },
+        { "time-limit", OT_SERIES_MAY_CHANGE },
+    };
+    for (int i = 0; i < OT_LEN(table); i++)
+        if (!strcmp(name, table[i].name)) return table[i].is;
+    return 0;
 }
 
 static bool is_given(const ot_options *o, const char *name, int k, const json_t *value)
@@ -74,7 +95,7 @@ static ot_status take_options(const json_t *start, const char *run_dir, ot_optio
         json_t *v = json_object_get(options, row->name), *one;
         size_t k;
         bool given = ot_options_nth(o, row->name, 0) != NULL;
-        if (given && !may_change(row->name) && !is_unchanged(o, row->name, v))
+        if (given && !(ot_series_option(row->name) & OT_SERIES_MAY_CHANGE) && !is_unchanged(o, row->name, v))
             return ot_fail(err, OT_E_USAGE,
                            "--%s: %s contains several trainings, which continue with the options they were started "
                            "with; remove the option, start a new series with it, or continue one training: onnxtrain "

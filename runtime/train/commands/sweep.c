@@ -22,16 +22,6 @@ typedef struct axis {
     bool log, whole;
 } axis;
 
-/* Options that a sweep itself decides. */
-static bool is_own(const char *name)
-{
-    static const char *const own[] = { "o",      "run-dir", "log",    "config",  "grid",
-                                       "random", "folds",   "deploy", "verbose", "quiet" };
-    for (int i = 0; i < OT_LEN(own); i++)
-        if (!strcmp(name, own[i])) return true;
-    return false;
-}
-
 static bool read_range(const char *text, axis *x)
 {
     const char *dots = strstr(text, ".."), *digits = "0123456789";
@@ -77,7 +67,7 @@ static ot_status read_axis(const char *text, bool random, ot_arena *a, axis *x, 
         return ot_fail(err, OT_E_USAGE, "--grid: unknown option '%s'%s%s%s", name, near ? "; did you mean '" : "",
                        near ? near : "", near ? "'?" : "");
     }
-    if (is_own(name) || !(row->commands & OT_CMD_TRAIN))
+    if ((ot_series_option(name) & OT_SERIES_UNVARIED) || !(row->commands & OT_CMD_TRAIN))
         return ot_fail(err, OT_E_USAGE, "--grid: option '%s' cannot be varied", name);
     const char *range = eq + 1 + (x->log ? 4 : 0);
     if (!x->log && !strstr(range, "..")) return read_list(range, a, x, err);

@@ -115,16 +115,6 @@ static ot_status step_with_data(ot_trainer *t, ot_tried *out, ot_error *err)
     return OT_OK;
 }
 
-/* Floats between 0 and 1, which every loss takes; integers, which may be classes and rows of tables, 0. */
-static void fill(void *p, const ot_feed *f)
-{
-    uint64_t seed = 1;
-    for (int64_t i = 0, n = ot_numel(&f->shape); i < n; i++) {
-        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        ot_set_f64(p, f->dtype, i, ot_is_float(f->dtype) ? (double)(seed >> 11) * 0x1p-53 : 0);
-    }
-}
-
 static bool askable(const ot_rehearsal *r)
 {
     for (int i = 0; i < r->n_feeds; i++)
@@ -154,7 +144,7 @@ static ot_status step_alone(ot_trainer *t, const ot_rehearsal *r, ot_exec *e, ot
         void *p = r->plan->fed[i] ? ot_arena_alloc(t->a, ot_bytes(&f->shape, f->dtype) + 64) : NULL;
         if (!r->plan->fed[i]) continue;
         if (!p) return ot_fail(err, OT_E_NOMEM, "no memory for a batch");
-        fill(p, f);
+        ot_rehearse_fill(p, f->dtype, ot_numel(&f->shape), 1);
         ot_exec_feed(e, r->plan->fed[i], p);
     }
     feed_knobs(&t->x, e, &r->plan->knobs);

@@ -13,19 +13,15 @@ enum { MOST_CLASSES = 1 << 20, SHOWN = 20 };
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data"); }
 
-static int64_t elements(const ot_tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
-    return n;
-}
-
 /* samples / (classes * samples of the class), of the classes that occur; 1 for others. */
-static ot_status of_classes(const ot_spec *loss, const ot_tensor *t, ot_arena *a, double **out, int *n, ot_error *err)
+static ot_status of_classes(const ot_spec *loss, const ot_array *labels, ot_arena *a, double **out, int *n,
+                            ot_error *err)
 {
     const ot_param *ignore = ot_spec_find(loss, "ignore_index");
     int64_t skip = ignore && !isnan(ignore->num) ? (int64_t)ignore->num : OT_IGNORED, most = -1, all = 0, there = 0;
-    int64_t count = elements(t);
+    const ot_tensor *t = &labels->t;
+    ot_shape shape = ot_array_shape(labels);
+    int64_t count = ot_numel(&shape);
     for (int64_t i = 0; i < count; i++) {
         double y = ot_get_f64(t->data, t->dtype, i);
         if (y != (double)skip && y > (double)most) most = (int64_t)y;
@@ -48,9 +44,11 @@ static ot_status of_classes(const ot_spec *loss, const ot_tensor *t, ot_arena *a
 }
 
 /* zeros / ones; where a sample is a row, of each of its places.  1 where all are of one kind. */
-static ot_status of_ones(const ot_feeder *f, const ot_tensor *t, ot_arena *a, double **out, int *n, ot_error *err)
+static ot_status of_ones(const ot_feeder *f, ot_arena *a, double **out, int *n, ot_error *err)
 {
-    int64_t places = f->sample.rank == 1 ? f->sample.dim[0] : 1, count = elements(t);
+    const ot_tensor *t = &f->src->t;
+    ot_shape shape = ot_array_shape(f->src);
+    int64_t places = f->sample.rank == 1 ? f->sample.dim[0] : 1, count = ot_numel(&shape);
     if (places < 1 || places > MOST_CLASSES) places = 1;
     double *w = ot_arena_alloc(a, (size_t)places * sizeof *w);
     if (!w) return no_memory(err);
@@ -108,7 +106,7 @@ ot_status ot_adapt_balance(const ot_adapt_env *e, ot_spec *loss, const ot_feeder
         if (k == 0 && !numbers)
             return ot_fail(err, OT_E_USAGE, "loss %s: class_weights=auto needs class numbers as the target",
                            loss->name);
-        OT_TRY(k ? of_ones(f, &f->src->t, e->a, &w, &n, err) : of_classes(loss, &f->src->t, e->a, &w, &n, err));
+        OT_TRY(k ? of_ones(f, e->a, &w, &n, err) : of_classes(loss, f->src, e->a, &w, &n, err));
         OT_TRY(set_list(loss, keys[k], w, n, e->a, err));
         say(e, loss, keys[k], w, n);
     }

@@ -25,6 +25,8 @@ const char *ot_best_watched(const ot_trainer *t)
     return name[metric_of(t)];
 }
 
+const char *ot_best_monitor(const ot_trainer *t) { return t->has_val ? ot_metrics.entries[metric_of(t)]->name : NULL; }
+
 /* ---- the states of the best epoch -------------------------------------------------------- */
 
 ot_status ot_best_room(ot_trainer *t, ot_error *err)

@@ -18,6 +18,9 @@ struct ot_trainer;
 /* "val accuracy", "val loss", "training loss": what is watched, by the last evaluation. */
 const char *ot_best_watched(const struct ot_trainer *t);
 
+/* The name of that metric in an evaluation ("accuracy"); NULL: the training loss is watched. */
+const char *ot_best_monitor(const struct ot_trainer *t);
+
 /* Whether epochs are compared: where they are evaluated, or an option asks for the best of the training loss.  Where they
  * are not, no epoch's end waits for the updates in flight. */
 bool ot_best_looks(const struct ot_trainer *t);

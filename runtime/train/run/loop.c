@@ -131,6 +131,7 @@ static void log_eval(ot_trainer *t, const ot_scored *y, int64_t epoch, const cha
                           (json_int_t)epoch, "split", y->split, "samples", (json_int_t)y->fs.samples);
     ot_log_scores(&e, t, y);
     if (best) ot_json_set(&e, "best", json_string(best));
+    if (best && ot_best_monitor(t)) ot_json_set(&e, "monitor", json_string(ot_best_monitor(t)));
     ot_log_write(&t->log, e);
 }
 
@@ -150,6 +151,8 @@ static void log_end(ot_trainer *t)
     if (!isnan(r->best)) {
         ot_json_set(&e, "best_metric", json_string(r->best_metric));
         ot_json_set(&e, "best_epoch", json_integer(r->best_epoch));
+        if (ot_best_monitor(t) && !strcmp(r->best_metric, ot_best_watched(t)))
+            ot_json_set(&e, "monitor", json_string(ot_best_monitor(t)));
     }
     ot_json_set(&e, "selected", json_string(t->best.used ? "best" : "last"));
     ot_log_write(&t->log, e);

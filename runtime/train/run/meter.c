@@ -95,13 +95,15 @@ static void judge_binary(const ot_meter *m, double y, ot_judged *j)
     double one = logits ? 1 / (1 + exp(-y)) : y;
     j->best = logits ? y > 0 : y > 0.5;
     j->probability = j->best ? one : 1 - one;
-    j->loss = logits ? log1p(exp(-fabs(y))) + (j->label ? fmax(-y, 0) : fmax(y, 0)) : minus_log(j->label ? one : 1 - one);
+    j->loss =
+        logits ? log1p(exp(-fabs(y))) + (j->label ? fmax(-y, 0) : fmax(y, 0)) : minus_log(j->label ? one : 1 - one);
 }
 
 bool ot_meter_judge(const ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t i,
                     ot_judged *out)
 {
-    *out = (ot_judged){ .label = m->kind == OT_METER_CLASSES ? ot_get_i64(t, target, i) : ot_get_f64(t, target, i) > 0.5 };
+    *out =
+        (ot_judged){ .label = m->kind == OT_METER_CLASSES ? ot_get_i64(t, target, i) : ot_get_f64(t, target, i) > 0.5 };
     if (m->kind != OT_METER_CLASSES) {
         judge_binary(m, ot_get_f64(y, type, i), out);
         return true;

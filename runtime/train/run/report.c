@@ -12,7 +12,6 @@
 #include "runtime/base/io.h"
 #include "runtime/train/run/chart.h"
 #include "runtime/train/run/log.h"
-#include "runtime/train/run/metrics.h"
 #include "runtime/train/run/profile.h"
 #include "runtime/train/run/report.h"
 #include "runtime/train/run/report_samples.h"
@@ -22,6 +21,7 @@ enum { MOST_METRICS = 24, MOST_CHARTS = MOST_METRICS + 4, MOST_ROWS = 200 };
 /* A metric of the evaluations, over their steps. */
 typedef struct metric {
     char name[128]; /* "val loss" */
+    size_t own;     /* where the metric's begins */
     double *x, *y;
     int n;
 } metric;
@@ -52,6 +52,7 @@ static void add_point(void *user, const char *key, double v)
         m->y = calloc((size_t)r->room, sizeof *m->y);
         r->n_metrics++;
         snprintf(m->name, sizeof m->name, "%s", name);
+        m->own = strlen(r->split) + 1 < sizeof m->name ? strlen(r->split) + 1 : sizeof m->name - 1;
         r->lost |= !m->x || !m->y;
     }
     if (r->lost || m->n == r->room) return;
@@ -108,8 +109,7 @@ static void add_metric(drawing *d, const metric *m)
     d->n++;
 }
 
-/* The last word of "val loss": the metric. */
-static const char *metric_of(const metric *m) { return strchr(m->name, ' ') + 1; }
+static const char *metric_of(const metric *m) { return m->name + m->own; }
 
 /* One chart for the loss, one per other metric (of all splits), one for the learning rate, one for the norm. */
 static int draw(const report *r, drawing d[MOST_CHARTS])
@@ -180,11 +180,9 @@ static void print_best(const ot_history *h, FILE *f)
     if (!best) return;
     fputs("<tr><th>best epoch</th><td>", f), print_value(json_object_get(best, "epoch"), f), fputs(" (by ", f);
     ot_html_text(watched ? watched : "", f);
-    for (int i = 0; watched && i < OT_METRIC_COUNT; i++) { /* "val accuracy": the evaluation has the value */
-        const char *name = ot_metrics.entries[i]->name;
-        const json_t *v = strncmp(watched, "val ", 4) || strcmp(watched + 4, name) ? NULL : json_object_get(best, name);
-        if (v) fputs(": ", f), print_value(v, f);
-    }
+    const char *monitor = json_string_value(json_object_get(best, "monitor"));
+    const json_t *v = monitor ? json_object_get(best, monitor) : NULL;
+    if (v) fputs(": ", f), print_value(v, f);
     fputs(")</td></tr>\n", f);
 }
 

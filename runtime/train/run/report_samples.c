@@ -178,8 +178,8 @@ static void print_classes(const json_t *e, FILE *f)
         const class_row *r = &row[i];
         name_class(e, r->i, name, sizeof name);
         fputs("<tr><td>", f), ot_html_text(name, f);
-        fprintf(f, "</td><td>%lld</td><td>%.4f</td><td>%.4f</td><td>%.4f</td></tr>\n", (long long)r->is,
-                r->score[0], r->score[1], r->score[2]);
+        fprintf(f, "</td><td>%lld</td><td>%.4f</td><td>%.4f</td><td>%.4f</td></tr>\n", (long long)r->is, r->score[0],
+                r->score[1], r->score[2]);
     }
     fputs("</table>\n", f);
     free(row);

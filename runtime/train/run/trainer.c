@@ -81,11 +81,12 @@ static void note_classes(ot_trainer *t)
                   d->n_classes > SHOWN ? " ..." : "");
 }
 
-/* The file or named set `spec`, beside the one that trains. */
-static ot_status open_other(ot_trainer *t, const char *spec, ot_dataset **out, ot_error *err)
+/* The test part of the file or named set `spec`, beside the one that trains; without one, if an option names the set, all of
+ * it. */
+static ot_status open_other(ot_trainer *t, const char *spec, bool named, ot_dataset **out, ot_error *err)
 {
     OT_TRY(open_set(t, spec, OT_SPLIT_TEST, out, err));
-    if (!*out && spec != t->s.data) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, out, err));
+    if (!*out && named) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, out, err));
     return *out ? ot_dataset_match(*out, t->data, err) : OT_OK;
 }
 
@@ -109,8 +110,8 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
     if (t->s.folds)
         OT_TRY(ot_dataset_fold(t->data, t->s.fold, t->s.folds, t->s.seed, &t->eval.data, &t->split_classes, err));
     if (t->s.folds && !t->s.test) return OT_OK; /* a test set is looked at where it is asked for, not for each fold */
-    if (t->s.val) OT_TRY(open_other(t, t->s.val, &t->eval.data, err));
-    return open_other(t, test, t->has_val ? &t->test.data : &t->eval.data, err);
+    if (t->s.val) OT_TRY(open_other(t, t->s.val, true, &t->eval.data, err));
+    return open_other(t, test, t->s.test != NULL, t->has_val ? &t->test.data : &t->eval.data, err);
 }
 
 static int64_t set_bytes(const ot_dataset *d)
@@ -489,7 +490,7 @@ static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
     if (!t->s.test && (t->s.val_split > 0 || t->s.folds)) return open_kept_back(t, err);
     t->eval.split = !t->s.test && t->s.val ? "val" : "test";
     OT_TRY(open_set(t, spec, OT_SPLIT_TEST, &t->eval.data, err));
-    bool whole = !t->eval.data && spec == t->s.data; /* one set, of which nothing is kept for a test */
+    bool whole = !t->eval.data && !t->s.test && !t->s.val; /* one set, of which nothing is kept for a test */
     if (!t->eval.data) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, &t->eval.data, err));
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     if (t->normalize.kind != OT_NORMALIZE_MEASURE) return OT_OK;
