@@ -345,6 +345,13 @@ static ot_status do_bench(job *j)
     return s ? s : put(j, text);
 }
 
+static ot_status do_data(job *j)
+{
+    char *text = NULL;
+    ot_status s = ot_data_text(j->word[0], j->o, &text, &j->err);
+    return s ? s : put(j, text);
+}
+
 static ot_status do_ops(job *j)
 {
     char *text = NULL;

@@ -50,8 +50,8 @@ static const char *choose_by_values(choice *x)
     int axis = x->l.tail.axis, last = x->l.z->shape.rank - 1;
     bool shares = (axis == 1 && f->adds_up[0]) || (axis > 0 && axis == last && f->adds_up[1]);
     if (f->binary && x->l.tail.kind == OT_TAIL_SIGMOID) return "bce";
-    if (shares) {
-        x->l.axis = axis;
+    if (shares || f->mixed) {
+        x->l.axis = f->mixed ? 1 : axis;
         return x->l.tail.kind == OT_TAIL_LOG_SOFTMAX ? "nll" : "cross_entropy";
     }
     if (f->binary && x->l.tail.kind == OT_TAIL_LOG_SOFTMAX) {

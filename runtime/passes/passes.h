@@ -73,6 +73,7 @@ typedef struct ot_feed {
     const void *sample; /* NULL; else the bytes of one batch, for data-dependent decisions (decide.h).  Borrowed */
     const void *data;   /* NULL; else its bytes: the plan is for these only (data-dependent sizes).  Borrowed */
     bool binary;        /* targets: every value of the data set is 0 or 1 */
+    bool mixed;         /* targets: probabilities that stand for class numbers (mixup) */
     bool ignores;       /* targets: some class numbers are OT_IGNORED, and no ignore_index is given */
     int batch_axis;     /* targets: the sample axis of the output that they belong to */
     bool by_rows;       /* targets: the leading elements of the output's samples are consecutive along its first axis */

@@ -6,12 +6,14 @@
 
 #include "runtime/base/random.h"
 
-enum { CROP = 1 << 30 }; /* the number of the step that is resized_crop */
+enum { CROP = 1 << 30, MIX, NOISE }; /* numbers of steps that are not in the list */
 
 struct ot_augment {
     int n;
     ot_change *step;
     const ot_change *crop; /* resized_crop, which is not among the steps; NULL: none */
+    double mixup, cutmix;  /* alpha; 0: none */
+    double noise;          /* standard deviation */
     const char *text;
 };
 
@@ -218,6 +220,20 @@ static ot_status read_trivial_augment(const ot_spec *spec, ot_change *s, ot_erro
     return OT_OK;
 }
 
+static ot_status read_alpha(const ot_spec *spec, ot_change *s, ot_error *err)
+{
+    (void)err;
+    s->v[0] = ot_spec_num(spec, "alpha");
+    return OT_OK;
+}
+
+static ot_status read_noise(const ot_spec *spec, ot_change *s, ot_error *err)
+{
+    (void)err;
+    s->v[0] = ot_spec_num(spec, "std");
+    return OT_OK;
+}
+
 /* ---- the registry --------------------------------------------------------------------- */
 
 #define P(dflt) { "p", dflt, NULL, "probability", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) }
@@ -314,6 +330,13 @@ static const ot_key rand_augment_keys[] = {
 };
 static const ot_key trivial_augment_keys[] = { BINS, WARP("nearest"), FILL, P("1"), OT_KEYS_END };
 
+static const ot_key alpha_keys[] = { { "alpha", "1", NULL, "parameter of the Beta distribution of the parts",
+                                       .kind = OT_KEY_NUMBER, OT_KEY_ABOVE(0) },
+                                     OT_KEYS_END };
+static const ot_key noise_keys[] = { { "std", NULL, NULL, "standard deviation, in the unit of the data",
+                                       .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
+                                     OT_KEYS_END };
+
 /* A row per kind: K(name, meaning, keys, read, run). */
 #define KINDS                                                                                                                        \
     K(flip, "flip horizontally", flip_keys, NULL, ot_run_flip)                                                                       \
@@ -337,6 +360,9 @@ static const ot_key trivial_augment_keys[] = { BINS, WARP("nearest"), FILL, P("1
     K(rand_augment, "random operations of one magnitude (RandAugment)", rand_augment_keys, read_rand_augment, ot_run_rand_augment)   \
     K(trivial_augment, "one random operation of a random magnitude (TrivialAugment)", trivial_augment_keys, read_trivial_augment,    \
       ot_run_trivial_augment)                                                                                                        \
+    K(mixup, "mean of two samples of a batch, and of their targets; with cutmix, one of the two for each batch", alpha_keys, read_alpha, NULL) \
+    K(cutmix, "a rectangle of another image of the batch; targets are mixed by area", alpha_keys, read_alpha, NULL)                  \
+    K(noise, "normal noise, for inputs of floats (tables, signals)", noise_keys, read_noise, NULL)                                    \
     K(auto, "what suits most images of the size: flip and crop, or resized_crop; for grey images crop", NULL, NULL, NULL)            \
     K(none, "no augmentation", NULL, NULL, NULL)
 
@@ -393,6 +419,9 @@ static ot_status add(const making *m, const ot_spec *spec)
         m->g->step[m->g->n++] = s;
         return OT_OK;
     }
+    if (s.kind == &kind_mixup) return m->g->mixup = s.v[0], OT_OK;
+    if (s.kind == &kind_cutmix) return m->g->cutmix = s.v[0], OT_OK;
+    if (s.kind == &kind_noise) return m->g->noise = s.v[0], OT_OK;
     if (m->g->crop) return ot_fail(m->err, OT_E_USAGE, "--augment: resized_crop is given twice");
     ot_change *crop = ot_arena_alloc(m->a, sizeof *crop);
     if (!crop) return ot_fail(m->err, OT_E_NOMEM, "no memory for options");
@@ -437,6 +466,58 @@ ot_status ot_augment_make(const ot_spec *spec, int n, int64_t height, int64_t wi
 int ot_augment_steps(const ot_augment *g) { return g->n + (g->crop != NULL); }
 bool ot_augment_resizes(const ot_augment *g) { return g->crop; }
 const char *ot_augment_text(const ot_augment *g) { return g->text; }
+
+/* ---- batches and values ---------------------------------------------------------------- */
+
+bool ot_augment_mixes(const ot_augment *g) { return g->mixup > 0 || g->cutmix > 0; }
+bool ot_augment_cuts(const ot_augment *g) { return g->cutmix > 0; }
+double ot_augment_noise(const ot_augment *g) { return g->noise; }
+
+double ot_augment_normal(const ot_augment_key *key, uint64_t i)
+{
+    ot_draws d = draws_of(key, NOISE);
+    return ot_normal(d.key ^ key->sample * UINT64_C(0x9e3779b97f4a7c15), OT_STREAM_AUGMENT, i);
+}
+
+static double draw_normal(ot_draws *d)
+{
+    double u = 1 - ot_draw_unit(d), v = ot_draw_unit(d);
+    return sqrt(-2 * log(u)) * cos(6.283185307179586476925 * v);
+}
+
+/* The logarithm of a Gamma variable (Marsaglia, Tsang: A simple method for generating gamma variables, 2000). */
+static double draw_log_gamma(ot_draws *d, double alpha)
+{
+    double less = alpha < 1 ? log(1 - ot_draw_unit(d)) / alpha : 0, a = (alpha < 1 ? alpha + 1 : alpha) - 1 / 3.;
+    for (;;) {
+        double x = draw_normal(d), v = 1 + x / sqrt(9 * a), u = 1 - ot_draw_unit(d);
+        if (v <= 0) continue;
+        v = v * v * v;
+        if (log(u) < 0.5 * x * x + a - a * v + a * log(v)) return log(a * v) + less;
+    }
+}
+
+static double draw_beta(ot_draws *d, double alpha)
+{
+    double x = draw_log_gamma(d, alpha), y = draw_log_gamma(d, alpha);
+    return 1 / (1 + exp(y - x));
+}
+
+ot_mix ot_augment_mix(const ot_augment *g, int64_t height, int64_t width, const ot_augment_key *key)
+{
+    ot_draws d = draws_of(key, MIX);
+    ot_mix m = { .cut = g->cutmix > 0 && (g->mixup <= 0 || ot_draw_below(&d, 2)) };
+    m.kept = draw_beta(&d, m.cut ? g->cutmix : g->mixup);
+    if (!m.cut) return m;
+    double r = 0.5 * sqrt(1 - m.kept);
+    int64_t x = ot_draw_below(&d, width), y = ot_draw_below(&d, height);
+    int64_t dx = (int64_t)(r * (double)width), dy = (int64_t)(r * (double)height);
+    int64_t left = x < dx ? 0 : x - dx, top = y < dy ? 0 : y - dy;
+    int64_t right = x + dx > width ? width : x + dx, bottom = y + dy > height ? height : y + dy;
+    memcpy(m.box, (int64_t[]){ top, left, bottom - top, right - left }, sizeof m.box);
+    m.kept = 1 - (double)(m.box[2] * m.box[3]) / (double)(height * width);
+    return m;
+}
 
 /* ---- running -------------------------------------------------------------------------- */
 

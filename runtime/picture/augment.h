@@ -22,13 +22,31 @@ typedef struct ot_augment ot_augment;
 ot_status ot_augment_make(const ot_spec *spec, int n, int64_t height, int64_t width, int channels, ot_arena *a,
                           ot_augment **out, ot_error *err);
 
-int ot_augment_steps(const ot_augment *g);
+int ot_augment_steps(const ot_augment *g);        /* of images */
 bool ot_augment_resizes(const ot_augment *g);     /* has resized_crop */
 const char *ot_augment_text(const ot_augment *g); /* the steps as a user would write them: "flip, crop:padding=4" */
 
 typedef struct ot_augment_key {
     uint64_t seed, epoch, sample;
 } ot_augment_key;
+
+/* mixup, cutmix: sample i of a batch and sample i - 1 (of the first: the last) become one. */
+typedef struct ot_mix {
+    double kept;    /* part of sample i; the other's is 1 - kept */
+    bool cut;       /* `box` is of the other, the rest of sample i; else every value is their mean by these parts */
+    int64_t box[4]; /* top, left, height, width */
+} ot_mix;
+
+bool ot_augment_mixes(const ot_augment *g);
+bool ot_augment_cuts(const ot_augment *g); /* cutmix is among them: for images alone */
+
+/* How a batch of samples of height x width is mixed; key->sample: any number of the batch. */
+ot_mix ot_augment_mix(const ot_augment *g, int64_t height, int64_t width, const ot_augment_key *key);
+
+double ot_augment_noise(const ot_augment *g); /* standard deviation of what is added to inputs of floats; 0: nothing */
+
+/* Standard normal number i of a sample. */
+double ot_augment_normal(const ot_augment_key *key, uint64_t i);
 
 /* What follows the geometry of an image: masks and boxes.  Coordinates are of pixels: 0 is the left edge of the first, the
  * width the right edge of the last. */

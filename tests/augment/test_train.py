@@ -95,6 +95,43 @@ with tempfile.TemporaryDirectory() as d:
         call('resume', f'{d}/cut{steps}', '--epochs', '2', '--steps', '1000')
         check(read(f'{d}/cut.onnx') == one, f'a run resumed after {steps} steps differs from one that was not stopped')
 
+    # mixup, cutmix: images of 0 and of 1; their mean says how they were mixed, and the targets must be mixed by the same parts
+    w = np.array([[1.5, -2.0]], 'f4')
+    nodes = [h.make_node('ReduceMean', ['x'], ['m'], axes=[1, 2, 3], keepdims=0), h.make_node('Reshape', ['m', 'column'], ['c']),
+             h.make_node('MatMul', ['c', 'w'], ['y1']), h.make_node('Mul', ['c', 'one'], ['y2'])]
+    tensors = [numpy_helper.from_array(w, 'w'), numpy_helper.from_array(np.ones((1, 1), 'f4'), 'one'), numpy_helper.from_array(np.array([-1, 1]), 'column')]
+    g = h.make_graph(nodes, 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', 1, H, W])],
+                     [h.make_tensor_value_info('y1', T.FLOAT, ['n', 2]), h.make_tensor_value_info('y2', T.FLOAT, ['n', 1])], tensors)
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), f'{d}/m.onnx')
+    for dtype, scale, names in (('u1', ['--normalize', '1/255'], ('mixup', 'cutmix', 'both')), ('f4', [], ('mixup',))):
+        images = np.zeros((2, 1, H, W), dtype)
+        images[1] = 255 if dtype == 'u1' else 1
+        np.savez(f'{d}/mix.npz', x=images, target_y1=np.array([0, 1]), target_y2=np.zeros((2, 1), 'f4'))
+        for name in names:
+            how = sum([['--augment', f'{n}:alpha=0.8'] for n in ('mixup', 'cutmix') if name in (n, 'both')], [])
+            call(f'{d}/m.onnx', '--data', f'{d}/mix.npz', '-o', f'{d}/mixed.onnx', '--run-dir', f'{d}/{name}{dtype}', *scale, *how, '--lr', '0', '--batch-size', '2',
+                 '--steps', '40', '--threads', '2', '--optimizer', 'sgd', '--no-shuffle', '--device', os.environ.get('TEST_DEVICE', 'cpu'))
+            parts = []
+            for e in events(f'{d}/{name}{dtype}/log.jsonl', 'step'):
+                a = (1 + np.sqrt(max(0, 4 * e['losses']['y2'] - 1))) / 2  # (a^2 + (1 - a)^2) / 2 is the mean square of the means
+                z = np.array([[a], [1 - a]]) * w
+                p = np.array([[1 - a, a], [a, 1 - a]])  # the part of class 1 is the mean
+                expected = -(p * (z - np.log(np.exp(z).sum(1, keepdims=True)))).sum() / 2
+                parts.append(a)
+                check(abs(e['losses']['y1'] - expected) < 4e-3, f"{name}, {dtype}: loss {e['losses']['y1']}, expected {expected} for {a}")
+            check(len(parts) == 40 and min(parts) < 0.7 and max(parts) > 0.9, f'{name}, {dtype}: parts {parts}')
+
+    # noise: the mean square of what is added
+    np.savez(f'{d}/noise.npz', x=np.zeros((200, 1, H, W), 'f4'), target_y1=np.arange(200) % 2, target_y2=np.zeros((200, 1), 'f4'))
+    call(f'{d}/m.onnx', '--data', f'{d}/noise.npz', '-o', f'{d}/n.onnx', '--run-dir', f'{d}/noise', '--augment', 'noise:std=2', '--lr', '0', '--batch-size', '200', '--epochs', '3')
+    squares = [e['losses']['y2'] * H * W for e in events(f'{d}/noise/log.jsonl', 'step')]
+    check(all(abs(s - 4) < 1.6 for s in squares) and len(set(squares)) == 3, f'noise of 2: variances {squares}')
+    _, said = trained(d, 'cut', f'{d}/noise.npz', '--augment', 'cutmix', code=2)
+    check('cutmix is for images' in said, f'cutmix of floats: {said}')
+    segmenter(f'{d}/m.onnx')
+    _, said = trained(d, 'pixels', f'{d}/a.npz', '--augment', 'mixup', code=2)
+    check('has values for each pixel' in said, f'mixup of masks: {said}')
+
     # what cannot be
     np.savez(f'{d}/f.npz', x=x.astype('f4'), target=rng.integers(0, 2, (N, H, W)))
     _, said = trained(d, 'floats', f'{d}/f.npz', '--augment', 'flip', code=2)
@@ -103,4 +140,11 @@ with tempfile.TemporaryDirectory() as d:
     check('nothing is augmented' in said, f'floats with auto: {said}')
     _, said = trained(d, 'unknown', f'{d}/a.npz', '--augment', 'flop', code=2)
     check("unknown augment 'flop'" in said, f'unknown: {said}')
+    # the contact sheet
+    call('data', f'{d}/a.npz', '--augment', 'auto', '--preview', f'{d}/p.png')
+    check(read(f'{d}/p.png')[:8] == b'\x89PNG\r\n\x1a\n', 'a preview is no PNG')
+    for arguments, code, says in (((f'{d}/a.npz', '--augment', 'auto'), 2, 'needs --preview'), ((f'{d}/f.npz', '--preview', f'{d}/q.png'), 2, 'has no images'),
+                                  ((f'{d}/a.npz', '--preview', f'{d}/a.npz'), 2, 'a.npz'), ((f'{d}/none.npz',), 7, 'none.npz')):
+        check(says in call('data', *arguments, code=code).stderr, f'data {arguments}: does not say {says}')
+    check('[24,3,10,12]' in call('data', f'{d}/a.npz').stdout, 'data does not list the arrays')
 finish('checks')

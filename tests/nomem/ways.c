@@ -238,6 +238,24 @@ static ot_status augmented(char **text, ot_error *err)
                       false, err);
 }
 
+static ot_status mixed(char **text, ot_error *err)
+{
+    (void)text;
+    return train_with(EXPORTS "norms-training.onnx",
+                      PAIRS("data", "train.npz", "normalize", "1/255", "augment", "mixup", "augment", "cutmix",
+                            "epochs", "1", "threads", "1", "run-dir", "none", "o", "out.onnx"),
+                      false, err);
+}
+
+static ot_status sheet(char **text, ot_error *err)
+{
+    job j;
+    ot_status s = open_job(&j, NULL, PAIRS("augment", "auto", "augment", "erase", "preview", "out.png"), err);
+    if (!s) s = ot_data_text("train.npz", j.o, text, err);
+    close_job(&j);
+    return s;
+}
+
 static ot_status tables(ot_error *err);
 
 static ot_status small_net(ot_error *err)
@@ -546,6 +564,8 @@ const way ways[] = {
     { .name = "step", .go = step, .out = "out.onnx" },
     { .name = "train", .prepare = pictures, .go = train, .out = "out.onnx" },
     { .name = "augment", .prepare = byte_pictures, .go = augmented, .out = "out.onnx" },
+    { .name = "mixup", .prepare = byte_pictures, .go = mixed, .out = "out.onnx" },
+    { .name = "data --preview", .prepare = byte_pictures, .go = sheet, .out = "out.png" },
     { .name = "table", .prepare = small_net, .go = table, .out = "out.onnx" },
     { .name = "teacher", .prepare = small_net, .go = taught, .out = "out.onnx" },
     { .name = "batch size", .prepare = small_net, .go = found, .out = "out.onnx" },

@@ -53,13 +53,14 @@ static ot_status attach(const ot_adapt_env *e, int threads, const ot_feeders *fs
     if (!g) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
     *g = *like;
     ot_image to = image_of(&g->at, NULL);
-    size_t own = ot_augment_scratch(g->list, &as_it_is, g->from.h, g->from.w, &to);
     g->seed = e->s->seed;
     g->samples = fs->samples;
     g->threads = threads < 1 ? 1 : threads;
+    f->augment = g;
+    if (!ot_augmenting_draws(f)) return OT_OK;
+    size_t own = ot_augment_scratch(g->list, &as_it_is, g->from.h, g->from.w, &to);
     if (own == SIZE_MAX) return ot_fail(err, OT_E_NOMEM, "input '%s': the image is too large", f->name);
     g->room = own + 2 * rounded(bytes_of(&g->at)) + rounded(bytes_of(&g->from)) + rounded(g->at.h * g->at.w * 4);
-    f->augment = g;
     return OT_OK;
 }
 
@@ -71,38 +72,136 @@ static ot_status add_pictures(const ot_adapt_env *e, int threads, ot_feeders *fs
     for (int i = 0; i < fs->n; i++) {
         ot_feeder *q = &fs->f[i];
         ot_augmenting mask = *like;
+        mask.kind = OT_AUGMENTED_MASK;
         if (!(mask.planes = planes_of(q, &like->at)) || q->augment) continue;
+        if (like->mixes)
+            return ot_fail(err, OT_E_USAGE,
+                           "--augment mixup, cutmix: target '%s' has values for each pixel; these cannot be mixed",
+                           q->src->t.name);
         OT_TRY(attach(e, threads, fs, q, &mask, err));
         ot_adapt_note(e, "target '%s' follows the geometry of the images of '%s'", q->src->t.name, f->name);
     }
     return OT_OK;
 }
 
-ot_status ot_adapt_augment(const ot_adapt_env *e, int threads, ot_feeders *fs, ot_error *err)
+/* ---- batches that are mixed, and noise -------------------------------------------------- */
+
+/* The output of a target of class numbers, if its loss takes probabilities too; NULL: it does not. */
+static const ot_output *output_of(const ot_adapt_env *e, const ot_feeder *f, const ot_output *outputs, int n)
+{
+    const ot_output *o = n ? &outputs[0] : NULL;
+    const char *loss = "cross_entropy";
+    for (int i = 0; i < n && strlen(f->name) > 7; i++)
+        if (!strcmp(f->name + 7, outputs[i].name)) o = &outputs[i]; /* target_<output> */
+    for (int i = 0; o && i < e->s->options.n_losses; i++) {
+        const ot_spec *s = &e->s->options.losses[i];
+        if (!s->output || !strcmp(s->output, o->name)) loss = s->name;
+    }
+    bool takes = !strcmp(loss, "cross_entropy") || !strcmp(loss, "nll");
+    return takes && o && o->shape.rank == 2 && o->shape.dim[1] > 1 && f->sample.rank == 0 && !f->ignores ? o : NULL;
+}
+
+static ot_status mix_target(const ot_adapt_env *e, const ot_output *outputs, int n, int threads, ot_feeders *fs,
+                            ot_feeder *f, const ot_augmenting *like, ot_error *err)
+{
+    ot_augmenting g = *like;
+    const ot_output *o = output_of(e, f, outputs, n);
+    if (ot_is_float(f->dtype)) {
+        g.kind = OT_AUGMENTED_VALUES;
+        g.noise = 0;
+        return attach(e, threads, fs, f, &g, err);
+    }
+    if (!o)
+        return ot_fail(
+            err, OT_E_USAGE,
+            "--augment mixup, cutmix: target '%s' cannot be mixed; one class number for each sample, with loss "
+            "cross_entropy or nll, or values can",
+            f->src->t.name);
+    g.kind = OT_AUGMENTED_CLASSES;
+    OT_TRY(attach(e, threads, fs, f, &g, err));
+    f->dtype = OT_F32;
+    f->sample = (ot_shape){ 1, { o->shape.dim[1] } };
+    f->gather.elements = o->shape.dim[1];
+    f->binary = f->uncounted = false;
+    f->adds_up[0] = f->adds_up[1] = true;
+    ot_adapt_note(e, "target '%s': class numbers become probabilities of %lld classes", f->src->t.name,
+                  (long long)o->shape.dim[1]);
+    return OT_OK;
+}
+
+/* What is done to values, and to targets of batches that are mixed. */
+static ot_status add_values(const ot_adapt_env *e, const ot_output *outputs, int n, int threads, ot_feeders *fs,
+                            const ot_augment *list, const ot_picture *at, int *found, ot_error *err)
+{
+    bool mixes = ot_augment_mixes(list);
+    ot_augmenting like = {
+        .list = list, .kind = OT_AUGMENTED_VALUES, .mixes = mixes, .noise = ot_augment_noise(list), .at = *at
+    };
+    for (int i = 0; i < fs->n; i++) {
+        ot_feeder *f = &fs->f[i];
+        bool floats = ot_is_float(f->dtype) && ot_is_float(f->src->t.dtype);
+        if (f->whole || f->augment) continue;
+        if (f->target) {
+            if (mixes) OT_TRY(mix_target(e, outputs, n, threads, fs, f, &like, err));
+            continue;
+        }
+        if (mixes && (!floats || ot_augment_cuts(list)))
+            return ot_fail(err, OT_E_USAGE, "--augment %s: input '%s' cannot be mixed; %s",
+                           floats ? "cutmix" : "mixup, cutmix", f->name,
+                           floats ? "cutmix is for images" : "images and floats can");
+        if (!floats || (!mixes && like.noise <= 0)) continue;
+        OT_TRY(attach(e, threads, fs, f, &like, err));
+        ot_adapt_note(e, "input '%s': training samples are augmented: %s", f->name, ot_augment_text(list));
+        ++*found;
+    }
+    return OT_OK;
+}
+
+static ot_status nothing_found(const ot_adapt_env *e, bool automatic, ot_error *err)
+{
+    const char *name = e->s->augment[0].name;
+    if (automatic) {
+        if (strcmp(name, "none"))
+            ot_adapt_note(e, "--augment auto: the data has no images of bytes (uint8); nothing is augmented");
+        return OT_OK;
+    }
+    if (!strcmp(name, "noise"))
+        return ot_fail(err, OT_E_USAGE, "--augment noise: needs inputs of floats; the data has none");
+    return ot_fail(
+        err, OT_E_USAGE,
+        "--augment %s: needs images of bytes (uint8) of 1 to 4 channels, (N,H,W), (N,C,H,W) or (N,H,W,C); the data has none",
+        name);
+}
+
+ot_status ot_adapt_augment(const ot_adapt_env *e, const ot_output *outputs, int n, int threads, ot_feeders *fs,
+                           ot_error *err)
 {
     const ot_settings *s = e->s;
     int found = 0;
     bool automatic = true;
+    ot_augment *list = NULL;
+    ot_picture at = { .h = 1, .w = 1, .c = 1 };
+    if (!s->n_augment) return OT_OK;
     for (int i = 0; i < s->n_augment; i++)
         automatic &= !strcmp(s->augment[i].name, "auto") || !strcmp(s->augment[i].name, "none");
-    for (int i = 0; s->n_augment && i < fs->n; i++) {
-        ot_augment *list;
-        ot_augmenting one = { 0 };
+    for (int i = 0; i < fs->n; i++) {
+        ot_augmenting one = { .kind = OT_AUGMENTED_PICTURES };
         if (!has_pictures(&fs->f[i], &one.from, &one.at)) continue;
         found++;
         OT_TRY(ot_augment_make(s->augment, s->n_augment, one.at.h, one.at.w, (int)one.at.c, e->a, &list, err));
+        if (found > 1 && ot_augment_cuts(list) && (at.h != one.at.h || at.w != one.at.w))
+            return ot_fail(err, OT_E_USAGE, "--augment cutmix: the images of the inputs have different sizes");
+        at = one.at;
         one.list = list;
-        if (ot_augment_steps(list)) OT_TRY(add_pictures(e, threads, fs, &fs->f[i], &one, err));
+        one.mixes = ot_augment_mixes(list);
+        if (ot_augment_steps(list) || one.mixes) OT_TRY(add_pictures(e, threads, fs, &fs->f[i], &one, err));
     }
-    if (found || automatic) {
-        if (!found && s->n_augment && strcmp(s->augment[0].name, "none"))
-            ot_adapt_note(e, "--augment auto: the data has no images of bytes (uint8); nothing is augmented");
-        return OT_OK;
+    if (!list && !automatic) {
+        OT_TRY(ot_augment_make(s->augment, s->n_augment, 1, 1, 1, e->a, &list, err));
+        if (ot_augment_steps(list)) return nothing_found(e, automatic, err);
     }
-    return ot_fail(
-        err, OT_E_USAGE,
-        "--augment %s: needs images of bytes (uint8) of 1 to 4 channels, (N,H,W), (N,C,H,W) or (N,H,W,C); the data has none",
-        s->augment[0].name);
+    if (list) OT_TRY(add_values(e, outputs, n, threads, fs, list, &at, &found, err));
+    return found ? OT_OK : nothing_found(e, automatic, err);
 }
 
 /* ---- drawing -------------------------------------------------------------------------- */
@@ -164,7 +263,7 @@ static void draw_mask(const ot_feeder *f, const char *x, const ot_augment_key *k
 int64_t ot_augmenting_bytes(const ot_feeder *f)
 {
     const ot_augmenting *g = f->augment;
-    if (g->planes) return g->planes * g->at.h * g->at.w * (ot_dtype_bits(f->src->t.dtype) / 8);
+    if (g->kind == OT_AUGMENTED_MASK) return g->planes * g->at.h * g->at.w * (ot_dtype_bits(f->src->t.dtype) / 8);
     return f->redraw ? bytes_of(&f->to) : bytes_of(&g->at);
 }
 
@@ -176,6 +275,121 @@ void ot_augmenting_draw(const ot_feeder *f, int64_t index, int64_t given, void *
     const char *x = (const char *)f->src->t.data + ot_array_at(f->src, index * n) * size;
     ot_augment_key key = { g->seed, (uint64_t)(given / g->samples), (uint64_t)index };
     char *scratch = g->scratch + (size_t)thread * g->room;
-    if (g->planes) draw_mask(f, x, &key, dst, scratch);
+    if (g->kind == OT_AUGMENTED_MASK) draw_mask(f, x, &key, dst, scratch);
     else draw_picture(f, (const uint8_t *)x, &key, dst, scratch);
+}
+
+/* ---- batches -------------------------------------------------------------------------- */
+
+bool ot_augmenting_draws(const ot_feeder *f)
+{
+    return f->augment && (f->augment->kind == OT_AUGMENTED_PICTURES || f->augment->kind == OT_AUGMENTED_MASK);
+}
+
+static size_t spare_bytes(const ot_feeder *f)
+{
+    if (!f->augment->mixes) return 0;
+    return ot_augmenting_draws(f) ? (size_t)ot_augmenting_bytes(f) : ot_bytes(&f->sample, f->dtype);
+}
+
+int64_t ot_augmenting_room(const ot_feeder *f)
+{
+    int64_t room;
+    if (!f->augment) return 0;
+    return ot_mul((int64_t)f->augment->room, f->augment->threads, &room) && ot_add(room, (int64_t)spare_bytes(f), &room)
+               ? room
+               : INT64_MAX / 2;
+}
+
+ot_status ot_augmenting_prepare(ot_feeder *f, ot_arena *a, ot_error *err)
+{
+    ot_augmenting *g = f->augment;
+    if (!g) return OT_OK;
+    if (!g->scratch && g->room) g->scratch = ot_arena_alloc(a, g->room * (size_t)g->threads);
+    if (!g->spare && g->mixes) g->spare = ot_arena_alloc(a, spare_bytes(f) + 1);
+    bool good = (g->scratch || !g->room) && (g->spare || !g->mixes);
+    return good ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a batch of '%s'", f->name);
+}
+
+/* The same for every feeder of a batch. */
+static ot_mix mix_of(const ot_augmenting *g, int64_t given)
+{
+    ot_augment_key key = { g->seed, (uint64_t)(given / g->samples), (uint64_t)(given % g->samples) };
+    return ot_augment_mix(g->list, g->at.h, g->at.w, &key);
+}
+
+/* y becomes the mix of y and x. */
+static void mix_bytes(const ot_mix *m, const ot_picture *p, bool last, const uint8_t *x, uint8_t *y)
+{
+    int64_t n = p->h * p->w * p->c;
+    if (!m->cut) {
+        float a = (float)m->kept, b = (float)(1 - m->kept);
+        for (int64_t i = 0; i < n; i++) y[i] = (uint8_t)(a * (float)y[i] + b * (float)x[i] + 0.5f);
+        return;
+    }
+    int64_t planes = last ? 1 : p->c, wide = last ? p->c : 1;
+    for (int64_t c = 0; c < planes; c++)
+        for (int64_t i = m->box[0]; i < m->box[0] + m->box[2]; i++) {
+            int64_t at = ((c * p->h + i) * p->w + m->box[1]) * wide;
+            memcpy(y + at, x + at, (size_t)(m->box[3] * wide));
+        }
+}
+
+void ot_augmenting_mix(const ot_feeder *f, uint8_t *drawn, int64_t n, int64_t given)
+{
+    const ot_augmenting *g = f->augment;
+    if (!g->mixes || n < 2) return;
+    ot_mix m = mix_of(g, given);
+    int64_t one = ot_augmenting_bytes(f);
+    ot_picture p = f->redraw ? f->to : g->at;
+    memcpy(g->spare, drawn + (n - 1) * one, (size_t)one);
+    for (int64_t i = n - 1; i >= 0; i--)
+        mix_bytes(&m, &p, !f->redraw && g->from.channels_last, i ? drawn + (i - 1) * one : g->spare, drawn + i * one);
+}
+
+static void mix_values(const ot_feeder *f, const ot_mix *m, int64_t n, char *v)
+{
+    int64_t each = ot_numel(&f->sample), one = (int64_t)ot_bytes(&f->sample, f->dtype);
+    memcpy(f->augment->spare, v + (n - 1) * one, (size_t)one);
+    for (int64_t i = n - 1; i >= 0; i--) {
+        const void *x = i ? v + (i - 1) * one : f->augment->spare;
+        for (int64_t k = 0; k < each; k++)
+            ot_set_f64(v + i * one, f->dtype, k,
+                       m->kept * ot_get_f64(v + i * one, f->dtype, k) + (1 - m->kept) * ot_get_f64(x, f->dtype, k));
+    }
+}
+
+static void add_noise(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, char *v)
+{
+    const ot_augmenting *g = f->augment;
+    int64_t each = ot_numel(&f->sample), one = (int64_t)ot_bytes(&f->sample, f->dtype);
+    for (int64_t i = 0; i < n; i++) {
+        ot_augment_key key = { g->seed, (uint64_t)((given + i) / g->samples), (uint64_t)index[i] };
+        uint64_t first = (uint64_t)f->array << 40; /* every input has noise of its own */
+        for (int64_t k = 0; k < each; k++)
+            ot_set_f64(v + i * one, f->dtype, k,
+                       ot_get_f64(v + i * one, f->dtype, k) + g->noise * ot_augment_normal(&key, first + (uint64_t)k));
+    }
+}
+
+void ot_augmenting_values(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads)
+{
+    const ot_augmenting *g = f->augment;
+    bool mixes = given >= 0 && g->mixes && n > 1;
+    ot_mix m = mixes ? mix_of(g, given) : (ot_mix){ .kept = 1 };
+    if (g->kind == OT_AUGMENTED_VALUES) {
+        ot_gather_run(&f->gather, index, n, dst, threads);
+        if (given >= 0 && g->noise > 0) add_noise(f, index, n, given, dst);
+        if (mixes) mix_values(f, &m, n, dst);
+        return;
+    }
+    int64_t classes = f->sample.dim[0];
+    const ot_tensor *t = &f->src->t;
+    float *y = dst;
+    memset(y, 0, (size_t)(n * classes) * sizeof *y);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t other = index[i ? i - 1 : n - 1];
+        y[i * classes + ot_get_i64(t->data, t->dtype, ot_array_at(f->src, index[i]))] += (float)m.kept;
+        y[i * classes + ot_get_i64(t->data, t->dtype, ot_array_at(f->src, other))] += (float)(1 - m.kept);
+    }
 }

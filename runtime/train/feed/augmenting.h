@@ -5,21 +5,45 @@
 #include "runtime/picture/augment.h"
 #include "runtime/train/feed/bind_inputs.h"
 
-/* How samples of one feeder are drawn: pictures, or a target whose elements are of their pixels (a mask). */
+typedef enum ot_augmented {
+    OT_AUGMENTED_PICTURES,
+    OT_AUGMENTED_MASK,   /* a target whose elements are of pixels */
+    OT_AUGMENTED_VALUES, /* floats: noise, and means of two samples */
+    OT_AUGMENTED_CLASSES /* class numbers, which become probabilities */
+} ot_augmented;
+
+/* How samples of one feeder are drawn. */
 struct ot_augmenting {
     const ot_augment *list;
+    ot_augmented kind;
     uint64_t seed;
+    bool mixes;          /* batches are */
     int64_t samples;     /* of an epoch */
     ot_picture from, at; /* of the pictures: as the set has them; as they are augmented, channels last */
-    int64_t planes;      /* a target: elements of a sample for each pixel; 0: these are the pictures */
+    int64_t planes;      /* MASK: elements of a sample for each pixel */
+    double noise;        /* VALUES */
     int threads;
     size_t room; /* bytes of scratch per thread */
     char *scratch;
+    void *spare; /* mixes: one sample */
 };
 
 /* Sets `augment` of the feeders that --augment is for; fs: of the training set, with its targets.  Errors: OT_E_USAGE: a
  * step that no array of the set is fit for. */
-ot_status ot_adapt_augment(const ot_adapt_env *e, int threads, ot_feeders *fs, ot_error *err);
+ot_status ot_adapt_augment(const ot_adapt_env *e, const ot_output *outputs, int n, int threads, ot_feeders *fs,
+                           ot_error *err);
+
+bool ot_augmenting_draws(const ot_feeder *f); /* samples are drawn one by one: pictures, masks */
+
+/* Mixes n drawn samples of pictures, of one batch. */
+void ot_augmenting_mix(const ot_feeder *f, uint8_t *drawn, int64_t n, int64_t given);
+
+/* dst: the batch of values, or of probabilities. */
+void ot_augmenting_values(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads);
+
+/* Bytes beside drawn samples. */
+int64_t ot_augmenting_room(const ot_feeder *f);
+ot_status ot_augmenting_prepare(ot_feeder *f, ot_arena *a, ot_error *err);
 
 /* dst: bytes of sample `index` as f->drawn describes them.  given: samples that the training was given before this one, which says
  * the epoch; thread: below f->augment->threads, one call at a time each. */

@@ -483,6 +483,7 @@ void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list)
                              .shape = f->sample,
                              .whole = f->whole && !f->as_is,
                              .binary = f->binary,
+                             .mixed = f->augment && f->augment->kind == OT_AUGMENTED_CLASSES,
                              .ignores = f->ignores,
                              .batch_axis = f->batch_axis,
                              .by_rows = f->by_rows,
@@ -529,14 +530,13 @@ const ot_feeder *ot_feeders_uncounted(const ot_feeders *fs, const int64_t *index
 /* Bytes of a sample between its array and the batch; 0: there is nothing between. */
 static int64_t drawn_bytes(const ot_feeder *f)
 {
-    return f->augment ? ot_augmenting_bytes(f) : f->redraw ? f->to.c * f->to.h * f->to.w : 0;
+    return ot_augmenting_draws(f) ? ot_augmenting_bytes(f) : f->redraw ? f->to.c * f->to.h * f->to.w : 0;
 }
 
 int64_t ot_feeder_bytes(const ot_feeder *f, int64_t batch)
 {
-    int64_t n = (int64_t)ot_bytes(&f->sample, f->dtype), all, room = 0;
+    int64_t n = (int64_t)ot_bytes(&f->sample, f->dtype), all, room = ot_augmenting_room(f);
     if (f->whole) return n;
-    if (f->augment && !ot_mul((int64_t)f->augment->room, f->augment->threads, &room)) return INT64_MAX;
     return ot_add(n, drawn_bytes(f), &all) && ot_mul(all, batch, &all) && ot_add(all, room, &all) ? all : INT64_MAX;
 }
 
@@ -554,10 +554,7 @@ static ot_status prepare_drawn(ot_feeder *f, int64_t batch, ot_arena *a, ot_erro
     if (!ot_mul(drawn_bytes(f), batch, &bytes))
         return ot_fail(err, OT_E_NOMEM, "a batch of '%s' is too large", f->name);
     f->drawn.t.data = ot_arena_alloc(a, (size_t)bytes);
-    if (f->augment && !f->augment->scratch && f->drawn.t.data)
-        f->augment->scratch = ot_arena_alloc(a, f->augment->room * (size_t)f->augment->threads);
-    bool good = f->drawn.t.data && (!f->augment || f->augment->scratch);
-    return good ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a batch of '%s'", f->name);
+    return f->drawn.t.data ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a batch of '%s'", f->name);
 }
 
 ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *err)
@@ -570,7 +567,8 @@ ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *
     if (!f->buffer) return ot_fail(err, OT_E_NOMEM, "no memory for a batch of '%s'", f->name);
     f->most = batch;
     if (f->whole) ot_feeder_take(f, NULL, 1, OT_NOT_AUGMENTED, f->buffer, 1);
-    return f->redraw || f->augment ? prepare_drawn(f, batch, a, err) : OT_OK;
+    OT_TRY(ot_augmenting_prepare(f, a, err));
+    return f->redraw || ot_augmenting_draws(f) ? prepare_drawn(f, batch, a, err) : OT_OK;
 }
 
 /* Samples index[0..n) to `drawn`, in the form of f->drawn, and from there to `batch`, if it is wanted. */
@@ -594,23 +592,36 @@ static void draw(const ot_feeder *f, const int64_t *index, int64_t n, int64_t gi
         }
 }
 
-static bool is_drawn(const ot_feeder *f, int64_t given) { return f->redraw || (f->augment && given >= 0); }
+static bool is_drawn(const ot_feeder *f, int64_t given) { return f->redraw || (ot_augmenting_draws(f) && given >= 0); }
 
 void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads)
 {
     static const int64_t first = 0;
+    if (f->augment && !ot_augmenting_draws(f)) {
+        ot_augmenting_values(f, index, n, given, dst, threads);
+        return;
+    }
     if (f->whole || !is_drawn(f, given)) {
         ot_gather_run(&f->gather, f->whole ? &first : index, f->whole ? 1 : n, dst, threads);
         return;
     }
-    draw(f, index, n, given, f->drawn.t.data, dst, threads);
+    if (!f->augment || !f->augment->mixes || given < 0) {
+        draw(f, index, n, given, f->drawn.t.data, dst, threads);
+        return;
+    }
+    ot_gather g = f->gather;
+    size_t one = (size_t)g.elements * (size_t)ot_dtype_bits(f->dtype) / 8;
+    g.src = &f->drawn;
+    draw(f, index, n, given, f->drawn.t.data, NULL, threads);
+    ot_augmenting_mix(f, f->drawn.t.data, n, given);
+    for (int64_t i = 0; i < n; i++) ot_gather_run(&g, &i, 1, (char *)dst + (size_t)i * one, 1);
 }
 
 bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out)
 {
     ot_dtype from = f->redraw ? OT_U8 : f->src->t.dtype;
     bool plain = from <= OT_BF16 && from != OT_STRING && f->dtype <= OT_BF16 && f->dtype != OT_STRING;
-    if (f->whole || !plain) return false;
+    if (f->whole || !plain || (f->augment && !ot_augmenting_draws(f))) return false;
     *out = (ot_feed_set){ .dtype = from,
                           .samples = samples,
                           .elements = f->gather.elements,
@@ -627,6 +638,7 @@ void ot_feeder_take_raw(const ot_feeder *f, const int64_t *index, int64_t n, int
 {
     if (is_drawn(f, given)) {
         draw(f, index, n, given, dst, NULL, threads);
+        if (f->augment && given >= 0) ot_augmenting_mix(f, dst, n, given);
         return;
     }
     ot_gather as_it_is = {

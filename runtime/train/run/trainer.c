@@ -269,7 +269,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
         OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));
         OT_TRY(ot_trainer_check_classes(t, outputs, n, err));
         OT_TRY(ot_adapt_targets(&e, outputs, n, &t->train, err));
-        OT_TRY(ot_adapt_augment(&e, t->x.threads, &t->train, err));
+        OT_TRY(ot_adapt_augment(&e, outputs, n, t->x.threads, &t->train, err));
         ot_trainer_try_together(t, &t->train);
     }
     ot_scored *sets[] = { &t->eval, &t->test };
