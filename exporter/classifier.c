@@ -30,25 +30,6 @@ static bool is(const Onnx__NodeProto *n, const char *op)
 
 /* ---- tensors ------------------------------------------------------------------------------------ */
 
-static uint64_t hash_of(const char *name)
-{
-    uint64_t h = 14695981039346656037u; /* FNV-1a */
-    for (; *name; name++) h = (h ^ (uint8_t)*name) * 1099511628211u;
-    return h;
-}
-
-/* Uniform in ±bound; the same for equal (seed, name). */
-static void fill(void *to, ot_dtype t, int64_t n, double bound, uint64_t seed, const char *name)
-{
-    uint64_t stream = (uint64_t)OT_STREAM_INIT << 32 | (uint32_t)hash_of(name);
-    for (int64_t i = 0; i < n; i += 4) {
-        uint32_t bits[4];
-        ot_philox(seed, (uint64_t)i / 4, stream, bits);
-        for (int64_t k = 0; k < 4 && i + k < n; k++)
-            ot_set_f64(to, t, i + k, bound * (2 * (double)ot_uniform(bits[k]) - 1));
-    }
-}
-
 /* t with these dimensions and bytes; everything else it has, such as its name, stays. */
 static Onnx__TensorProto with_payload(const Onnx__TensorProto *t, int64_t *dims, size_t n_dims, void *bytes, size_t n)
 {
@@ -305,7 +286,7 @@ static ot_status put_fresh(edit *e, const char *name, int axis, ot_error *err)
                        (long long)e->h->now, name);
     void *bytes = ot_arena_alloc(a, ot_bytes(&s, type) + 1);
     if (!bytes) return no_memory(err);
-    fill(bytes, type, ot_numel(&s), 1 / sqrt((double)e->h->fan_in), e->seed, name);
+    ot_fill_uniform(bytes, type, ot_numel(&s), 1 / sqrt((double)e->h->fan_in), e->seed, name);
     Onnx__TensorProto now = with_payload(t, dims, t->n_dims, bytes, ot_bytes(&s, type));
     return put_tensor(e, name, &now, err);
 }

@@ -26,3 +26,21 @@ double ot_normal(uint64_t key, uint64_t stream, uint64_t i)
     double v = (double)(b >> 11) * 0x1p-53;
     return sqrt(-2 * log(u)) * cos(6.283185307179586476925 * v);
 }
+
+static uint64_t hash_of(const char *name)
+{
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    for (; *name; name++) h = (h ^ (uint8_t)*name) * 1099511628211u;
+    return h;
+}
+
+void ot_fill_uniform(void *to, ot_dtype t, int64_t n, double bound, uint64_t seed, const char *name)
+{
+    uint64_t stream = (uint64_t)OT_STREAM_INIT << 32 | (uint32_t)hash_of(name);
+    for (int64_t i = 0; i < n; i += 4) {
+        uint32_t bits[4];
+        ot_philox(seed, (uint64_t)i / 4, stream, bits);
+        for (int64_t k = 0; k < 4 && i + k < n; k++)
+            ot_set_f64(to, t, i + k, bound * (2 * (double)ot_uniform(bits[k]) - 1));
+    }
+}

@@ -471,7 +471,7 @@ static bool is_chosen(const ot_value *v, const ot_config *c)
 {
     for (int i = 0; i < c->options.n_only; i++)
         if (!strcmp(c->options.only[i], v->name)) return true;
-    return best_rank(c->options.unfreeze, c->options.n_unfreeze, v->name) >= 0;
+    return false;
 }
 
 static void override(ot_value *v, const ot_config *c)
@@ -485,7 +485,11 @@ static void override(ot_value *v, const ot_config *c)
     } else if (train >= 0) {
         v->role = OT_WEIGHT;
         v->why = "trained: --train";
-    } else if (v->role == OT_WEIGHT && c->options.n_only && !is_chosen(v, c)) {
+    } else if (is_chosen(v, c)) {
+        v->role = OT_WEIGHT;
+        if (!v->why || strncmp(v->why, "trained", 7) != 0) v->why = "trained: chosen";
+    } else if (v->role == OT_WEIGHT && c->options.n_only &&
+               best_rank(c->options.unfreeze, c->options.n_unfreeze, v->name) < 0) {
         v->role = OT_CONST;
         v->why = not_chosen;
     }

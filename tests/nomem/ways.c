@@ -144,6 +144,13 @@ static ot_status check_classes(char **text, ot_error *err)
                     PAIRS("data", "train.npz", "classes", "12", "freeze-backbone", "true", "threads", "1"), text, err);
 }
 
+static ot_status check_lora(char **text, ot_error *err)
+{
+    return describe(ot_check_text, EXPORTS "norms-kept.onnx",
+                    PAIRS("data", "train.npz", "lora", "rank=2,targets=*", "classes", "auto", "threads", "1"), text,
+                    err);
+}
+
 static ot_status inspect(char **text, ot_error *err)
 {
     return describe(ot_inspect_text, EXPORTS "norms-shared.onnx", PAIRS("graph", "true"), text, err);
@@ -540,6 +547,7 @@ const way ways[] = {
     { .name = "check --untie", .prepare = pictures, .go = check_untied },
     { .name = "check --unfold-bn", .prepare = pictures, .go = check_unfolded },
     { .name = "check --classes", .prepare = pictures, .go = check_classes },
+    { .name = "check --lora", .prepare = pictures, .go = check_lora },
     { .name = "inspect", .go = inspect, .varies = true }, /* without the shapes, if there is no memory to infer them */
     { .name = "plan", .prepare = pictures, .go = plan },
     { .name = "plan --memory-limit", .prepare = pictures, .go = limited },

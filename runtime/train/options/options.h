@@ -70,6 +70,7 @@ typedef struct ot_settings {
     ot_device_wish device;
     int device_index; /* of CUDA's devices */
     bool unfold_bn, untie_auto, training_info, freeze_backbone;
+    ot_spec lora; /* name NULL: none */
     int n_classes;
     const ot_classes_wish *classes;
     int n_untie;

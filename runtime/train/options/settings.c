@@ -7,6 +7,7 @@
 
 #include "runtime/losses/losses.h"
 #include "runtime/optimizers/optimizers.h"
+#include "runtime/passes/lora.h"
 #include "runtime/train/options/options.h"
 #include "runtime/picture/augment.h"
 #include "runtime/train/options/schedules.h"
@@ -125,6 +126,16 @@ static ot_status read_lr_scales(const ot_options *o, ot_arena *a, ot_settings *s
     s->options.lr_scale = pattern;
     s->options.lr_scale_by = by;
     return OT_OK;
+}
+
+/* "rank=8,alpha=16" */
+static ot_status read_lora(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
+{
+    const char *text = ot_options_get(o, "lora");
+    const char *how = text ? ot_arena_printf(a, "%s:%s", ot_loras.entries[0]->name, text) : NULL;
+    if (!text) return OT_OK;
+    return how ? ot_spec_parse(how, &ot_loras, NULL, a, &s->lora, err)
+               : ot_fail(err, OT_E_NOMEM, "no memory for options");
 }
 
 /* "auto", N, or "OUTPUT=" before either; the last '=' counts. */
@@ -513,6 +524,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(copy_list(o, "no-decay", a, &s->options.n_no_decay, &s->options.no_decay, err));
     OT_TRY(read_untie(o, a, s, err));
     OT_TRY(read_classes(o, a, s, err));
+    OT_TRY(read_lora(o, a, s, err));
     OT_TRY(read_lookahead(o, s, err));
     OT_TRY(read_swa(o, s, err));
     OT_TRY(read_size(o, "memory-limit", &s->memory_limit, err));

@@ -8,6 +8,7 @@
 #include "runtime/losses/losses.h"
 #include "runtime/optimizers/optimizers.h"
 #include "runtime/picture/augment.h"
+#include "runtime/passes/lora.h"
 #include "runtime/train/options/options.h"
 #include "runtime/train/options/help_page.h"
 #include "runtime/train/options/schedules.h"
@@ -15,7 +16,7 @@
 
 static const ot_registry *const topics[] = { &ot_optimizers,    &ot_losses,       &ot_teachers, &ot_schedules,
                                              &ot_augmentations, &ot_data_sources, &ot_recipes,  &ot_metrics,
-                                             &ot_plot_forms,    &ot_commands };
+                                             &ot_plot_forms,    &ot_loras,        &ot_commands };
 
 static const char options_meaning[] = "options of the program, which are the keys of config files";
 
@@ -71,6 +72,7 @@ static void print_use(ot_help_page *p, const ot_registry *r, const ot_entry *e)
     bool keys = e->keys && e->keys->name;
     if (r == &ot_commands) print_command(p, ot_command_find(e->name));
     else if (r == &ot_recipes) ot_print(p->f, "\n  onnxtrain new %s -o FILE [--KEY VALUE ...]\n", e->name);
+    else if (r == &ot_loras) ot_print(p->f, "\n  --lora key=value,key=value\n");
     else if (keys)
         ot_print(p->f, "\n  --%s%s%s[:key=value,key=value]\n", r->sort,
                  ot_option_find(r->sort) && ot_option_find(r->sort)->optional ? "=" : " ", e->name);

@@ -31,7 +31,8 @@ static const char *const says_how[] = { "lr",
                                         "swa",
                                         "lookahead",
                                         "classes",
-                                        "freeze-backbone" };
+                                        "freeze-backbone",
+                                        "lora" };
 
 static const char use_options[] = "use --loss or --optimizer to train with the options instead";
 

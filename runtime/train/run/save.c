@@ -12,24 +12,25 @@
 #include "runtime/passes/stored.h"
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/file_training.h"
+#include "runtime/train/run/lora.h"
 #include "runtime/train/run/unfold.h"
 
 /* The written file answers within rounding: other kernels may be chosen for it. */
-static bool close_enough(double a, double b)
+static bool close_enough(double a, double b, double rounding)
 {
-    return a == b || fabs(a - b) <= 1e-3 * (1 + fabs(b)) || (!isfinite(a) && !isfinite(b));
+    return a == b || fabs(a - b) <= rounding * (1 + fabs(b)) || (!isfinite(a) && !isfinite(b));
 }
 
-static ot_status compare_output(const ot_value *v, const void *p, const void *q, ot_error *err)
+static ot_status compare_output(const ot_value *v, const void *p, const void *q, double rounding, ot_error *err)
 {
     for (int64_t e = 0, n = ot_numel(&v->shape); e < n; e++)
-        if (!close_enough(ot_get_f64(p, v->dtype, e), ot_get_f64(q, v->dtype, e)))
+        if (!close_enough(ot_get_f64(p, v->dtype, e), ot_get_f64(q, v->dtype, e), rounding))
             return ot_fail(err, OT_E_IO, "output '%s' of the written file is %g, expected %g", v->name,
                            ot_get_f64(q, v->dtype, e), ot_get_f64(p, v->dtype, e));
     return OT_OK;
 }
 
-static ot_status compare_outputs(ot_session *x, int i, ot_session *y, int k, ot_error *err)
+static ot_status compare_outputs(ot_session *x, int i, ot_session *y, int k, double rounding, ot_error *err)
 {
     const ot_graph *a = x->slot[i].plan->graph, *b = y->slot[k].plan->graph;
     for (int o = 0; o < a->n_outputs && o < b->n_outputs; o++) {
@@ -42,7 +43,7 @@ static ot_status compare_outputs(ot_session *x, int i, ot_session *y, int k, ot_
         if (!both) return ot_fail(err, OT_E_NOMEM, "no memory to compare output '%s'", v->name);
         ot_status s = ot_exec_read(x->slot[i].exec, v, both, err);
         if (!s) s = ot_exec_read(y->slot[k].exec, w, both + n, err);
-        if (!s) s = compare_output(v, both, both + n, err);
+        if (!s) s = compare_output(v, both, both + n, rounding, err);
         free(both);
         OT_TRY(s);
     }
@@ -187,7 +188,7 @@ static ot_status prove_model(ot_trainer *t, const ot_model *written, ot_error *e
         y.counter = t->x.counter;
         s = answer(&y, q->feeders, q->batch, t->index, &slot, &first);
     }
-    if (!s) s = compare_outputs(&t->x, t->proof, &y, slot, &first);
+    if (!s) s = compare_outputs(&t->x, t->proof, &y, slot, ot_trainer_rounding(t), &first);
     bool moved = y.device != t->x.device;
     ot_session_close(&y);
     if (s) return ot_fail(err, s, "%s", first.text);

@@ -726,6 +726,7 @@ void ot_trainer_free(ot_trainer *t)
     ot_dataset_free(t->test.data);
     ot_dataset_free(t->eval.data);
     ot_dataset_free(t->data);
+    ot_graph_free(t->adapted);
     if (t->n_unfolded) ot_graph_free(t->m->file->graph);
     if (t->remade) ot_import_free(t->remade);
     if (t->taught_by) ot_import_free(t->taught_by);

@@ -139,6 +139,9 @@ struct ot_trainer {
     ot_imported *remade; /* m, or what it is a copy of, with edits to its graph (untie.c); NULL: as it is */
     struct ot_classifier *classifier; /* --classes, --freeze-backbone: last layers before outputs */
     int n_classifiers;
+    struct ot_lora *adapter; /* --lora: m is a copy of the model with these; lora.c */
+    int n_adapters;
+    ot_graph *adapted;            /* its graph; NULL: none */
     bool new_classes;             /* some were replaced */
     struct ot_unfolded *unfolded; /* --unfold-bn: m is a copy of the model with these norms; unfold.c */
     int n_unfolded;

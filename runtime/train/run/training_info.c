@@ -11,7 +11,8 @@
 static ot_status check(const ot_trainer *t, ot_error *err)
 {
     static const char *const never[] = { "accumulate", "add-dropout", "unfold-bn", "output", "quantized-scales",
-                                         "ema",        "unfreeze",    "teacher",   "swa",    "lookahead" };
+                                         "ema",        "unfreeze",    "teacher",   "swa",    "lookahead",
+                                         "lora" };
     static const char instead[] = "or train without --training-info and continue with 'onnxtrain resume RUN'";
     for (int i = 0; i < OT_LEN(never); i++)
         if (ot_options_count(t->o, never[i]))

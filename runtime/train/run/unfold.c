@@ -13,6 +13,7 @@
 
 #include "runtime/passes/unfold.h"
 #include "runtime/train/commands/inspect.h"
+#include "runtime/train/run/lora.h"
 
 enum { BATCHES = 8 }; /* that the statistics are of */
 
@@ -274,6 +275,7 @@ static ot_status fold_one(ot_trainer *t, ot_arena *a, const ot_unfolded *u, cons
 
 ot_status ot_trainer_fold(ot_trainer *t, ot_arena *a, ot_export_tensor *list, int *n, ot_error *err)
 {
+    OT_TRY(ot_trainer_merge(t, a, list, n, err));
     ot_export_tensor *made = ot_arena_alloc(a, sizeof *made * (size_t)(2 * t->n_unfolded + 1));
     int of_file = t->loaded->file->n_sources, kept = 0;
     if (!t->n_unfolded) return OT_OK;

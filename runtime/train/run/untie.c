@@ -8,7 +8,7 @@
 #include "runtime/passes/evidence.h"
 #include "runtime/passes/unfold.h"
 #include "runtime/train/commands/inspect.h"
-#include "runtime/train/run/trainer.h"
+#include "runtime/train/run/lora.h"
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory to change the graph"); }
 
@@ -174,5 +174,6 @@ ot_status ot_trainer_remake(ot_trainer *t, ot_error *err)
     OT_TRY(fill(t, err));
     OT_TRY(untie(t, err));
     OT_TRY(give_biases(t, err));
-    return ot_trainer_classifiers(t, err);
+    OT_TRY(ot_trainer_classifiers(t, err));
+    return ot_trainer_adapt(t, err);
 }
