@@ -20,7 +20,8 @@ static bool count_reads(ot_table *reads, const Onnx__GraphProto *g)
 {
     for (size_t i = 0; i < g->n_node; i++) {
         const Onnx__NodeProto *n = g->node[i];
-        for (size_t k = 0; k < n->n_input; k++) {
+        bool shape_only = !strcmp(ot_text(n->op_type), "Shape") || !strcmp(ot_text(n->op_type), "Size");
+        for (size_t k = 0; k < n->n_input && !shape_only; k++) {
             uintptr_t so_far = (uintptr_t)ot_table_find(reads, n->input[k]);
             if (*n->input[k] && !ot_table_set(reads, n->input[k], (void *)(so_far + 1))) return false;
         }

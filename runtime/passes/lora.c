@@ -69,6 +69,7 @@ static void count_reads(const ot_graph *g, const ot_graph *in, int *reads)
     for (const ot_node *n = in->first; n; n = n->next) {
         for (int i = 0; i < n->n_in; i++) {
             const ot_value *v = n->in[i];
+            if (n->op->flags & OT_FROM_SHAPES) continue; /* its values are not read */
             if (v && v->id < g->n_values && g->values[v->id] == v) reads[v->id]++;
         }
         for (const ot_attr *a = n->op->attrs; a && a->name; a++) {

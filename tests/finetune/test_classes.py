@@ -113,6 +113,7 @@ CASES = {
     'Gemm, logits and probabilities': dense(tail=[h.make_node('Softmax', ['z'], ['y'])],
                                             outputs=[h.make_tensor_value_info(n, T.FLOAT, ['n', OLD]) for n in ('y', 'z')]),
     'Gemm, a temperature': dense(tail=[h.make_node('Div', ['z', 't'], ['y'])], more=[numpy_helper.from_array(np.float32(2), 't')]),
+    'Gemm, a Shape of the weight': dense(tail=[h.make_node('Shape', ['fc.weight'], ['unused']), h.make_node('Identity', ['z'], ['y'])]),
     'Gemm, float16': dense(dtype=T.FLOAT16),
     'Gemm, float64': dense(dtype=T.DOUBLE),
     'MatMul and Add': product(),

@@ -22,7 +22,7 @@ def model(kind='f8', opset=17, external=None):
     w = net.weights()
     nodes = [node('Gemm', ['x', 'fc1.weight', 'fc1.bias'], ['a'], 'fc1', transB=1), node('Relu', ['a'], ['b'], 'relu'),
              node('Gemm', ['b', 'fc2.weight'], ['c'], 'fc2', alpha=2.0), node('Tanh', ['c'], ['d'], 'tanh'),
-             node('Reshape', ['d', 's'], ['e'], 'split'), node('Conv', ['e', 'conv.weight', 'conv.bias'], ['f'], 'conv', kernel_shape=[3]),
+             node('Reshape', ['d', 's'], ['e'], 'split'), node('Shape', ['conv.weight'], ['unused']), node('Conv', ['e', 'conv.weight', 'conv.bias'], ['f'], 'conv', kernel_shape=[3]),
              node('Relu', ['f'], ['g'], 'relu2'), node('Flatten', ['g'], ['i'], 'flat'),
              node('MatMul', ['i', 'fc3.weight'], ['j'], 'fc3'), node('Add', ['j', 'fc3.bias'], ['y'], 'add')]
     init = [numpy_helper.from_array(v.astype(kind), n) for n, v in w.items()] + [numpy_helper.from_array(np.array([-1, 1, 8]), 's')]
