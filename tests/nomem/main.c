@@ -235,9 +235,11 @@ static void each_fails(void **state)
     ot_error err = { 0 };
     if (p->prepare && p->prepare(&err)) fail_msg("%s", err.text);
     look(".", &t.before);
-    bool arrays = p->out && strstr(p->out, ".npz");
-    t.old.bytes =
-        read_all(arrays ? OT_SOURCE_ROOT "/tests/data/fixtures/none.npz" : OT_SOURCE_ROOT "/models/mlp.onnx", &t.old.n);
+    bool arrays = p->out && strstr(p->out, ".npz"), image = p->out && strstr(p->out, ".png");
+    t.old.bytes = read_all(arrays  ? OT_SOURCE_ROOT "/tests/data/fixtures/none.npz"
+                           : image ? OT_SOURCE_ROOT "/tests/picture/fixtures/grey.png"
+                                   : OT_SOURCE_ROOT "/models/mlp.onnx",
+                           &t.old.n);
     run_right(&t);
     long *at, n = allocations_different(&at);
     assert_true(n > 0);

@@ -193,7 +193,8 @@ ot_status ot_data_text(const char *data, const ot_options *o, char **text, ot_er
     FILE *f = s ? NULL : open_memstream(text, &n);
     if (!s && !f) s = ot_fail(err, OT_E_NOMEM, "no memory for a text");
     if (!s) s = tell(&x, o, f, err);
-    if (f && fclose(f) && !s) s = ot_fail(err, OT_E_NOMEM, "no memory for a text");
+    bool lost = f && (fflush(f) || ferror(f));
+    if (f && (fclose(f) || lost) && !s) s = ot_fail(err, OT_E_NOMEM, "no memory for a text");
     if (s) free(*text), *text = NULL;
     if (d) ot_dataset_free(d);
     ot_arena_free(x.a);
