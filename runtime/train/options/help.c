@@ -17,14 +17,6 @@ const char ot_help_examples[] =
     "  onnxtrain net.onnx --data train.npz --freeze 'backbone.*' -o tuned.onnx\n"
     "  onnxtrain eval lenet-trained.onnx --data mnist\n";
 
-/* Without "(10)" at its end, which says what holds if the option is not given. */
-static int without_default(const char *help)
-{
-    const char *bracket = strrchr(help, '(');
-    size_t n = strlen(help);
-    return (int)(bracket && bracket > help && help[n - 1] == ')' ? (size_t)(bracket - help) - 1 : n);
-}
-
 void ot_option_print(const ot_option_info *r, bool defaults, FILE *f)
 {
     const ot_registry *names = ot_topic_find(r->name);
@@ -35,8 +27,7 @@ void ot_option_print(const ot_option_info *r, bool defaults, FILE *f)
     if (r->value && defaults) snprintf(extra, sizeof extra, " (%s)", r->value);
     if (strlen(name) > 27) fprintf(f, "  %s\n  %27s", name, "");
     else fprintf(f, "  %-27s", name);
-    fprintf(f, " %.*s%s%s\n", defaults ? (int)strlen(r->help) : without_default(r->help), r->help, extra,
-            r->repeats ? "; may be repeated" : "");
+    fprintf(f, " %s%s%s\n", defaults ? r->help : ot_option_plain(r), extra, r->repeats ? "; may be repeated" : "");
     if (!names) return;
     int at = fprintf(f, "  %27s", "");
     for (const ot_entry *const *e = names->entries; *e; e++) {

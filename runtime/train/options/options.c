@@ -21,7 +21,8 @@ typedef enum kind { FLAG, TEXT, INT, AUTO, NUM, CHOICE, MAYBE } kind;
 typedef struct row {
     ot_option_info info;
     kind kind;
-    double min, max; /* INT, AUTO and NUM */
+    double min, max;   /* INT, AUTO and NUM */
+    const char *plain; /* the help without what holds if the option is not given; NULL: it does not say that */
 } row;
 
 #define FIT   (OT_CMD_TRAIN | OT_CMD_FIND_LR | OT_CMD_GRAD | OT_CMD_PLAN | OT_CMD_CHECK | OT_CMD_BENCH) /* what makes a training plan */
@@ -41,8 +42,12 @@ typedef struct row {
 #define BASIC  true
 #define REPEAT true
 /*        name  letter  argument  default  group  help  commands  repeats  basic  kind  min  max */
-#define ROW(name, letter, argument, dflt, group, help, commands, repeats, basic, kind, min, max)                \
-    { { name, letter, argument, dflt, group, help, SWEPT(commands), repeats, basic, (kind) == MAYBE }, kind, min, max }
+#define ROW(NAME, LETTER, ARGUMENT, DEFAULT, GROUP, HELP, COMMANDS, REPEATS, IS_BASIC, KIND, MIN, MAX)           \
+    { .info.name = NAME, .info.letter = LETTER, .info.argument = ARGUMENT, .info.value = DEFAULT,                 \
+      .info.group = GROUP, .info.commands = SWEPT(COMMANDS), .info.repeats = REPEATS, .info.basic = IS_BASIC,     \
+      .info.optional = (KIND) == MAYBE, .kind = KIND, .min = MIN, .max = MAX, .info.help = HELP }
+/* help: with what holds without the option, which the help of `resume` leaves out */
+#define OR(text, without) text " (" without ")", .plain = text
 #define SWEPT(commands) ((commands) | ((commands) & OT_CMD_TRAIN ? OT_CMD_SWEEP : 0)) /* a sweep trains */
 
 static const row table[] = {
@@ -98,7 +103,8 @@ static const row table[] = {
     ROW("batch-size", 0, "N|auto", NULL, G,
         "samples per batch (32); auto, in a training: the largest power of two whose plan fits the memory",
         FED | OT_CMD_NEW, 0, BASIC, AUTO, 1, 1e9),
-    ROW("epochs", 0, "N", NULL, G, "passes over the training set (10)", WHOLE | OT_CMD_RESUME, 0, BASIC, INT, 1, 1e15),
+    ROW("epochs", 0, "N", NULL, G, OR("passes over the training set", "10"), WHOLE | OT_CMD_RESUME, 0, BASIC, INT, 1,
+        1e15),
     ROW("steps", 0, "N", NULL, G, "number of updates; with --epochs, training ends at whichever comes first",
         MOVES | OT_CMD_RESUME, 0, BASIC, INT, 1, 1e15),
     ROW("grid", 0, "NAME=VALUE,VALUE", NULL, G,
@@ -111,7 +117,8 @@ static const row table[] = {
         "what evaluations measure: loss, accuracy and errors of values; or all metrics that fit the outputs",
         OT_CMD_TRAIN, 0, 0, CHOICE, 0, 0),
     ROW("monitor", 0, "METRIC", NULL, G,
-        "metric of the validation samples that decides which epoch is the best (accuracy if there is one, else loss)",
+        OR("metric of the validation samples that decides which epoch is the best",
+           "accuracy if there is one, else loss"),
         OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
     ROW("patience", 0, "N", NULL, G, "stop after N epochs without an improvement of the monitored metric", RUNS, 0, 0,
         INT, 1, 1e9),
@@ -190,7 +197,7 @@ static const row table[] = {
 #undef G
 #define G "Machine"
     ROW("device", 0, "auto|cpu|cuda[:N]", "auto", G, "cpu, cuda, cuda:N, or auto", ALL, 0, BASIC, TEXT, 0, 0),
-    ROW("threads", 0, "N", NULL, G, "number of CPU threads (all processors, or the CPU quota)", ALL, 0, 0, INT, 1,
+    ROW("threads", 0, "N", NULL, G, OR("number of CPU threads", "all processors, or the CPU quota"), ALL, 0, 0, INT, 1,
         4096),
     ROW("tune", 0, NULL, NULL, G, "measure all kernels for each operator once on the GPU and use the fastest",
         FED | OT_CMD_GRAD, 0, 0, FLAG, 0, 0),
@@ -198,21 +205,22 @@ static const row table[] = {
         "limit of the planned memory (500MiB, 2GiB; on a GPU: its own); above it, values are recomputed in the backward pass; --batch-size auto avoids that",
         OT_CMD_TRAIN | OT_CMD_FIND_LR | OT_CMD_RESUME | OT_CMD_PLAN | OT_CMD_CHECK, 0, 0, TEXT, 0, 0),
     ROW("batch-sizes", 0, "N,N,...", "1,8,32", G, "bench: batch sizes to measure", OT_CMD_BENCH, 0, BASIC, TEXT, 0, 0),
-    ROW("threads-list", 0, "N,N,...", NULL, G, "bench: numbers of CPU threads to measure (--threads)", OT_CMD_BENCH, 0,
-        BASIC, TEXT, 0, 0),
+    ROW("threads-list", 0, "N,N,...", NULL, G, OR("bench: numbers of CPU threads to measure", "--threads"),
+        OT_CMD_BENCH, 0, BASIC, TEXT, 0, 0),
     ROW("precision", 0, "fp32|tf32|bf16|fp16|auto", "fp32", G,
         "type for matrix products, convolutions and activations; weights stay float32", FIXED, 0, 0, CHOICE, 0, 0),
 #undef G
 #define G "Output"
     ROW("o", 'o', "FILE", NULL, G,
-        "output file: trained model, outputs, predictions (.csv, .json, .jsonl, .npz) or gradients; find-lr: the curve as SVG or, by its name, PNG (<model>-trained.onnx)",
+        OR("output file: trained model, outputs, predictions (.csv, .json, .jsonl, .npz) or gradients; find-lr: the curve as SVG or, by its name, PNG",
+           "<model>-trained.onnx"),
         OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_PREDICT | OT_CMD_FIND_LR | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW |
             OT_CMD_EXPORT,
         0, BASIC, TEXT, 0, 0),
     ROW("select", 0, "last|best", "last", G,
         "weights of the output file, or those that 'eval RUN' evaluates: of the last epoch or the best",
         OT_CMD_TRAIN | OT_CMD_EVAL, 0, 0, CHOICE, 0, 0),
-    ROW("run-dir", 0, "DIR", NULL, G, "run folder, or none (runs/<model>-<n>)", OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
+    ROW("run-dir", 0, "DIR", NULL, G, OR("run folder, or none", "runs/<model>-<n>"), OT_CMD_TRAIN, 0, 0, TEXT, 0, 0),
     ROW("checkpoint-every", 0, "TIME|Nsteps|Nepochs|none", "5min", G,
         "how often the run folder gets a checkpoint, to continue from with 'onnxtrain resume', the first after 30 s at the latest; also written at the end and on signals",
         RUNS, 0, 0, TEXT, 0, 0),
@@ -471,6 +479,12 @@ const char *ot_options_get(const ot_options *o, const char *name)
     int i = o && name ? index_of(name) : -1;
     if (i < 0) return NULL;
     return o->value[i].n ? o->value[i].text[o->value[i].n - 1] : table[i].info.value;
+}
+
+const char *ot_option_plain(const ot_option_info *o)
+{
+    const row *r = &table[index_of(o->name)];
+    return r->plain ? r->plain : o->help;
 }
 
 int ot_options_count(const ot_options *o, const char *name)

@@ -94,6 +94,9 @@ bool ot_options_flag(const ot_options *o, const char *name);
 /* What the value of an option must be, in words, in the arena; "" without memory. */
 const char *ot_option_wants(const ot_option_info *o, ot_arena *a);
 
+/* The help of an option without what holds if it is not given: "passes over the training set (10)" without "(10)". */
+const char *ot_option_plain(const ot_option_info *o);
+
 /* topics.c: the registries that the help has as topics, in its order; by name, which an option or a command may share.
  * NULL: none. */
 const ot_registry *ot_topic_at(int i);
