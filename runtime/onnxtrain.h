@@ -177,8 +177,8 @@ typedef struct ot_options ot_options;
     X(PLAN, 64, plan, 1, "MODEL [--data DATA]", "a model", "kernels and memory of a training step")                    \
     X(BENCH, 524288, bench, 1, "MODEL [--data DATA]", "a model", "time of training steps and predictions")             \
     X(NEW, 256, new, 1, "KIND -o FILE", "the kind of model, such as lenet", "a network with fresh weights")            \
-    X(DATA, 4194304, data, 1, "DATA [--preview FILE.png]", "a data set, such as mnist, or a file",                     \
-      "what a data set contains; its images before and after --augment")                                               \
+    X(DATA, 4194304, data, 1, "DATA [--val DATA] [--preview FILE.png]", "a data set, such as mnist, or a file",        \
+      "arrays, classes and repeated samples of a data set; its images before and after --augment")                     \
     X(OPS, 128, ops, 0, "", NULL, "supported operators")                                                               \
     X(ENV, 512, env, 0, "", NULL, "libraries and machine")                                                             \
     X(REPORT, 16384, report, 1, "RUN [--plots]", "the folder of a run, such as runs/lenet-1",                                                \
@@ -427,8 +427,9 @@ OT_API OT_CHECK ot_status ot_bench_text(const ot_model *m, const ot_options *o, 
 OT_API OT_CHECK ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_inspect_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_plan_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
-/* What a data set contains, and with the option "preview" a PNG of images before and after "augment".  Errors: OT_E_USAGE (no
- * images for a preview), OT_E_DATA, OT_E_IO, OT_E_NOMEM. */
+/* What the data set `data` contains, and those of the options "val" and "test" or its own test part: arrays with their ranges,
+ * classes with their counts, samples that occur twice; with the option "preview" a PNG of images before and after "augment".
+ * Errors: OT_E_USAGE (no images for a preview), OT_E_DATA, OT_E_IO, OT_E_NOMEM. */
 OT_API OT_CHECK ot_status ot_data_text(const char *data, const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_env_text(const ot_options *o, char **text, ot_error *err);

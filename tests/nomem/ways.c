@@ -412,6 +412,19 @@ static ot_status predict(char **text, ot_error *err)
     return s;
 }
 
+static ot_status describe_data(char **text, ot_error *err)
+{
+    char *page = NULL;
+    ot_options *o = ot_options_new();
+    ot_status s = o ? ot_options_set(o, "val", "table.csv", err) : ot_fail(err, OT_E_NOMEM, "no memory for options");
+    if (!s) s = ot_data_text("table.csv", o, &page, err);
+    free(page);
+    if (!s) s = ot_options_set(o, "json", "true", err);
+    if (!s) s = ot_data_text("table.csv", o, text, err);
+    ot_options_free(o);
+    return s;
+}
+
 /* ---- files in, files out ----------------------------------------------------------------------- */
 
 typedef ot_status worker(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
@@ -573,6 +586,7 @@ const way ways[] = {
     { .name = "train", .prepare = pictures, .go = train, .out = "out.onnx" },
     { .name = "augment", .prepare = byte_pictures, .go = augmented, .out = "out.onnx" },
     { .name = "mixup", .prepare = byte_pictures, .go = mixed, .out = "out.onnx" },
+    { .name = "data DATA", .prepare = small_net, .go = describe_data },
     { .name = "data --preview", .prepare = byte_pictures, .go = sheet, .out = "out.png" },
     { .name = "table", .prepare = small_net, .go = table, .out = "out.onnx" },
     { .name = "teacher", .prepare = small_net, .go = taught, .out = "out.onnx" },

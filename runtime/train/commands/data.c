@@ -1,202 +1,365 @@
-/* data.c - the command data: what a data set contains, and with --preview a contact sheet: samples, and beside each what
- * --augment makes of it in the first epochs of a training. */
-#include <fcntl.h>
-#include <stdio.h>
+/* data.c - the command data: what a data set holds. Arrays with their ranges, classes with their counts, samples that occur twice.
+ *
+ * Two samples are the same if all their input arrays have the same bytes; their targets may differ, which is counted too. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/io.h"
-#include "runtime/picture/picture.h"
+#include "runtime/train/commands/contact_sheet.h"
 #include "runtime/train/commands/inspect.h"
-#include "runtime/train/feed/augmenting.h"
-#include "runtime/train/run/files.h"
+#include "runtime/train/run/log.h"
 
-enum { ROWS = 8, VARIANTS = 7, SMALL = 64, LARGE = 192, GAP = 4, MARGIN = 12, WHITE = 255 };
+enum { MOST_CLASSES = 1 << 16, SHOWN_CLASSES = 40, BAR = 24, PARTS = 3 };
 
-typedef struct sheet {
-    const ot_dataset *d;
-    ot_settings s;
-    ot_normalize z;
-    ot_feeder f; /* of the images, as if a model took them as they are */
-    ot_feeders fs;
+/* A range of numbers, and how they spread. */
+typedef struct spread {
+    double low, high, mean, std;
+    int64_t n, nan;
+} spread;
+
+typedef struct class_counts {
+    int64_t *count; /* by class, from 0 */
+    int n;          /* 0: the array has no classes */
+    int64_t ignored;
+} class_counts;
+
+typedef struct key {
+    uint64_t inputs, target;
+    int part;
+} key;
+
+typedef struct part {
+    const char *name; /* "training", "val", "test" */
+    ot_dataset *d;    /* NULL: there is none */
+    int64_t inside;   /* samples whose inputs another sample of this part has, too */
+    int64_t before;   /* samples whose inputs a sample of the training part has */
+    int64_t torn;     /* samples whose inputs an earlier sample of any part has with another target */
+} part;
+
+typedef struct job {
+    const ot_options *o;
     ot_arena *a;
-    ot_picture from;
-    int64_t side_h, side_w; /* of a tile */
-    const char *notes;
-} sheet;
+    part part[PARTS];
+    bool compared; /* samples were compared */
+} job;
 
-/* ---- tiles ---------------------------------------------------------------------------- */
+/* ---- arrays ------------------------------------------------------------------------------ */
 
-/* Small images are enlarged by a whole factor, large ones reduced. */
-static void choose_tile(sheet *x)
+static int64_t elements(const ot_array *a)
 {
-    int64_t longer = x->from.h > x->from.w ? x->from.h : x->from.w,
-            by = longer < SMALL ? (SMALL + longer - 1) / longer : 1;
-    x->side_h = x->from.h * by;
-    x->side_w = x->from.w * by;
-    if (longer <= LARGE) return;
-    x->side_h = x->from.h * LARGE / longer;
-    x->side_w = x->from.w * LARGE / longer;
-    if (x->side_h < 1) x->side_h = 1;
-    if (x->side_w < 1) x->side_w = 1;
+    ot_shape s = ot_array_shape(a);
+    return ot_numel(&s);
 }
 
-/* A sample in the layout of its array to a tile of R, G, B. */
-static ot_status put_tile(const sheet *x, const uint8_t *bytes, const ot_image *tile, ot_error *err)
-{
-    ot_picture p = x->from;
-    int64_t n = p.h * p.w, colours = p.c < 3 ? 1 : 3;
-    ot_fit fit = { .mode = OT_FIT_STRETCH, .filter = x->side_h < p.h ? OT_BILINEAR : OT_NEAREST };
-    uint8_t *rgb = malloc((size_t)n * 3);
-    size_t room = ot_image_fit_scratch(&fit, p.h, p.w, tile);
-    void *scratch = rgb && room < SIZE_MAX ? malloc(room) : NULL;
-    ot_image from = { rgb, p.h, p.w, 3, p.w * 3 };
-    for (int64_t i = 0; i < n * 3 && scratch; i++) {
-        int64_t c = colours == 1 ? 0 : i % 3;
-        rgb[i] = p.channels_last ? bytes[i / 3 * p.c + c] : bytes[c * n + i / 3];
-    }
-    if (scratch) ot_image_fit(&fit, &from, tile, scratch);
-    ot_status s = scratch ? OT_OK : ot_fail(err, OT_E_NOMEM, "--preview: no memory for an image");
-    free(scratch);
-    free(rgb);
-    return s;
-}
+static bool has_numbers(const ot_array *a) { return a->t.data && a->t.dtype != OT_STRING && !a->mapped; }
 
-/* Row by row: the sample, then what it becomes in epoch 1, 2, ... */
-static ot_status draw_sheet(sheet *x, int64_t rows, int variants, const ot_image *all, ot_error *err)
+static spread spread_of(const ot_array *a)
 {
-    int64_t one = x->from.h * x->from.w * x->from.c, n = x->d->samples;
-    uint8_t *bytes = malloc((size_t)one);
-    ot_status s = bytes ? OT_OK : ot_fail(err, OT_E_NOMEM, "--preview: no memory for an image");
-    for (int64_t r = 0; r < rows && !s; r++)
-        for (int v = 0; v <= variants && !s; v++) {
-            int64_t sample = r * n / rows, left = v * (x->side_w + GAP) + (v ? MARGIN : 0);
-            ot_image tile = *all;
-            tile.data += r * (x->side_h + GAP) * all->stride + left * 3;
-            tile.height = x->side_h;
-            tile.width = x->side_w;
-            if (v) ot_augmenting_draw(&x->f, sample, (v - 1) * n, bytes, 0);
-            else memcpy(bytes, (const uint8_t *)x->f.src->t.data + ot_array_at(x->f.src, sample * one), (size_t)one);
-            s = put_tile(x, bytes, &tile, err);
+    spread s = { .low = INFINITY, .high = -INFINITY };
+    double square = 0;
+    for (int64_t i = 0, all = elements(a); i < all; i++) {
+        double v = ot_get_f64(a->t.data, a->t.dtype, ot_array_at(a, i)), off;
+        if (!isfinite(v)) {
+            s.nan++;
+            continue;
         }
-    free(bytes);
-    return s;
-}
-
-/* ---- the file ------------------------------------------------------------------------- */
-
-static ot_status write_png(const char *path, const ot_image *m, ot_error *err)
-{
-    uint8_t *png;
-    size_t n;
-    ot_replace *file = NULL;
-    OT_TRY(ot_picture_png(m->data, m->width, m->height, 3, &png, &n, err));
-    ot_status s = ot_replace_begin(path, &file, err);
-    if (!s) s = ot_replace_write(file, png, n, err);
-    free(png);
-    if (!s) return ot_replace_commit(file, err);
-    ot_replace_abort(file);
-    return s;
-}
-
-/* The first array of images. */
-static const ot_array *find_images(const ot_dataset *d, ot_picture *p)
-{
-    for (int i = 0; i < d->n; i++) {
-        const ot_array *q = &d->array[i];
-        bool bytes = q->role == OT_ARRAY_INPUT && !q->whole && q->t.dtype == OT_U8 && q->t.rank > 2;
-        if (bytes && ot_picture_of(q, p) && p->c <= OT_IMAGE_CHANNELS && p->h > 0 && p->w > 0) return q;
+        s.low = fmin(s.low, v);
+        s.high = fmax(s.high, v);
+        off = v - s.mean;
+        s.mean += off / (double)++s.n;
+        square += off * (v - s.mean);
     }
-    return NULL;
-}
-
-static ot_status preview(sheet *x, const char *path, ot_error *err)
-{
-    const ot_array *q = find_images(x->d, &x->from);
-    if (!q)
-        return ot_fail(err, OT_E_USAGE, "--preview: %s has no images of bytes (uint8): (N,H,W), (N,C,H,W) or (N,H,W,C)",
-                       x->d->name);
-    ot_adapt_env e = { .s = &x->s, .normalize = &x->z, .a = x->a, .notes = &x->notes };
-    x->f = (ot_feeder){ .name = *q->t.name ? q->t.name : "images", .src = q, .from = x->from, .to = x->from };
-    x->fs = (ot_feeders){ .data = x->d, .n = 1, .f = &x->f, .samples = x->d->samples };
-    OT_TRY(ot_adapt_augment(&e, NULL, 0, 1, &x->fs, err));
-    int variants = x->f.augment ? VARIANTS : 0;
-    int64_t rows = x->d->samples < ROWS ? x->d->samples : ROWS;
-    if (rows < 1) return ot_fail(err, OT_E_DATA, "--preview: %s has no samples", x->d->name);
-    if (x->f.augment && !(x->f.augment->scratch = ot_arena_alloc(x->a, x->f.augment->room)))
-        return ot_fail(err, OT_E_NOMEM, "--preview: no memory for an image");
-    choose_tile(x);
-    ot_image all = { .channels = 3,
-                     .height = rows * (x->side_h + GAP) - GAP,
-                     .width = (variants + 1) * (x->side_w + GAP) - GAP + (variants ? MARGIN : 0) };
-    all.stride = all.width * 3;
-    all.data = malloc((size_t)(all.stride * all.height));
-    if (!all.data) return ot_fail(err, OT_E_NOMEM, "--preview: no memory for the sheet");
-    memset(all.data, WHITE, (size_t)(all.stride * all.height));
-    ot_status s = draw_sheet(x, rows, variants, &all, err);
-    if (!s) s = write_png(path, &all, err);
-    free(all.data);
+    s.std = s.n ? sqrt(square / (double)s.n) : 0;
     return s;
 }
 
-/* ---- text ----------------------------------------------------------------------------- */
-
-static void describe(const sheet *x, const char *path, FILE *f)
+/* Classes are whole numbers from 0, fewer than the samples; -100 is none. */
+static ot_status count_classes(job *j, const ot_dataset *d, const ot_array *a, class_counts *out, ot_error *err)
 {
-    const ot_dataset *d = x->d;
-    char shape[128];
-    ot_print(f, "%s: %lld samples", d->name, (long long)d->samples);
-    if (d->n_classes) ot_print(f, ", %d classes", d->n_classes);
-    ot_print(f, "\n");
-    for (int i = 0; i < d->n; i++) {
-        const ot_array *a = &d->array[i];
-        ot_shape s = ot_array_shape(a);
-        ot_print(f, "  %-8s %s %s %s%s\n", a->role == OT_ARRAY_TARGET ? "target" : "input",
-                 *a->t.name ? a->t.name : "(unnamed)", ot_dtype_name(a->t.dtype), ot_shape_text(&s, shape),
-                 a->whole ? ", fed whole with every batch" : "");
+    int64_t all = has_numbers(a) ? elements(a) : 0, most = -1;
+    *out = (class_counts){ 0 };
+    if (a->role != OT_ARRAY_TARGET || !all) return OT_OK;
+    for (int64_t i = 0; i < all; i++) {
+        double v = ot_get_f64(a->t.data, a->t.dtype, ot_array_at(a, i));
+        if (v == OT_IGNORED) continue;
+        if (v != floor(v) || v < 0 || v >= MOST_CLASSES) return OT_OK;
+        if (v > (double)most) most = (int64_t)v;
     }
-    if (path)
-        ot_print(f, "%s: %lld samples%s\n", path, (long long)(d->samples < ROWS ? d->samples : ROWS),
-                 x->f.augment ? "; beside each, what --augment makes of it in the first epochs" : "");
-}
-
-static ot_status check_place(const sheet *x, const ot_options *o, const char *path, ot_error *err)
-{
-    const char *what = ot_arena_printf(x->a, "--preview %s", path);
-    ot_inputs in = { .configs = ot_options_configs(o, x->a), .data = { x->d } };
-    return what ? ot_output_check(&in, AT_FDCWD, path, OT_FILE_PNG, what, err)
-                : ot_fail(err, OT_E_NOMEM, "no memory for a path");
-}
-
-static ot_status tell(sheet *x, const ot_options *o, FILE *f, ot_error *err)
-{
-    const char *path = ot_options_get(o, "preview");
-    if (path) OT_TRY(check_place(x, o, path, err));
-    if (path) OT_TRY(preview(x, path, err));
-    else if (x->s.n_augment) return ot_fail(err, OT_E_USAGE, "data: --augment needs --preview FILE.png");
-    describe(x, path, f);
-    if (x->notes && *x->notes) ot_print(f, "%s\n", x->notes);
+    bool whole = ot_is_int(a->t.dtype) || a->t.dtype == OT_BOOL;
+    int n = (int)(d->n_classes > most + 1 ? d->n_classes : most + 1);
+    if (!whole || n < 1 || (!d->n_classes && n > d->samples / 2 + 1)) return OT_OK;
+    out->count = ot_arena_alloc(j->a, sizeof *out->count * (size_t)n);
+    if (!out->count) return ot_fail(err, OT_E_NOMEM, "no memory to count classes");
+    memset(out->count, 0, sizeof *out->count * (size_t)n);
+    out->n = n;
+    for (int64_t i = 0; i < all; i++) {
+        int64_t v = ot_get_i64(a->t.data, a->t.dtype, ot_array_at(a, i));
+        if (v == OT_IGNORED) out->ignored++;
+        else out->count[v]++;
+    }
     return OT_OK;
+}
+
+/* ---- duplicates ---------------------------------------------------------------------------- */
+
+static uint64_t sample_hash(const ot_dataset *d, ot_array_role role, int64_t i)
+{
+    uint64_t h = 0;
+    for (int k = 0; k < d->n; k++) {
+        const ot_array *a = &d->array[k];
+        int64_t each = a->whole || !d->samples ? 0 : elements(a) / d->samples;
+        if (a->whole || a->role != role || !each) continue;
+        if (a->t.dtype != OT_STRING) {
+            int64_t bits = ot_dtype_bits(a->t.dtype), at = ot_array_at(a, i * each) * bits;
+            if (bits >= 8) h = ot_hash(h, (const char *)a->t.data + at / 8, (size_t)(each * bits / 8));
+            for (int64_t e = 0; bits < 8 && e < each; e++) {
+                int64_t v = ot_get_i64(a->t.data, a->t.dtype, ot_array_at(a, i * each + e));
+                h = ot_hash(h, &v, sizeof v);
+            }
+        }
+        for (int64_t e = 0; a->t.dtype == OT_STRING && e < each; e++) {
+            const char *text = ((char **)a->t.data)[ot_array_at(a, i * each + e)];
+            h = ot_hash(h, text, strlen(text) + 1);
+        }
+    }
+    return h;
+}
+
+static int by_inputs(const void *x, const void *y)
+{
+    const key *a = x, *b = y;
+    if (a->inputs != b->inputs) return a->inputs < b->inputs ? -1 : 1;
+    return a->part - b->part;
+}
+
+static bool is_comparable(const ot_dataset *d)
+{
+    bool any = false;
+    for (int k = 0; k < d->n; k++) {
+        if (d->array[k].mapped || (!d->array[k].t.data && elements(&d->array[k]))) return false;
+        any |= !d->array[k].whole && d->array[k].role == OT_ARRAY_INPUT;
+    }
+    return any;
+}
+
+/* Samples in order of their inputs: equal ones are neighbours, the training part's first. */
+static void count_duplicates(job *j, key *list, int64_t n)
+{
+    qsort(list, (size_t)n, sizeof *list, by_inputs);
+    for (int64_t i = 1, first = 0; i < n; i++) {
+        if (list[i].inputs != list[first].inputs) {
+            first = i;
+            continue;
+        }
+        part *p = &j->part[list[i].part];
+        p->inside += list[i - 1].part == list[i].part;
+        p->before += list[i].part && !list[first].part;
+        p->torn += list[i].target != list[first].target;
+    }
+}
+
+static ot_status find_duplicates(job *j, ot_error *err)
+{
+    int64_t n = 0, at = 0;
+    for (int p = 0; p < PARTS; p++) {
+        if (j->part[p].d && !is_comparable(j->part[p].d)) return OT_OK;
+        if (j->part[p].d) n += j->part[p].d->samples;
+    }
+    key *list = malloc((size_t)(n + 1) * sizeof *list);
+    if (!list) return ot_fail(err, OT_E_NOMEM, "no memory to compare samples");
+    for (int p = 0; p < PARTS; p++)
+        for (int64_t i = 0; j->part[p].d && i < j->part[p].d->samples; i++)
+            list[at++] =
+                (key){ sample_hash(j->part[p].d, OT_ARRAY_INPUT, i), sample_hash(j->part[p].d, OT_ARRAY_TARGET, i), p };
+    count_duplicates(j, list, n);
+    free(list);
+    j->compared = true;
+    return OT_OK;
+}
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
+static const char *title(const ot_array *a, char buf[512])
+{
+    return *a->t.name ? ot_shown(a->t.name, buf, 512) : a->role == OT_ARRAY_TARGET ? "(target)" : "(input)";
+}
+
+static void print_array(const ot_array *a, FILE *f)
+{
+    char name[512], shape[128];
+    ot_shape s = ot_array_shape(a);
+    fprintf(f, "  %-16s %-8s %-20s %s", title(a, name), ot_dtype_name(a->t.dtype), ot_shape_text(&s, shape),
+            a->role == OT_ARRAY_TARGET ? "target"
+            : a->whole                 ? "input, whole with every batch"
+                                       : "input");
+    if (has_numbers(a) && elements(a)) {
+        spread v = spread_of(a);
+        if (v.n) fprintf(f, ", %.6g to %.6g, mean %.6g, std %.6g", v.low, v.high, v.mean, v.std);
+        if (v.nan) fprintf(f, ", %lld NaN or infinite", (long long)v.nan);
+    }
+    fputc('\n', f);
+}
+
+static void print_classes(const ot_dataset *d, const class_counts *c, FILE *f)
+{
+    int64_t all = 0, most = 0, least = INT64_MAX;
+    for (int i = 0; i < c->n; i++) {
+        all += c->count[i];
+        most = c->count[i] > most ? c->count[i] : most;
+        least = c->count[i] < least ? c->count[i] : least;
+    }
+    fprintf(f, "  %d classes", c->n);
+    if (least) fprintf(f, ", the largest has %.3g times the samples of the smallest", (double)most / (double)least);
+    else fprintf(f, ", some without a sample");
+    if (c->ignored) fprintf(f, "; %lld labels of %d are ignored", (long long)c->ignored, OT_IGNORED);
+    fputc('\n', f);
+    for (int i = 0; i < c->n && i < SHOWN_CLASSES; i++) {
+        char name[256] = "", bar[BAR + 1] = "";
+        if (d->class_name && i < d->n_classes) ot_shown(d->class_name[i], name, sizeof name);
+        int width = most ? (int)lround((double)c->count[i] / (double)most * BAR) : 0;
+        memset(bar, '#', (size_t)width);
+        fprintf(f, "    %5d %-20s %9lld %6.2f %% %s\n", i, name, (long long)c->count[i],
+                all ? 100 * (double)c->count[i] / (double)all : 0, bar);
+    }
+    if (c->n > SHOWN_CLASSES) fprintf(f, "    and %d more\n", c->n - SHOWN_CLASSES);
+}
+
+static void print_duplicates(const job *j, const part *p, FILE *f)
+{
+    const char *s = p->d->samples == 1 ? "" : "s";
+    if (!p->inside && !p->before) fputs("  no sample repeats the inputs of another one\n", f);
+    if (p->inside)
+        fprintf(f, "  %lld of %lld sample%s repeat the inputs of another one\n", (long long)p->inside,
+                (long long)p->d->samples, s);
+    if (p != j->part && p->before)
+        fprintf(f, "  %lld of %lld sample%s are in the training part, too: numbers of this part are too good\n",
+                (long long)p->before, (long long)p->d->samples, s);
+    if (p->torn)
+        fprintf(f, "  %lld of %lld sample%s have the inputs of another one and a different target\n",
+                (long long)p->torn, (long long)p->d->samples, s);
+}
+
+static ot_status print_text(job *j, FILE *f, ot_error *err)
+{
+    char name[512];
+    for (int p = 0; p < PARTS; p++) {
+        const ot_dataset *d = j->part[p].d;
+        class_counts c;
+        if (!d) continue;
+        fprintf(f, "%s%s, %s: %lld sample%s\n", p ? "\n" : "", ot_shown(d->name, name, sizeof name), j->part[p].name,
+                (long long)d->samples, d->samples == 1 ? "" : "s");
+        for (int i = 0; i < d->n; i++) print_array(&d->array[i], f);
+        for (int i = 0; i < d->n; i++) {
+            OT_TRY(count_classes(j, d, &d->array[i], &c, err));
+            if (c.n) print_classes(d, &c, f);
+        }
+        if (j->compared) print_duplicates(j, &j->part[p], f);
+        else fputs("  samples were not compared with each other: they are not in memory\n", f);
+    }
+    return OT_OK;
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------- */
+
+static json_t *array_json(const ot_array *a)
+{
+    json_t *shape = json_array();
+    for (int i = 0; i < a->t.rank; i++) ot_json_add(&shape, json_integer(a->t.dim[i]));
+    json_t *o =
+        json_pack("{s:o, s:s, s:s, s:o}", "name", ot_json_text(a->t.name), "role",
+                  a->role == OT_ARRAY_TARGET ? "target" : "input", "type", ot_dtype_name(a->t.dtype), "shape", shape);
+    if (!has_numbers(a) || !elements(a)) return o;
+    spread v = spread_of(a);
+    ot_json_real(&o, "min", v.n ? v.low : (double)NAN);
+    ot_json_real(&o, "max", v.n ? v.high : (double)NAN);
+    ot_json_real(&o, "mean", v.n ? v.mean : (double)NAN);
+    ot_json_real(&o, "std", v.n ? v.std : (double)NAN);
+    ot_json_set(&o, "not_finite", json_integer(v.nan));
+    return o;
+}
+
+static ot_status part_json(job *j, const part *p, json_t **to, ot_error *err)
+{
+    json_t *arrays = json_array(), *o = json_object();
+    ot_json_set(&o, "name", ot_json_text(p->d->name));
+    ot_json_set(&o, "samples", json_integer(p->d->samples));
+    ot_status s = OT_OK;
+    for (int i = 0; i < p->d->n && !s; i++) {
+        class_counts c;
+        json_t *one = array_json(&p->d->array[i]), *classes = json_array();
+        s = count_classes(j, p->d, &p->d->array[i], &c, err);
+        for (int k = 0; !s && k < c.n; k++) {
+            json_t *of = json_pack("{s:i, s:I}", "class", k, "samples", (json_int_t)c.count[k]);
+            if (p->d->class_name && k < p->d->n_classes) ot_json_set(&of, "name", ot_json_text(p->d->class_name[k]));
+            ot_json_add(&classes, of);
+        }
+        if (!s && c.n) ot_json_set(&one, "classes", classes);
+        else json_decref(classes);
+        ot_json_add(&arrays, one);
+    }
+    ot_json_set(&o, "arrays", arrays);
+    if (j->compared) {
+        ot_json_set(&o, "repeated", json_integer(p->inside));
+        ot_json_set(&o, "in_training", json_integer(p->before));
+        ot_json_set(&o, "other_target", json_integer(p->torn));
+    }
+    ot_json_set(to, p->name, o);
+    return s;
+}
+
+/* ---- all ----------------------------------------------------------------------------------- */
+
+static ot_status open_part(job *j, int p, const char *spec, ot_split split, ot_error *err)
+{
+    ot_data_options o = { .target = ot_options_nth(j->o, "target", 0), .unlabelled = true };
+    part *x = &j->part[p];
+    if (p) o.preprocess = j->part[0].d->preprocess;
+    OT_TRY(ot_dataset_open(spec, split, &o, &x->d, err));
+    if (x->d && o.target) OT_TRY(ot_dataset_target(x->d, o.target, err));
+    return x->d && p ? ot_dataset_match(x->d, j->part[0].d, err) : OT_OK;
+}
+
+static ot_status open_parts(job *j, const char *spec, ot_error *err)
+{
+    const char *val = ot_options_nth(j->o, "val", 0), *test = ot_options_nth(j->o, "test", 0);
+    j->part[0].name = "training";
+    j->part[1].name = "val";
+    j->part[2].name = "test";
+    OT_TRY(open_part(j, 0, spec, OT_SPLIT_TRAIN, err));
+    if (val) OT_TRY(open_part(j, 1, val, OT_SPLIT_TRAIN, err));
+    if (!test) return open_part(j, 2, spec, OT_SPLIT_TEST, err);
+    OT_TRY(open_part(j, 2, test, OT_SPLIT_TEST, err));
+    return j->part[2].d ? OT_OK : open_part(j, 2, test, OT_SPLIT_TRAIN, err);
+}
+
+static ot_status describe(job *j, const char *spec, char **text, ot_error *err)
+{
+    ot_page p;
+    OT_TRY(open_parts(j, spec, err));
+    OT_TRY(find_duplicates(j, err));
+    OT_TRY(ot_page_open(&p, ot_options_flag(j->o, "json"), err));
+    ot_status s = p.f ? print_text(j, p.f, err) : OT_OK;
+    if (!s) s = ot_contact_sheet(j->part[0].d, j->o, j->a, p.f, err);
+    for (int i = 0; i < PARTS && !p.f && !s; i++)
+        if (j->part[i].d) s = part_json(j, &j->part[i], &p.json, err);
+    ot_status closed = ot_page_close(&p, text, err);
+    if (!s) return closed;
+    free(*text);
+    *text = NULL;
+    return s;
 }
 
 ot_status ot_data_text(const char *data, const ot_options *o, char **text, ot_error *err)
 {
-    sheet x = { .a = ot_arena_new(), .notes = "" };
-    ot_dataset *d = NULL;
-    size_t n;
+    OT_GIVEN(text);
     *text = NULL;
-    if (!x.a) return ot_fail(err, OT_E_NOMEM, "no memory for options");
-    ot_status s = ot_settings_read(o, NULL, x.a, &x.s, err);
-    ot_data_options how = { .target = x.s.target };
-    if (!s) s = ot_dataset_open(data, OT_SPLIT_TRAIN, &how, &d, err);
-    x.d = d;
-    FILE *f = s ? NULL : open_memstream(text, &n);
-    if (!s && !f) s = ot_fail(err, OT_E_NOMEM, "no memory for a text");
-    if (!s) s = tell(&x, o, f, err);
-    bool lost = f && (fflush(f) || ferror(f));
-    if (f && (fclose(f) || lost) && !s) s = ot_fail(err, OT_E_NOMEM, "no memory for a text");
-    if (s) free(*text), *text = NULL;
-    if (d) ot_dataset_free(d);
-    ot_arena_free(x.a);
-    return s;
+    OT_GIVEN(data);
+    OT_GIVEN(o);
+    job j = { .o = o, .a = ot_arena_new() };
+    ot_error first = { 0 };
+    if (!j.a) return ot_fail(err, OT_E_NOMEM, "no memory to describe the data");
+    ot_status s = describe(&j, data, text, &first);
+    for (int p = PARTS - 1; p >= 0; p--) ot_dataset_free(j.part[p].d);
+    ot_arena_free(j.a);
+    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
 }

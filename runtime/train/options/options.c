@@ -37,7 +37,7 @@ typedef struct row {
 #define DEPLOY (OT_CMD_TRAIN | OT_CMD_EXPORT)
 #define RUNS  (OT_CMD_TRAIN | OT_CMD_RESUME)                             /* what a run may change when it continues */
 #define FIXED (ALL & ~OT_CMD_RESUME) /* what a run cannot change when it continues */
-#define TEXTS (OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_FIND_LR | OT_CMD_BENCH | OT_CMD_CHECK | OT_CMD_INSPECT | OT_CMD_PLAN | OT_CMD_OPS | OT_CMD_ENV)
+#define TEXTS (OT_CMD_DATA | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_FIND_LR | OT_CMD_BENCH | OT_CMD_CHECK | OT_CMD_INSPECT | OT_CMD_PLAN | OT_CMD_OPS | OT_CMD_ENV)
 
 #define BASIC  true
 #define REPEAT true
@@ -55,7 +55,7 @@ static const row table[] = {
     ROW("data", 0, "DATASET|PATH", NULL, G, "training set: a name or a path", FED | OT_CMD_RESUME, 0, BASIC, TEXT, 0,
         0),
     ROW("val", 0, "DATASET|PATH", NULL, G, "validation set, evaluated after each epoch",
-        WHOLE | OT_CMD_RESUME | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+        WHOLE | OT_CMD_RESUME | OT_CMD_DATA | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("val-split", 0, "F", NULL, G,
         "fraction of the training set kept back for validation, stratified by class and chosen by --seed",
         WHOLE | OT_CMD_EVAL, 0, 0, NUM, 0, 1),
@@ -65,7 +65,7 @@ static const row table[] = {
         WHOLE | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("test", 0, "DATASET|PATH", NULL, G,
         "test set (built-in data sets include one): evaluated at the end; without validation samples after each epoch",
-        WHOLE | OT_CMD_RESUME | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+        WHOLE | OT_CMD_RESUME | OT_CMD_DATA | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", NULL, G,
         "scaling of image bytes (uint8); without it 1/255 for images and built-in data sets, none for .npz and .npy arrays",
         FED, 0, 0, TEXT, 0, 0),
@@ -75,7 +75,8 @@ static const row table[] = {
     ROW("preview", 0, "FILE.png", NULL, G,
         "data: write samples as a contact sheet; with --augment, beside each what it becomes in the first epochs",
         OT_CMD_DATA, 0, BASIC, TEXT, 0, 0),
-    ROW("target", 0, "NAME", "target", G, "array or CSV column with the target", FIT | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+    ROW("target", 0, "NAME", "target", G, "array or CSV column with the target", FIT | OT_CMD_DATA | OT_CMD_EVAL, 0, 0,
+        TEXT, 0, 0),
     ROW("no-shuffle", 0, NULL, NULL, G, "keep the order of the samples; at the end start again with the first", FIT, 0,
         0, FLAG, 0, 0),
     ROW("drop-last", 0, NULL, NULL, G, "skip the last batch of an epoch if it is not full", MOVES, 0, 0, FLAG, 0, 0),

@@ -1,0 +1,52 @@
+"""What `data` says of a set: ranges, counts of classes, samples that occur twice or in two parts, in text and JSON.
+
+usage: test_describe.py PROGRAM
+"""
+import json
+import os
+import tempfile
+
+from scripts import call, check, finish, np
+
+
+def arrays(d):
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((40, 3)).astype('f4')
+    y = np.arange(40) % 3
+    x[7], y[7] = x[3], 1 + y[3] % 2   # twice, with another target
+    x[9], y[9] = x[4], y[4]           # twice
+    np.savez(f'{d}/train.npz', x=x, target=y)
+    v = rng.standard_normal((10, 3)).astype('f4')
+    v[2], v[5] = x[0], x[3]
+    np.savez(f'{d}/val.npz', x=v, target=np.array([0, 1, y[0], 0, 0, y[3], 1, 1, -100, 2]))
+    return x, y
+
+
+with tempfile.TemporaryDirectory() as d:
+    x, y = arrays(d)
+    j = json.loads(call('data', f'{d}/train.npz', '--val', f'{d}/val.npz', '--json').stdout)
+    train, val = j['training'], j['val']
+    a = {one['name']: one for one in train['arrays']}
+    check(train['samples'] == 40 and a['x']['shape'] == [40, 3] and a['x']['type'] == 'float32', train)
+    for key, value in ('min', x.min()), ('max', x.max()), ('mean', x.mean(dtype='f8')), ('std', x.std(dtype='f8')):
+        check(abs(a['x'][key] - value) < 1e-9, f'{key} {a["x"][key]} {value}')
+    check([c['samples'] for c in a['target']['classes']] == list(np.bincount(y)), a['target'])
+    check((train['repeated'], train['other_target']) == (2, 1), train)
+    check((val['repeated'], val['in_training'], val['other_target']) == (0, 2, 0), val)
+    text = call('data', f'{d}/train.npz', '--val', f'{d}/val.npz').stdout
+    for line in ('2 of 40 samples repeat', '1 of 40 samples have the inputs of another one and a different target',
+                 '2 of 10 samples are in the training part', '1 labels of -100 are ignored'):
+        check(line in text, f'{line}: {text}')
+
+    names = ['red', 'green', 'blue\x1b[31m']
+    open(f'{d}/t.csv', 'w').write('a,target\n' + ''.join(f'{i},{names[i % 3]}\n' for i in range(30)))
+    text = call('data', f'{d}/t.csv').stdout
+    check('green' in text and '\x1b' not in text and '33.33 %' in text and 'no sample repeats' in text, text)
+    x[1, 1] = np.nan
+    np.savez(f'{d}/nan.npz', x=x)
+    check('1 NaN or infinite' in call('data', f'{d}/nan.npz').stdout, 'NaN is not said')
+    call('data', f'{d}/none.csv', code=7)
+    call('data', 'nothing-known', code=4)
+    check('1000000' not in call('data', f'{d}/train.npz', '--target', 'nope', code=4).stdout, '--target')
+    check(not os.path.exists(f'{d}/runs'), 'a run folder')
+finish('descriptions')
