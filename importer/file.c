@@ -11,12 +11,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "importer/internal.h"
@@ -184,57 +182,14 @@ static const char *location_fault(const char *location)
     return NULL;
 }
 
-static bool lies_under(const char *path, const char *folder)
-{
-    size_t n = strlen(folder);
-    return !strcmp(folder, "/") || (!strncmp(path, folder, n) && path[n] == '/');
-}
-
-/* Opens dir/location if what it leads to lies under `folder` (a real path). */
-static int open_under(const char *dir, const char *location, const char *folder)
-{
-    char path[PATH_MAX], real[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/%s", dir, location);
-    if (n < 0 || (size_t)n >= sizeof path) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    if (!realpath(path, real)) return -1;
-    if (!lies_under(real, folder)) {
-        errno = EXDEV;
-        return -1;
-    }
-    return open(real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-}
-
-static int open_beneath(int at, const char *dir, const char *location)
-{
-    int base = openat(at, dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (base < 0) return -1;
-    struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
-                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
-    int fd = (int)syscall(SYS_openat2, base, location, &how, sizeof how);
-    int reason = errno;
-    if (fd < 0 && (reason == ENOSYS || reason == EPERM)) {
-        /* No such call here (or it is filtered): by names. */
-        char self[48], real[PATH_MAX];
-        snprintf(self, sizeof self, "/proc/self/fd/%d", base);
-        fd = realpath(self, real) ? open_under(real, location, real) : -1;
-        reason = errno;
-    }
-    close(base);
-    errno = reason;
-    return fd;
-}
-
 static int open_location(const ot_file *f, const char *location)
 {
     const ot_unnamed *u = f->unnamed;
-    if (u) return open_beneath(u->folder, ".", location);
-    int fd = open_beneath(AT_FDCWD, f->dir, location);
+    if (u) return ot_open_beneath(u->folder, ".", location);
+    int fd = ot_open_beneath(AT_FDCWD, f->dir, location);
     if (fd >= 0 || !f->real_dir) return fd;
-    if (errno == EXDEV) return open_under(f->dir, location, f->real_dir);
-    return errno == ENOENT ? open_beneath(AT_FDCWD, f->real_dir, location) : -1;
+    if (errno == EXDEV) return ot_open_under(f->dir, location, f->real_dir);
+    return errno == ENOENT ? ot_open_beneath(AT_FDCWD, f->real_dir, location) : -1;
 }
 
 /* ---- data files -------------------------------------------------------------------- */

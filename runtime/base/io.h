@@ -8,6 +8,12 @@
  * errno: it cannot be read. */
 int64_t ot_read_at(int fd, void *p, int64_t n, int64_t at);
 
+/* Opens dir/location for reading, without waiting for a writer of a pipe.  beneath: what it leads to is in `dir` (relative
+ * to the open folder `at`, or AT_FDCWD) or below, in which the kernel holds it; under: it is below `folder`, a real path.
+ * -1 and errno: it cannot be opened; EXDEV: it leads out. */
+int ot_open_beneath(int at, const char *dir, const char *location);
+int ot_open_under(const char *dir, const char *location, const char *folder);
+
 /* The whole file, read into malloc'ed memory.  Refuses anything but a regular file of at most `limit` bytes.  Errors:
  * OT_E_IO (path and system's reason), OT_E_NOMEM. */
 ot_status ot_read_file(const char *path, size_t limit, void **bytes, size_t *n, ot_error *err);

@@ -310,6 +310,7 @@ static ot_status match_classes(ot_dataset *d, const char *const *name, int n, co
 
 ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err)
 {
+    if (d->renumbers) return ot_pictures_number(d, name, n, from, err);
     if (d->table && d->class_name) return match_classes(d, name, n, from, err);
     if (d->class_name) return OT_OK;
     d->class_name = name;
@@ -327,6 +328,8 @@ int64_t ot_dataset_line(const ot_dataset *d, int64_t sample)
 ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
 {
     const ot_columns *t = d->table, *u = like->table;
+    if (d->renumbers && like->class_name)
+        return ot_pictures_number(d, like->class_name, like->n_classes, like->name, err);
     if (!t || !u) return OT_OK;
     for (int i = 0; i < t->columns && t->header && u->header && t->columns == u->columns; i++)
         if (strcmp(t->name[i], u->name[i]))

@@ -8,8 +8,30 @@
 
 #include "runtime/base/io.h"
 #include "runtime/base/registry.h"
+#include "runtime/picture/image.h"
+#include "runtime/picture/picture.h"
 
 typedef enum ot_array_role { OT_ARRAY_INPUT, OT_ARRAY_TARGET } ot_array_role;
+
+/* What one thread needs to read samples of sources; zeroed at first.  Its memory is kept for the next sample. */
+typedef struct ot_image_room {
+    uint8_t *bytes; /* of a file */
+    size_t size;
+    ot_pixels pixels;
+} ot_image_room;
+
+void ot_image_room_free(ot_image_room *r);
+
+/* Samples that are made when they are needed: images in files. */
+typedef struct ot_image_source ot_image_source;
+struct ot_image_source {
+    /* Row `row` as upright bytes of so many channels (1 or 3), in `room` until it is used again.  Any thread may call it, with
+     * a room of its own.  Errors: OT_E_DATA (damaged, too large), OT_E_IO, each with the file's name; OT_E_NOMEM. */
+    ot_status (*read)(const ot_image_source *s, int64_t row, int channels, ot_image_room *room, ot_image *out,
+                      ot_error *err);
+    int64_t height, width; /* of the images that were looked at when the set was opened; 0: they differ */
+    int channels;          /* 1: those are grey; else 3 */
+};
 
 typedef struct ot_array {
     ot_tensor t;        /* name: as in the file; "" for formats without names (idx): matched by role */
@@ -19,7 +41,8 @@ typedef struct ot_array {
     bool picture;       /* bytes of pixels, (N,H,W), (N,H,W,C) or (N,C,H,W): --normalize applies */
     bool mapped;        /* t.data are pages of a file, read when they are used; they may be more than memory holds */
     int64_t stride;     /* elements from the beginning of one row to that of the next; 0: rows are contiguous */
-    const int64_t *row; /* the row of t.data in which each sample is; NULL: sample i is row i */
+    const ot_image_source *source; /* then t.data is NULL, mapped is set, and t is uint8 of (N, 0, 0, channels) */
+    const int64_t *row;            /* the row of t.data in which each sample is; NULL: sample i is row i */
 } ot_array;
 
 typedef struct ot_columns ot_columns;
@@ -42,13 +65,17 @@ typedef struct ot_dataset {
         *preprocess; /* JSON: how inputs are made of what the files hold (kind, columns, ...), written into a trained
                              * model as onnxtrain.preprocess; NULL: arrays are fed as they are */
     const struct ot_data_options *options; /* those it is opened with; NULL afterwards */
+    struct ot_members *members;            /* the files that sources read; owned; NULL: there are none */
+    bool renumbers;        /* class numbers are those of sorted names; ot_dataset_number gives them others */
+    const char *notes;     /* what was found, a line each; NULL: nothing to say */
     const int64_t *origin; /* of a part of a set: the number of each sample in the whole; NULL: its own */
 } ot_dataset;
 
 /* Of a table with a header: some column names are numbers, as if the first row of data were taken for a header. */
 bool ot_dataset_odd_header(const ot_dataset *d);
 
-typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST } ot_split;
+/* VAL: only folders and archives of images have one. */
+typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST, OT_SPLIT_VAL } ot_split;
 
 /* An input of the model that the data are for. */
 typedef struct ot_data_input {
@@ -66,8 +93,8 @@ typedef struct ot_data_options {
     bool unlabelled;        /* for predictions: a target may be missing */
 } ot_data_options;
 
-/* Opens a named set or a path.  OT_SPLIT_TEST: the set's own test part; *out is NULL and the status OT_OK when it has
- * none.  o: borrowed for the call; NULL: none.  Errors: OT_E_DATA (malformed; file and place named), OT_E_IO,
+/* Opens a named set or a path.  OT_SPLIT_TEST, OT_SPLIT_VAL: the set's own test or validation part; *out is NULL and the
+ * status OT_OK when it has none.  o: borrowed for the call; NULL: none.  Errors: OT_E_DATA (malformed; file and place named), OT_E_IO,
  * OT_E_NOMEM. */
 extern const ot_registry ot_data_sources; /* valid values of `spec`: named sets, file formats */
 extern const ot_registry ot_data_sets;    /* the named sets alone */
@@ -178,6 +205,13 @@ ot_status ot_normalize_parse(const char *text, ot_normalize *out, ot_error *err)
 
 /* Replaces OT_NORMALIZE_MEASURE by the statistics of `train`; other modes are unchanged. */
 ot_status ot_normalize_fit(ot_normalize *z, const ot_array *train, ot_error *err);
+
+/* The same of images that are seen one after the other: (pixels, channels) bytes. */
+typedef struct ot_pixel_counts ot_pixel_counts;
+ot_pixel_counts *ot_pixel_counts_new(int64_t channels); /* NULL: no memory, or more than OT_MAX_CHANNELS */
+void ot_pixel_counts_free(ot_pixel_counts *n);
+void ot_pixel_counts_add(ot_pixel_counts *n, const uint8_t *x, int64_t pixels, int64_t channels);
+ot_status ot_normalize_counted(ot_normalize *z, const ot_pixel_counts *n, ot_error *err);
 
 /* Sets g->scale, channels, mul, add for images of c channels, and describes the scaling in one line for the log.
  * g->inner is set by the caller, which chooses the layout of the result. */

@@ -1,5 +1,6 @@
 /* dataset.c - data sets in memory: arrays, samples, fingerprint, checks. */
 #include "runtime/data/internal.h"
+#include "runtime/data/members.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +23,9 @@ ot_dataset *ot_dataset_new(const char *name)
 
 void ot_dataset_free(ot_dataset *d)
 {
-    if (d) ot_arena_free(d->arena);
+    if (!d) return;
+    ot_members_free(d->members);
+    ot_arena_free(d->arena);
 }
 
 ot_array *ot_dataset_add(ot_dataset *d, const char *name)

@@ -65,6 +65,13 @@ ot_status ot_idx_folder(const char *folder, const char *prefix, ot_dataset *d, b
 ot_status ot_npy_read(ot_stream *s, ot_dataset *d, ot_array *a, ot_error *err);
 ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err);
 
+/* Images in class folders, of a folder or an archive; pictures.c.  Takes m.  *found: the part exists. */
+struct ot_members;
+ot_status ot_pictures_open(struct ot_members *m, ot_split split, ot_dataset *d, bool *found, ot_error *err);
+
+/* ot_dataset_number of such a set. */
+ot_status ot_pictures_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err);
+
 /* CIFAR's binary batches in a folder.  *found: the part exists. */
 ot_status ot_cifar_folder(const char *folder, ot_split split, ot_dataset *d, bool *found, ot_error *err);
 

@@ -81,20 +81,60 @@ ot_status ot_normalize_parse(const char *text, ot_normalize *out, ot_error *err)
     return OT_OK;
 }
 
-/* Counts the 256 values per channel; the sums follow exactly. */
-static void count(const ot_array *a, const ot_picture *q, int64_t (*n)[256])
+struct ot_pixel_counts {
+    int64_t channels, pixels;
+    int64_t n[OT_MAX_CHANNELS][256];
+};
+
+ot_pixel_counts *ot_pixel_counts_new(int64_t channels)
+{
+    ot_pixel_counts *n = channels >= 1 && channels <= OT_MAX_CHANNELS ? calloc(1, sizeof *n) : NULL;
+    if (n) n->channels = channels;
+    return n;
+}
+
+void ot_pixel_counts_free(ot_pixel_counts *n) { free(n); }
+
+void ot_pixel_counts_add(ot_pixel_counts *n, const uint8_t *x, int64_t pixels, int64_t channels)
+{
+    n->pixels += pixels;
+    for (int64_t i = 0; i < pixels; i++)
+        for (int64_t c = 0; c < channels; c++) n->n[c][*x++]++;
+}
+
+/* The values of an array in memory, per channel. */
+static void count(const ot_array *a, const ot_picture *q, ot_pixel_counts *n)
 {
     const uint8_t *x = a->t.data;
     int64_t plane = q->h * q->w;
     for (int64_t s = 0; s < a->t.dim[0]; s++) {
         if (q->channels_last) {
-            for (int64_t i = 0; i < plane; i++)
-                for (int64_t c = 0; c < q->c; c++) n[c][*x++]++;
-        } else {
-            for (int64_t c = 0; c < q->c; c++)
-                for (int64_t i = 0; i < plane; i++) n[c][*x++]++;
+            ot_pixel_counts_add(n, x, plane, q->c);
+            x += plane * q->c;
+            continue;
         }
+        for (int64_t c = 0; c < q->c; c++)
+            for (int64_t i = 0; i < plane; i++) n->n[c][*x++]++;
+        n->pixels += plane;
     }
+}
+
+/* Counts of the 256 values per channel: the sums follow exactly. */
+ot_status ot_normalize_counted(ot_normalize *z, const ot_pixel_counts *n, ot_error *err)
+{
+    if (!n->pixels) return ot_fail(err, OT_E_DATA, "--normalize mean,std: there is no image to measure");
+    for (int c = 0; c < n->channels; c++) {
+        double sum = 0, deviation = 0;
+        for (int v = 0; v < 256; v++) sum += (double)n->n[c][v] * v;
+        double mean = sum / (double)n->pixels;
+        for (int v = 0; v < 256; v++) deviation += (double)n->n[c][v] * (v - mean) * (v - mean);
+        z->mean[c] = mean / 255;
+        z->std[c] = sqrt(deviation / (double)n->pixels) / 255;
+        if (!(z->std[c] > 0)) z->std[c] = 1; /* a constant channel becomes zeros */
+    }
+    z->channels = (int)n->channels;
+    z->kind = OT_NORMALIZE_GIVEN;
+    return OT_OK;
 }
 
 ot_status ot_normalize_fit(ot_normalize *z, const ot_array *train, ot_error *err)
@@ -104,23 +144,12 @@ ot_status ot_normalize_fit(ot_normalize *z, const ot_array *train, ot_error *err
     if (!ot_picture_of(train, &q) || q.c < 1 || q.c > OT_MAX_CHANNELS || train->t.dim[0] == 0 || q.h * q.w == 0)
         return ot_fail(err, OT_E_DATA, "--normalize mean,std: needs uint8 images with 1 to %d channels",
                        OT_MAX_CHANNELS);
-    int64_t(*n)[256] = calloc((size_t)q.c, sizeof *n);
+    ot_pixel_counts *n = ot_pixel_counts_new(q.c);
     if (!n) return ot_fail(err, OT_E_NOMEM, "--normalize mean,std: no memory");
     count(train, &q, n);
-    double pixels = (double)(train->t.dim[0] * q.h * q.w);
-    for (int c = 0; c < q.c; c++) {
-        double sum = 0, deviation = 0;
-        for (int v = 0; v < 256; v++) sum += (double)n[c][v] * v;
-        double mean = sum / pixels;
-        for (int v = 0; v < 256; v++) deviation += (double)n[c][v] * (v - mean) * (v - mean);
-        z->mean[c] = mean / 255;
-        z->std[c] = sqrt(deviation / pixels) / 255;
-        if (!(z->std[c] > 0)) z->std[c] = 1; /* a constant channel becomes zeros */
-    }
-    free(n);
-    z->channels = (int)q.c;
-    z->kind = OT_NORMALIZE_GIVEN;
-    return OT_OK;
+    ot_status s = ot_normalize_counted(z, n, err);
+    ot_pixel_counts_free(n);
+    return s;
 }
 
 static void describe(const double *v, int n, char *buf, size_t cap)

@@ -1,5 +1,6 @@
 /* open.c - opens a data set: named sets in the folders that are searched, files by content. */
 #include "runtime/data/internal.h"
+#include "runtime/data/members.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -248,18 +249,50 @@ static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
 
 static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bool *found, ot_error *err)
 {
+    ot_members *m;
     for (int idx = 1; idx >= 0; idx--)
-        if (holds(path, idx)) return read_folder(path, idx, split, d, found, err);
+        if (holds(path, idx)) return split == OT_SPLIT_VAL ? OT_OK : read_folder(path, idx, split, d, found, err);
+    OT_TRY(ot_members_folder(path, &m, err));
+    if (m->n) return ot_pictures_open(m, split, d, found, err);
+    ot_members_free(m);
     return ot_fail(err, OT_E_DATA,
-                   "%s: the folder contains no known data set; expected idx files (train-images-idx3-ubyte …) or "
-                   "CIFAR binary files (data_batch_1.bin …)",
+                   "%s: the folder is empty; expected class folders with images, idx files (train-images-idx3-ubyte …) "
+                   "or CIFAR binary files (data_batch_1.bin …)",
                    path);
+}
+
+/* ---- archives of images ---------------------------------------------------------- */
+
+/* X(name, how its members are found, meaning) */
+#define ARCHIVES(X) \
+    X(tar, ot_members_tar, "images in class folders, in an archive (.tar) that is read without unpacking it")
+
+static ot_status open_archive(const char *path, ot_split split, ot_dataset *d, bool *is, bool *found, ot_error *err)
+{
+    static const struct {
+        const char *end;
+        ot_status (*open)(const char *, ot_members **, ot_error *);
+    } archive[] = {
+#define X(name, open, meaning) { "." #name, open },
+        ARCHIVES(X)
+#undef X
+    };
+    for (int i = 0; i < OT_LEN(archive); i++) {
+        ot_members *m;
+        if (!ends_in(path, archive[i].end)) continue;
+        *is = true;
+        OT_TRY(ot_dataset_note(d, path, err));
+        OT_TRY(archive[i].open(path, &m, err));
+        return ot_pictures_open(m, split, d, found, err);
+    }
+    return OT_OK;
 }
 
 /* ---- data sets and formats ----------------------------------------------------- */
 
 #define X(name, open, meaning) static const ot_entry format_##name = { #name, meaning, NULL };
 FORMATS(X)
+ARCHIVES(X)
 #undef X
 
 static const ot_entry *const entries[] = {
@@ -267,7 +300,7 @@ static const ot_entry *const entries[] = {
     SETS(X)
 #undef X
 #define X(name, open, meaning) &format_##name,
-        FORMATS(X)
+        FORMATS(X) ARCHIVES(X)
 #undef X
             NULL
 };
@@ -282,7 +315,9 @@ static const ot_entry *const set_entries[] = {
 const ot_registry ot_data_sets = { "data set", "named sets", set_entries };
 
 const ot_registry ot_data_sources = {
-    "data", "named sets, and formats of files; a folder with the files of MNIST or CIFAR (binary) does too (--data)",
+    "data",
+    "named sets, and formats of files; or a folder: of class folders with images (train/cat/1.jpg; train, val and test are "
+    "used as such), or with the files of MNIST or CIFAR (binary) (--data)",
     entries
 };
 
@@ -298,6 +333,9 @@ static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool
         return OT_E_DATA;
     }
     if (S_ISDIR(st.st_mode)) return open_folder(path, split, d, found, err);
+    bool archive = false;
+    OT_TRY(open_archive(path, split, d, &archive, found, err));
+    if (archive) return OT_OK;
     *found = split == OT_SPLIT_TRAIN; /* a file is one part: the one for training */
     return *found ? open_file(path, d, err) : OT_OK;
 }
@@ -311,6 +349,10 @@ ot_status ot_dataset_open(const char *spec, ot_split split, const ot_data_option
     d->options = o ? o : &none;
     const named *known = named_find(spec);
     bool found = false;
+    if (known && split == OT_SPLIT_VAL) {
+        ot_dataset_free(d);
+        return OT_OK;
+    }
     ot_status s = known ? open_named(known, split, d, &found, err) : open_path(spec, split, d, &found, err);
     if (!s && !found && split == OT_SPLIT_TRAIN)
         s = ot_fail(err, OT_E_DATA, "%s: has only a test set, no training set", spec);

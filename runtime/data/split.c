@@ -171,6 +171,7 @@ static ot_status cut(ot_dataset *d, const bool *kept, int64_t keep, ot_dataset *
     if (!name || !arrays) return ot_fail(err, OT_E_NOMEM, "no memory for the validation samples");
     *v = *d;
     v->arena = own;
+    v->members = NULL; /* they stay d's */
     v->name = name;
     v->array = arrays;
     if (d->n) memcpy(arrays, d->array, (size_t)d->n * sizeof *arrays);

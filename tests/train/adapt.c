@@ -78,7 +78,8 @@ static void pictures(bed *b, ot_shape s, int64_t h, int64_t w, int64_t c, const 
     assert_int_equal(b->fs.n, 1);
     if (!ot_shape_eq(&b->fs.f[0].sample, expected)) fail_msg("rank %d", b->fs.f[0].sample.rank);
     assert_ok(ot_feeder_prepare(&b->fs.f[0], 2, b->a, &b->err), b->err);
-    ot_feeder_take(&b->fs.f[0], (int64_t[]){ 1, 0 }, 2, OT_NOT_AUGMENTED, b->fs.f[0].buffer, 1);
+    assert_ok(ot_feeder_take(&b->fs.f[0], (int64_t[]){ 1, 0 }, 2, OT_NOT_AUGMENTED, b->fs.f[0].buffer, 1, &b->err),
+              b->err);
 }
 
 static void pictures_take_any_place(void **state)

@@ -18,7 +18,8 @@ static int64_t bytes_of(const ot_picture *p) { return p->h * p->w * p->c; }
 static bool has_pictures(const ot_feeder *f, ot_picture *from, ot_picture *at)
 {
     if (f->target || f->whole || f->src == &f->own || f->src->t.dtype != OT_U8 || f->src->t.rank < 3) return false;
-    if (!ot_picture_of(f->src, from)) return false;
+    if (f->src->source) *from = f->to;
+    else if (!ot_picture_of(f->src, from)) return false;
     *at = *from;
     if (f->redraw) at->h = f->to.h, at->w = f->to.w;
     at->channels_last = true;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/train/feed/augmenting.h"
+#include "runtime/train/feed/draw.h"
 
 /* ---- small tools ---------------------------------------------------------------- */
 
@@ -151,6 +152,34 @@ static void say_picture(const ot_adapt_env *e, const ot_feeder *f, place where)
                                : ", converted to grey");
 }
 
+enum { MEASURED = 2000 };
+
+/* --normalize mean,std of images in files: of so many, spread over the set, as the model gets them. */
+static ot_status measure_source(const ot_adapt_env *e, const ot_feeder *f, ot_error *err)
+{
+    const ot_array *a = f->src;
+    int64_t n = a->t.dim[0], some = n < MEASURED ? n : MEASURED, left = e->s->skip_bad;
+    ot_array one = { .t = { .dtype = OT_U8, .rank = 4, .dim = { 1, f->to.h, f->to.w, f->to.c } } };
+    ot_draw_room room = { 0 };
+    ot_pixel_counts *counts = ot_pixel_counts_new(f->to.c);
+    one.t.data = ot_arena_alloc(e->a, (size_t)ot_feeder_drawn_bytes(f));
+    ot_status s = counts && one.t.data ? OT_OK : ot_fail(err, OT_E_NOMEM, "--normalize mean,std: no memory");
+    for (int64_t i = 0; i < some && !s; i++) {
+        ot_error bad = { 0 };
+        s = ot_feeder_draw(f, OT_NOT_AUGMENTED, i * n / some, &room, one.t.data, &bad);
+        if (!s) ot_pixel_counts_add(counts, one.t.data, f->to.h * f->to.w, f->to.c);
+        else if (s != OT_E_NOMEM && left-- > 0) s = OT_OK;
+        else ot_fail(err, s, "%s", bad.text);
+    }
+    if (!s) s = ot_normalize_counted(e->normalize, counts, err);
+    if (!s && some < n)
+        ot_adapt_note(e, "--normalize mean,std: measured on %lld of %lld images, evenly spaced", (long long)some,
+                      (long long)n);
+    ot_pixel_counts_free(counts);
+    ot_draw_room_free(&room);
+    return s;
+}
+
 /* What --normalize makes of the bytes of `a`, c channels with `inner` elements of a sample each. */
 static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array *a, int64_t c, int64_t inner,
                             ot_error *err)
@@ -162,7 +191,8 @@ static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array 
             return ot_fail_more(err, OT_E_USAGE,
                                 "--normalize mean,std needs the training set, which is not loaded here; pass the "
                                 "values that the training printed: --normalize MEANS,STDS");
-        if (ot_normalize_fit(e->normalize, a, &bad)) return ot_fail_more(err, bad.status, "%s", bad.text);
+        if (a->source ? measure_source(e, f, &bad) : ot_normalize_fit(e->normalize, a, &bad))
+            return ot_fail_more(err, bad.status, "%s", bad.text);
     }
     if (ot_normalize_apply(e->normalize, c, &f->gather, line, &bad))
         return ot_fail_more(err, bad.status, "input '%s': %s", f->name, bad.text);
@@ -171,17 +201,42 @@ static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array 
     return OT_OK;
 }
 
+enum { USUAL_SIDE = 224 };
+
+/* What is known of images in files: a size where all that were looked at have the same. */
+static bool source_picture(const ot_image_source *s, ot_picture *out)
+{
+    bool same = s->height > 0;
+    *out = (ot_picture){ same ? s->height : USUAL_SIDE, same ? s->width : USUAL_SIDE, s->channels, s->channels > 1 };
+    return true;
+}
+
+static void say_source(const ot_adapt_env *e, const ot_value *v, const ot_feeder *f)
+{
+    const ot_image_source *s = f->src->source;
+    const ot_picture *q = &f->to;
+    bool open = false, same = s->height == q->h && s->width == q->w;
+    for (int i = 1; i < v->shape.rank; i++) open |= v->shape.dim[i] < 0;
+    ot_adapt_note(e, "input '%s': images are decoded to %lldx%lldx%lld%s%s", f->name, (long long)q->h, (long long)q->w,
+                  (long long)q->c,
+                  same ? "" : ": resized until they cover it (bilinear, antialiased), and the middle is cut out",
+                  !open  ? ""
+                  : same ? "; the model leaves the size open, and the images have this one"
+                         : "; the model leaves the size open, and the images have several");
+}
+
 static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const ot_array *a, ot_feeder *f, ot_error *err)
 {
     char buf[128];
     place where;
     ot_shape have = array_shape(a);
-    if (!ot_picture_of(a, &f->from) || !geometry(&v->shape, &f->from, &where, &f->to) || f->to.h <= 0 || f->to.w <= 0)
+    bool is = a->source ? source_picture(a->source, &f->from) : ot_picture_of(a, &f->from);
+    if (!is || !geometry(&v->shape, &f->from, &where, &f->to) || f->to.h <= 0 || f->to.w <= 0)
         return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; images of %lldx%lldx%lld cannot be converted to that",
                             v->name, ot_shape_text(&v->shape, buf), (long long)f->from.h, (long long)f->from.w,
                             (long long)f->from.c);
     const ot_picture *p = &f->from, *q = &f->to;
-    if (p->c != q->c && p->c != 1 && !(p->c == 3 && q->c == 1))
+    if (!a->source && p->c != q->c && p->c != 1 && !(p->c == 3 && q->c == 1))
         return ot_fail_more(err, OT_E_DATA, "input '%s' needs %lld channels; the images are %s", v->name,
                             (long long)q->c, ot_shape_text(&have, buf));
     switch (where) {
@@ -195,12 +250,14 @@ static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const o
     f->dtype = v->dtype == OT_UNDEFINED ? OT_F32 : v->dtype;
     f->src = a;
     set_gather(f);
-    f->redraw = p->h != q->h || p->w != q->w || p->c != q->c;
-    bool planes = f->redraw || !p->channels_last;
+    f->redraw = a->source || p->h != q->h || p->w != q->w || p->c != q->c;
+    f->fit = (ot_fit){ .mode = OT_FIT_CROP, .filter = OT_BILINEAR };
+    bool planes = a->source ? q->c == 1 : f->redraw || !p->channels_last;
     if (where == LAST && planes && q->c > 1)
         memcpy(f->gather.permute, (int64_t[]){ q->c, 1, q->h * q->w }, sizeof f->gather.permute);
     if (where != LAST && !planes) memcpy(f->gather.permute, (int64_t[]){ q->h, q->w, q->c }, sizeof f->gather.permute);
-    if (where != PLANES || f->redraw || p->c > 1) say_picture(e, f, where);
+    if (a->source) say_source(e, v, f);
+    else if (where != PLANES || f->redraw || p->c > 1) say_picture(e, f, where);
     if (!ot_is_float(f->dtype)) return OT_OK;
 
     return normalized(e, f, a, q->c, where == LAST ? 1 : q->h * q->w, err);
@@ -549,7 +606,9 @@ static ot_status prepare_drawn(ot_feeder *f, int64_t batch, ot_arena *a, ot_erro
     f->drawn.t.dim[0] = batch;
     if (f->redraw) {
         f->drawn.t.rank = 4;
-        memcpy(f->drawn.t.dim, (int64_t[]){ batch, q->c, q->h, q->w }, 4 * sizeof *f->drawn.t.dim);
+        bool last = f->src->source != NULL;
+        int64_t dim[] = { batch, last ? q->h : q->c, last ? q->w : q->h, last ? q->c : q->w };
+        memcpy(f->drawn.t.dim, dim, sizeof dim);
     }
     if (!ot_mul(drawn_bytes(f), batch, &bytes))
         return ot_fail(err, OT_E_NOMEM, "a batch of '%s' is too large", f->name);
@@ -566,9 +625,44 @@ ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *
     f->buffer = ot_arena_alloc(a, (size_t)bytes + 64);
     if (!f->buffer) return ot_fail(err, OT_E_NOMEM, "no memory for a batch of '%s'", f->name);
     f->most = batch;
-    if (f->whole) ot_feeder_take(f, NULL, 1, OT_NOT_AUGMENTED, f->buffer, 1);
+    if (f->whole) OT_TRY(ot_feeder_take(f, NULL, 1, OT_NOT_AUGMENTED, f->buffer, 1, err));
     OT_TRY(ot_augmenting_prepare(f, a, err));
     return f->redraw || ot_augmenting_draws(f) ? prepare_drawn(f, batch, a, err) : OT_OK;
+}
+
+/* Samples index[0..n) of a source, one after the other. */
+static ot_status draw_here(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, uint8_t *to,
+                           ot_error *err)
+{
+    ot_draw_room room = { 0 };
+    ot_status s = OT_OK;
+    for (int64_t i = 0, one = ot_feeder_drawn_bytes(f); i < n && !s; i++)
+        s = ot_feeder_draw(f, given < 0 ? given : given + i, index[i], &room, to + i * one, err);
+    ot_draw_room_free(&room);
+    return s;
+}
+
+static bool is_held(const ot_feeder *f, const int64_t *index, int64_t n)
+{
+    return f->held && f->n_held == n && !memcmp(f->held_index, index, (size_t)n * sizeof *index);
+}
+
+/* Samples of a source to a batch. */
+static ot_status take_source(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads,
+                             ot_error *err)
+{
+    ot_gather g = f->gather;
+    ot_array drawn = f->drawn;
+    size_t one = (size_t)f->gather.elements * (size_t)ot_dtype_bits(f->dtype) / 8;
+    bool mixes = f->augment && f->augment->mixes && given >= 0;
+    if (!is_held(f, index, n)) OT_TRY(draw_here(f, index, n, given, drawn.t.data, err));
+    else if (mixes) memcpy(drawn.t.data, f->held, (size_t)(ot_feeder_drawn_bytes(f) * n));
+    else drawn.t.data = (void *)(uintptr_t)f->held;
+    if (mixes) ot_augmenting_mix(f, drawn.t.data, n, given);
+    g.src = &drawn;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && n > 1)
+    for (int64_t i = 0; i < n; i++) ot_gather_run(&g, &i, 1, (char *)dst + (size_t)i * one, 1);
+    return OT_OK;
 }
 
 /* Samples index[0..n) to `drawn`, in the form of f->drawn, and from there to `batch`, if it is wanted. */
@@ -594,20 +688,22 @@ static void draw(const ot_feeder *f, const int64_t *index, int64_t n, int64_t gi
 
 static bool is_drawn(const ot_feeder *f, int64_t given) { return f->redraw || (ot_augmenting_draws(f) && given >= 0); }
 
-void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads)
+ot_status ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads,
+                         ot_error *err)
 {
     static const int64_t first = 0;
+    if (!f->whole && f->src->source) return take_source(f, index, n, given, dst, threads, err);
     if (f->augment && !ot_augmenting_draws(f)) {
         ot_augmenting_values(f, index, n, given, dst, threads);
-        return;
+        return OT_OK;
     }
     if (f->whole || !is_drawn(f, given)) {
         ot_gather_run(&f->gather, f->whole ? &first : index, f->whole ? 1 : n, dst, threads);
-        return;
+        return OT_OK;
     }
     if (!f->augment || !f->augment->mixes || given < 0) {
         draw(f, index, n, given, f->drawn.t.data, dst, threads);
-        return;
+        return OT_OK;
     }
     ot_gather g = f->gather;
     size_t one = (size_t)g.elements * (size_t)ot_dtype_bits(f->dtype) / 8;
@@ -615,6 +711,7 @@ void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, int64_t given
     draw(f, index, n, given, f->drawn.t.data, NULL, threads);
     ot_augmenting_mix(f, f->drawn.t.data, n, given);
     for (int64_t i = 0; i < n; i++) ot_gather_run(&g, &i, 1, (char *)dst + (size_t)i * one, 1);
+    return OT_OK;
 }
 
 bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out)
@@ -634,15 +731,23 @@ bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out)
     return true;
 }
 
-void ot_feeder_take_raw(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads)
+ot_status ot_feeder_take_raw(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads,
+                             ot_error *err)
 {
+    if (f->src->source) {
+        if (!is_held(f, index, n)) OT_TRY(draw_here(f, index, n, given, dst, err));
+        else memcpy(dst, f->held, (size_t)(ot_feeder_drawn_bytes(f) * n));
+        if (f->augment && given >= 0) ot_augmenting_mix(f, dst, n, given);
+        return OT_OK;
+    }
     if (is_drawn(f, given)) {
         draw(f, index, n, given, dst, NULL, threads);
         if (f->augment && given >= 0) ot_augmenting_mix(f, dst, n, given);
-        return;
+        return OT_OK;
     }
     ot_gather as_it_is = {
         .src = f->src, .dtype = f->src->t.dtype, .elements = f->gather.elements, .channels = 1, .inner = 1
     };
     ot_gather_run(&as_it_is, index, n, dst, threads);
+    return OT_OK;
 }

@@ -35,13 +35,32 @@ typedef struct ot_feeder {
     int64_t most;           /* samples `drawn` and `buffer` hold */
     ot_array drawn; /* pictures of another size, (batch, C, H, W) bytes; else augmented samples as src has them */
     void *buffer;   /* the batch as the plans read it */
+    ot_fit fit;     /* of a source: how its images become `to` */
+    /* Samples that a loader has drawn: held_index[0..n_held), as `drawn` describes them; NULL: none. */
+    const uint8_t *held;
+    const int64_t *held_index;
+    int64_t n_held;
 } ot_feeder;
+
+/* The batch with number `position`, for a loader that draws it before it is asked for: at most `most` samples in index, how
+ * many, and ot_feeder_take's `given`.  false: none follows. */
+typedef struct ot_ahead {
+    bool (*batch)(void *user, int64_t position, int64_t most, int64_t *index, int64_t *n, int64_t *given);
+    void *user;
+} ot_ahead;
+
+struct ot_loader;
 
 typedef struct ot_feeders {
     const ot_dataset *data;
     int n;
     ot_feeder *f;
     int64_t samples;
+    ot_ahead ahead;
+    struct ot_loader *loader;                 /* NULL: samples are drawn when they are taken */
+    int64_t skip_bad;                         /* so many samples that cannot be read are replaced by others */
+    void (*bad)(void *user, const char *why); /* told of each; NULL: nobody asks */
+    void *bad_user;
 } ot_feeders;
 
 /* What a graph's output looks like for one batch. */
@@ -124,12 +143,14 @@ ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *
 enum { OT_NOT_AUGMENTED = -1 };
 
 /* dst: samples index[0..n) (whole: all of it) as the graph wants them.  given: samples that the training was given before
- * them, counted over its epochs: they are augmented; or OT_NOT_AUGMENTED. */
-void ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads);
+ * them, counted over its epochs; or OT_NOT_AUGMENTED.  Errors: those of ot_image_source.read. */
+ot_status ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads,
+                         ot_error *err);
 
 /* dst: the same samples as the set has them (drawn, where their size changes); ot_feeder_set describes them.  false: they
  * cannot be had so (texts, elements smaller than a byte, whole arrays). */
-void ot_feeder_take_raw(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads);
+ot_status ot_feeder_take_raw(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads,
+                             ot_error *err);
 bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out);
 
 /* Draws picture x of geometry `from` as `to`: channels repeated or joined to grey, edges padded

@@ -58,7 +58,7 @@ ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, o
     ot_error other = { 0 };
     int n;
     OT_TRY(ot_classes_of(t->m, t->a, &name, &n, err));
-    if (!n || (trains && !d->table)) return OT_OK;
+    if (!n || (trains && !d->table && !d->renumbers)) return OT_OK;
     ot_status s = ot_dataset_number(d, name, n, t->m->file->path, &other);
     if (s != OT_E_DATA || !trains) return s ? ot_fail(err, s, "%s", other.text) : OT_OK;
     ot_trainer_say(t, OT_WARNING, "%s; the class numbers are remapped to those of the data",

@@ -51,6 +51,8 @@ typedef struct ot_settings {
     int64_t steps;           /* 0: not given */
     int64_t overfit;         /* batches; 0: all */
     int accumulate, threads; /* threads 0: all */
+    int workers;             /* threads that load images; -1: not given */
+    int64_t skip_bad;        /* images that may be unreadable */
     uint64_t seed;
     bool shuffle, drop_last;
     bool auto_precision; /* options.precision is what a check leaves */

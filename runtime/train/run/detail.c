@@ -102,7 +102,7 @@ ot_status ot_detail_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err)
     const ot_value *y = q->plan->graph->outputs[d->output];
     ot_feeder *f = &e->fs.f[d->feeder];
     OT_TRY(ot_exec_read(q->exec, y, d->answers, err));
-    ot_feeder_take(f, t->index, q->batch, OT_NOT_AUGMENTED, f->buffer, 1);
+    OT_TRY(ot_feeder_take(f, t->index, q->batch, OT_NOT_AUGMENTED, f->buffer, 1, err));
     int64_t per = d->kind.columns * (d->kind.kind == OT_METER_CLASSES ? d->kind.inner : 1);
     for (int64_t i = 0; i < q->batch; i++) {
         bad_sample s = { .index = t->index[i] };
@@ -124,7 +124,8 @@ static json_t *values_of(const ot_scored *e, int64_t index)
     for (int i = 0; i < e->fs.n && json_array_size(list) < MOST_VALUES; i++) {
         ot_feeder *f = &e->fs.f[i];
         if (f->target || f->whole || f->dtype == OT_STRING || ot_dtype_bits(f->dtype) < 8) continue;
-        ot_feeder_take(f, &index, 1, OT_NOT_AUGMENTED, f->buffer, 1);
+        ot_error none = { 0 };
+        if (ot_feeder_take(f, &index, 1, OT_NOT_AUGMENTED, f->buffer, 1, &none)) continue;
         for (int64_t k = 0, n = ot_numel(&f->sample); k < n && json_array_size(list) < MOST_VALUES; k++) {
             double v = ot_get_f64(f->buffer, f->dtype, k);
             ot_json_add(&list, isfinite(v) ? json_real(v) : json_null());

@@ -27,7 +27,7 @@ static ot_status count_answers(ot_trainer *t, int slot, ot_error *err)
         if (q->feeders->f[i].target) target = &q->feeders->f[i];
     if (!target || y->shape.rank != 2 || y->shape.dim[1] != t->classes) return OT_OK;
     OT_TRY(ot_exec_read(q->exec, y, t->answers, err));
-    ot_feeder_take(target, t->index, q->batch, OT_NOT_AUGMENTED, target->buffer, 1);
+    OT_TRY(ot_feeder_take(target, t->index, q->batch, OT_NOT_AUGMENTED, target->buffer, 1, err));
     for (int64_t i = 0; i < q->batch; i++) {
         int64_t right = ot_get_i64(target->buffer, target->dtype, i), best = 0, at = i * t->classes;
         for (int64_t c = 1; c < t->classes; c++)
@@ -65,6 +65,7 @@ static ot_status evaluate_batch(ot_trainer *t, ot_scored *e, int slot, int64_t f
     const ot_slot *q = &t->x.slot[slot];
     for (int64_t i = 0; i < q->batch; i++) t->index[i] = first + i;
     while (!ot_session_has_room(&t->x)) OT_TRY(take_batch(t, y, err));
+    t->x.position = first / t->x.slot[e->slot].batch;
     OT_TRY(ot_session_submit(&t->x, slot, OT_RUN_BATCH, t->index, err));
     OT_TRY(ot_measure_batch(t, e, slot, err)); /* outputs are read before the next run writes them */
     OT_TRY(ot_detail_batch(t, e, slot, err));

@@ -144,7 +144,7 @@ static void log_end(ot_trainer *t)
                           (json_int_t)t->m->rss_before, "samples", (json_int_t)t->samples);
     ot_json_real(&e, "seconds", r->seconds);
     ot_json_real(&e, "samples_per_second", r->samples_per_second);
-    if (!t->x.device && t->busy > t->busy_before)
+    if (t->busy > t->busy_before && (!t->x.device || t->train.loader))
         ot_json_real(&e, "data_wait", t->x.waited / (t->busy - t->busy_before));
     if (!isnan(r->best)) ot_json_real(&e, "best", r->best);
     else ot_json_set(&e, "best", json_null());

@@ -115,7 +115,7 @@ ot_status ot_measure_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err)
         ot_feeder *f = &e->fs.f[d->feeder];
         const ot_value *y = q->plan->graph->outputs[d->output];
         OT_TRY(ot_exec_read(q->exec, y, d->answers, err));
-        ot_feeder_take(f, t->index, q->batch, OT_NOT_AUGMENTED, f->buffer, 1);
+        OT_TRY(ot_feeder_take(f, t->index, q->batch, OT_NOT_AUGMENTED, f->buffer, 1, err));
         int64_t rows = d->meter.kind == OT_METER_CLASSES ? q->batch * d->meter.columns : q->batch;
         OT_TRY(ot_meter_add(&d->meter, d->answers, y->dtype, f->buffer, f->dtype, rows, err));
     }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/train/feed/loader.h"
 #include "runtime/train/run/variants.h"
 
 enum { KNOBS = 64 }; /* bytes in front of the inbox */
@@ -57,30 +58,41 @@ bool ot_session_has_room(const ot_session *x)
 
 int64_t ot_session_in_flight(const ot_session *x) { return x->queue.given - x->queue.taken; }
 
-/* Of samples that are augmented: those of the training's plans. */
 static int64_t given_of(const ot_session *x, const ot_slot *s)
 {
     return s->want == OT_WANT_TRAIN ? x->samples : OT_NOT_AUGMENTED;
 }
 
-/* The inbox: knobs, index, batches, as bind() of session.c has told the plans. */
-static void fill_inbox(const ot_session *x, const ot_slot *s, const int64_t *index, char *inbox)
+/* Has the batch drawn; samples that cannot be read are replaced in index. */
+static ot_status load(ot_session *x, const ot_slot *s, int64_t *index, ot_error *err)
 {
+    double began = ot_seconds();
+    ot_status status = OT_OK;
+    ot_loader *l = s->feeders->loader;
+    if (l && index && s->batch <= ot_loader_most(l)) /* larger ones are drawn when they are taken */
+        status = ot_loader_take(l, x->position, given_of(x, s), index, s->batch, err);
+    if (s->want == OT_WANT_TRAIN) x->waited += ot_seconds() - began;
+    return status;
+}
+
+/* The inbox: knobs, index, batches, as bind() of session.c has told the plans. */
+static ot_status fill_inbox(const ot_session *x, const ot_slot *s, const int64_t *index, char *inbox, ot_error *err)
+{
+    int64_t given = given_of(x, s);
     memcpy(inbox, &x->lr, 8);
     memcpy(inbox + 8, &x->momentum, 8);
     memcpy(inbox + 16, &x->t, 8);
     memcpy(inbox + 24, &x->seed, 8);
     memcpy(inbox + 32, &x->counter, 8);
-    int64_t given = given_of(x, s);
-    if (!index) return;
+    if (!index) return OT_OK;
     if (s->plan->index) memcpy(inbox + KNOBS, index, (size_t)s->batch * sizeof *index);
     for (int i = 0; i < s->feeders->n; i++) {
         ot_feeder *f = &s->feeders->f[i];
-        if (s->supply->way[i] == OT_WAY_RAW)
-            ot_feeder_take_raw(f, index, s->batch, given, inbox + s->offset[i], x->threads);
-        if (s->supply->way[i] == OT_WAY_BATCH)
-            ot_feeder_take(f, index, s->batch, given, inbox + s->offset[i], x->threads);
+        char *to = inbox + s->offset[i];
+        if (s->supply->way[i] == OT_WAY_RAW) OT_TRY(ot_feeder_take_raw(f, index, s->batch, given, to, x->threads, err));
+        if (s->supply->way[i] == OT_WAY_BATCH) OT_TRY(ot_feeder_take(f, index, s->batch, given, to, x->threads, err));
     }
+    return OT_OK;
 }
 
 static ot_status run_kind(ot_exec *e, ot_run_kind kind, ot_error *err)
@@ -90,13 +102,13 @@ static ot_status run_kind(ot_exec *e, ot_run_kind kind, ot_error *err)
                                    : ot_exec_step(e, err);
 }
 
-static ot_status give_host(ot_session *x, ot_slot *s, ot_run_kind kind, const int64_t *index, ot_numbers *out,
-                           ot_error *err)
+static ot_status give_host(ot_session *x, ot_slot *s, ot_run_kind kind, int64_t *index, ot_numbers *out, ot_error *err)
 {
+    OT_TRY(load(x, s, index, err));
     double began = ot_seconds();
     for (int i = 0; index && i < s->feeders->n; i++) {
         ot_feeder *f = &s->feeders->f[i];
-        if (!f->whole) ot_feeder_take(f, index, s->batch, given_of(x, s), f->buffer, x->threads);
+        if (!f->whole) OT_TRY(ot_feeder_take(f, index, s->batch, given_of(x, s), f->buffer, x->threads, err));
     }
     if (s->want == OT_WANT_TRAIN) x->waited += ot_seconds() - began;
     if (kind != OT_RUN_UPDATE) OT_TRY(ot_variants_choose(x, s, err));
@@ -122,19 +134,20 @@ static ot_status close_part(ot_session *x, ot_error *err)
     return OT_OK;
 }
 
-static ot_status give_device(ot_session *x, ot_slot *s, ot_run_kind kind, const int64_t *index, char *entry,
-                             ot_error *err)
+static ot_status give_device(ot_session *x, ot_slot *s, ot_run_kind kind, int64_t *index, char *entry, ot_error *err)
 {
     ot_queue *q = &x->queue;
     int64_t bytes = kind == OT_RUN_UPDATE ? KNOBS : s->inbox_bytes;
     if (!ot_session_in_flight(x)) q->when = ot_seconds();
-    fill_inbox(x, s, kind == OT_RUN_UPDATE ? NULL : index, entry + OT_OUTBOX);
+    int64_t *samples = kind == OT_RUN_UPDATE ? NULL : index;
+    OT_TRY(load(x, s, samples, err));
+    OT_TRY(fill_inbox(x, s, samples, entry + OT_OUTBOX, err));
     OT_TRY(backend(x)->upload(x->device, ot_memory_room(x->memory), entry + OT_OUTBOX, bytes, err));
     OT_TRY(run_kind(s->exec, kind, err));
     return ot_exec_report(s->exec, entry, err);
 }
 
-ot_status ot_session_submit(ot_session *x, int slot, ot_run_kind kind, const int64_t *index, ot_error *err)
+ot_status ot_session_submit(ot_session *x, int slot, ot_run_kind kind, int64_t *index, ot_error *err)
 {
     ot_queue *q = &x->queue;
     ot_slot *s = &x->slot[slot];
@@ -181,7 +194,7 @@ ot_status ot_session_collect(ot_session *x, int *slot, ot_numbers *out, ot_error
     return OT_OK;
 }
 
-ot_status ot_session_batch(ot_session *x, int slot, const int64_t *index, ot_numbers *out, ot_error *err)
+ot_status ot_session_batch(ot_session *x, int slot, int64_t *index, ot_numbers *out, ot_error *err)
 {
     OT_TRY(ot_session_submit(x, slot, OT_RUN_BATCH, index, err));
     return ot_session_collect(x, NULL, out, err);

@@ -155,7 +155,7 @@ static ot_status try_as_written(ot_trainer *t, const ot_model *written, const ot
 
 /* ---- the proof ------------------------------------------------------------------------ */
 
-static ot_status answer(ot_session *y, ot_feeders *fs, int64_t batch, const int64_t *index, int *slot, ot_error *err)
+static ot_status answer(ot_session *y, ot_feeders *fs, int64_t batch, int64_t *index, int *slot, ot_error *err)
 {
     ot_numbers ignored;
     OT_TRY(ot_session_plan(y, OT_WANT_EVAL, fs, batch, 1, slot, err));
@@ -317,7 +317,7 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
     if (!s) s = collect(t, a, list, &n, err);
     if (!s) s = ot_trainer_fold(t, a, list, &n, err);
     t->saving = path;
-    if (!s && t->data && (t->data->table || t->new_classes))
+    if (!s && t->data && (t->data->table || t->data->renumbers || t->new_classes))
         s = ot_classes_text(t->data, a, &classes, err); /* else their numbers are known */
     o.metadata = metadata;
     if (classes) metadata[o.n_metadata++] = (ot_export_metadata){ OT_CLASSES_KEY, classes };

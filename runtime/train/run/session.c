@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime/train/feed/loader.h"
 #include "runtime/train/options/cpus.h"
 #include "runtime/train/run/device.h"
 #include "runtime/train/run/session.h"
@@ -36,6 +37,11 @@ ot_status ot_session_open(ot_session *x, const ot_model *m, const ot_settings *s
 
 void ot_session_close(ot_session *x)
 {
+    for (int i = 0; i < x->n_supplies; i++) {
+        if (!x->supply[i].loads) continue;
+        ot_loader_free(x->supply[i].feeders->loader);
+        x->supply[i].feeders->loader = NULL;
+    }
     ot_queue_close(x);
     ot_session_unbind(x);
     for (int i = x->n - 1; i >= 0; i--) ot_variants_free(&x->slot[i]);
@@ -52,7 +58,7 @@ static void choose_way(ot_session *x, const ot_feeder *f, int64_t samples, ot_wa
     *way = f->whole ? OT_WAY_WHOLE : OT_WAY_BATCH;
     if (!x->device || !ot_feeder_set(f, samples, set)) return;
     int64_t bytes, one = ot_dtype_bits(set->dtype) / 8 * set->elements;
-    if (samples > 0 && !f->augment && ot_mul(one, samples, &bytes) && bytes <= x->sets_limit) {
+    if (samples > 0 && !ot_feeder_loads(f) && !f->augment && ot_mul(one, samples, &bytes) && bytes <= x->sets_limit) {
         *way = OT_WAY_SET;
         x->sets_limit -= bytes;
         return;
@@ -236,7 +242,7 @@ static int64_t batch_bytes(const ot_feeders *fs, int64_t batch)
     int64_t bytes = 0;
     for (int i = 0; i < fs->n; i++)
         if (!ot_add(bytes, ot_feeder_bytes(&fs->f[i], batch), &bytes)) return INT64_MAX;
-    return bytes;
+    return ot_feeders_load(fs) && !ot_add(bytes, ot_loader_bytes(fs, batch), &bytes) ? INT64_MAX : bytes;
 }
 
 /* What lies on the device beside slabs and constants: the inbox, whole arrays, sets.  Fills in where. */
@@ -376,8 +382,8 @@ static ot_status send_set(ot_session *x, ot_feeder *f, const ot_feed_set *set, c
     for (int64_t i = 0; s == OT_OK && i < set->samples; i += chunk) {
         int64_t n = set->samples - i < chunk ? set->samples - i : chunk;
         for (int64_t k = 0; k < n; k++) index[k] = i + k;
-        ot_feeder_take_raw(f, index, n, OT_NOT_AUGMENTED, bytes, x->threads);
-        s = x->device->backend->upload(x->device, to + i * one, bytes, n * one, err);
+        s = ot_feeder_take_raw(f, index, n, OT_NOT_AUGMENTED, bytes, x->threads, err);
+        if (!s) s = x->device->backend->upload(x->device, to + i * one, bytes, n * one, err);
     }
     free(index);
     free(bytes);
@@ -399,7 +405,7 @@ static ot_status send(ot_session *x, ot_supply *y, ot_way way, ot_error *err)
 ot_status ot_session_renew(ot_session *x, ot_feeders *fs, ot_error *err)
 {
     for (int i = 0; i < fs->n; i++)
-        if (fs->f[i].whole) ot_feeder_take(&fs->f[i], NULL, 1, OT_NOT_AUGMENTED, fs->f[i].buffer, 1);
+        if (fs->f[i].whole) OT_TRY(ot_feeder_take(&fs->f[i], NULL, 1, OT_NOT_AUGMENTED, fs->f[i].buffer, 1, err));
     for (int i = 0; x->device && i < x->n_supplies; i++)
         if (x->supply[i].feeders == fs) OT_TRY(send(x, &x->supply[i], OT_WAY_WHOLE, err));
     return OT_OK;
@@ -442,6 +448,19 @@ void ot_session_unbind(ot_session *x)
     x->memory = NULL;
 }
 
+static ot_status make_loaders(ot_session *x, ot_error *err)
+{
+    for (int i = 0; i < x->n_supplies; i++) {
+        ot_supply *y = &x->supply[i];
+        int64_t most = largest(x, y->feeders);
+        if (y->feeders->loader || !ot_feeders_load(y->feeders) || !most) continue;
+        OT_TRY(
+            ot_loader_new(y->feeders, most, x->s->workers < 0 ? x->threads : x->s->workers, &y->feeders->loader, err));
+        y->loads = true;
+    }
+    return OT_OK;
+}
+
 ot_status ot_session_allocate(ot_session *x, ot_error *err)
 {
     if (x->threads > x->made) OT_TRY(ot_threads_make(x->threads, err));
@@ -453,6 +472,7 @@ ot_status ot_session_allocate(ot_session *x, ot_error *err)
         for (int k = 0; k < x->slot[i].feeders->n; k++)
             OT_TRY(ot_feeder_prepare(&x->slot[i].feeders->f[k], most, x->a, err));
     }
+    OT_TRY(make_loaders(x, err));
     OT_TRY(ot_session_bind(x, err));
     OT_TRY(ot_queue_open(x, err));
     for (int i = 0; x->device && i < x->n_supplies; i++) {

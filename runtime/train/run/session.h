@@ -25,6 +25,7 @@ typedef struct ot_supply {
     ot_way *way;         /* by feeder */
     ot_feed_set *set;    /* RAW, SET */
     int64_t *offset;     /* SET, WHOLE: in the session's room on the device */
+    bool loads;          /* the feeders' loader is the session's */
 } ot_supply;
 
 typedef struct ot_variant ot_variant;
@@ -88,8 +89,9 @@ typedef struct ot_session {
     /* what the knobs of every plan read */
     double lr, momentum, t;
     uint64_t seed, counter;
-    int64_t samples;   /* that the training was given before the batch: ot_feeder_take's `given` */
-    double waited;     /* the CPU: seconds in which batches of the training were made */
+    int64_t samples;  /* that the training was given before the batch: ot_feeder_take's `given` */
+    int64_t position; /* of the batch, for its loader (ot_ahead) */
+    double waited; /* seconds in which the training waited for batches; on the CPU also those in which they were made */
     int threads, made; /* made: OpenMP has so many for the calling thread */
     int64_t
         room; /* the CPU: bytes that have to be free when a run begins (ot_threads_room); 0: allocations do not fail */
@@ -146,14 +148,15 @@ typedef enum ot_run_kind { OT_RUN_BATCH, OT_RUN_UPDATE, OT_RUN_STEP } ot_run_kin
 bool ot_session_has_room(const ot_session *x);
 int64_t ot_session_in_flight(const ot_session *x); /* runs given and not taken */
 
-/* Gives a run of the slot: of samples index[0..batch) (NULL: none are cut; UPDATE reads none). */
-ot_status ot_session_submit(ot_session *x, int slot, ot_run_kind kind, const int64_t *index, ot_error *err);
+/* Gives a run of the slot: of samples index[0..batch) (NULL: none are cut; UPDATE reads none).  Samples that cannot be read
+ * are replaced in index (ot_loader_take). */
+ot_status ot_session_submit(ot_session *x, int slot, ot_run_kind kind, int64_t *index, ot_error *err);
 
 /* Takes the oldest run, waiting for it: its slot (NULL: not asked) and numbers. */
 ot_status ot_session_collect(ot_session *x, int *slot, ot_numbers *out, ot_error *err);
 
 /* Gives a batch and takes it. */
-ot_status ot_session_batch(ot_session *x, int slot, const int64_t *index, ot_numbers *out, ot_error *err);
+ot_status ot_session_batch(ot_session *x, int slot, int64_t *index, ot_numbers *out, ot_error *err);
 
 ot_status ot_queue_open(ot_session *x, ot_error *err);
 void ot_queue_close(ot_session *x);

@@ -31,6 +31,7 @@ static bool is_bytes(const ot_feeder *f, ot_picture *g)
     if (!f->src->picture || !ot_feeder_set(f, 1, &set) || set.dtype != OT_U8) return false;
     if (f->redraw) *g = (ot_picture){ .h = f->to.h, .w = f->to.w, .c = f->to.c };
     else if (!ot_picture_of(f->src, g)) return false;
+    if (f->src->source) g->channels_last = g->c > 1;
     return (g->c == 1 || g->c == 3) && set.elements == g->h * g->w * g->c;
 }
 
@@ -96,8 +97,13 @@ ot_status ot_thumbnail(ot_feeder *f, int64_t index, int threads, char **out, ot_
     if ((!bytes && !geometry(f, &g)) || !is_drawable(&g)) return OT_OK;
     uint8_t *raw = bytes ? malloc((size_t)(g.h * g.w * g.c)) : NULL, *p = NULL, *png = NULL;
     size_t n = 0;
-    if (raw) ot_feeder_take_raw(f, &index, 1, OT_NOT_AUGMENTED, raw, threads);
-    if (!bytes) ot_feeder_take(f, &index, 1, OT_NOT_AUGMENTED, f->buffer, threads);
+    ot_status taken = OT_OK;
+    if (raw) taken = ot_feeder_take_raw(f, &index, 1, OT_NOT_AUGMENTED, raw, threads, err);
+    if (!bytes) taken = ot_feeder_take(f, &index, 1, OT_NOT_AUGMENTED, f->buffer, threads, err);
+    if (taken) {
+        free(raw);
+        return taken;
+    }
     if (raw || !bytes) p = shrink(bytes ? raw : f->buffer, bytes ? OT_U8 : f->dtype, &g, &w, &h);
     ot_status s = p ? ot_picture_png(p, w, h, (int)g.c, &png, &n, err)
                     : ot_fail(err, OT_E_NOMEM, "no memory for a sample's image");

@@ -9,6 +9,7 @@
 #include "exporter/training.h"
 #include "runtime/optimizers/optimizers.h"
 #include "runtime/train/feed/augmenting.h"
+#include "runtime/train/feed/draw.h"
 #include "runtime/train/options/cpus.h"
 #include "runtime/train/run/detail.h"
 #include "runtime/train/run/folder.h"
@@ -53,6 +54,7 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
                       "%s: line 1 is taken as column names, "
                       "although it contains numbers",
                       d->name);
+    if (d->notes) ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%-s", d->notes);
     ot_adapt_gaps(t->m->file->graph, d);
     return ot_dataset_check(d, err);
 }
@@ -103,6 +105,11 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
     OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
     note_classes(t);
     if (t->s.overfit) return OT_OK;
+    if (!t->has_val) { /* a folder may have a part for it */
+        OT_TRY(open_set(t, t->s.data, OT_SPLIT_VAL, &t->eval.data, err));
+        if (t->eval.data) OT_TRY(ot_dataset_match(t->eval.data, t->data, err));
+        t->has_val = t->eval.data != NULL;
+    }
     t->eval.split = t->has_val ? "val" : "test";
     t->test.split = "test";
     if (t->s.val_split > 0)
@@ -188,6 +195,8 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
     OT_TRY(ot_trainer_place_averages(t, err));
     t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
     t->order = ot_arena_alloc(t->a, (size_t)n * sizeof *t->order);
+    if (ot_feeders_load(&t->train) && !(t->ahead_order = ot_arena_alloc(t->a, (size_t)n * sizeof *t->order)))
+        return ot_fail(err, OT_E_NOMEM, "no memory for the order of %lld samples", (long long)n);
     return t->index && t->order ? OT_OK
                                 : ot_fail(err, OT_E_NOMEM, "no memory for the order of %lld samples", (long long)n);
 }
@@ -451,6 +460,7 @@ ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
 {
     OT_TRY(ot_trainer_plan(t, err));
     say_plan(t);
+    ot_trainer_look_ahead(t);
     OT_TRY(ot_session_allocate(&t->x, err));
     if (t->x.device)
         ot_trainer_say(t, OT_INFO,
@@ -527,6 +537,7 @@ static ot_status begin_evaluation(ot_trainer *t, ot_error *err)
 {
     ot_trainer_try_together(t, &t->eval.fs);
     OT_TRY(plan_evaluation(t, &t->x, &t->eval, err));
+    ot_trainer_look_ahead(t);
     ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));

@@ -89,8 +89,10 @@ struct ot_trainer {
     int64_t batch, full, rest; /* samples, batches, samples of the short batch (0: none) */
     int64_t updates, total;    /* of an epoch, of the run */
     int64_t epochs;
-    int64_t *index; /* of a batch */
-    int64_t *order; /* of an epoch */
+    int64_t *index;                    /* of a batch */
+    int64_t *order;                    /* of an epoch */
+    int64_t *ahead_order, ahead_epoch; /* of another one, whose batches are drawn ahead; NULL: none are */
+    int64_t bad_samples;               /* that could not be read */
 
     ot_schedule schedule;
     ot_log log;
@@ -179,6 +181,9 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
 #define OT_CLASSES_KEY "onnxtrain.classes"
 ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out,
                           ot_error *err); /* *out NULL: d has no names */
+
+/* Tells the loaders of the sets what comes next. */
+void ot_trainer_look_ahead(ot_trainer *t);
 
 /* How inputs are made of files (ot_dataset.preprocess), in a model's metadata. */
 #define OT_PREPROCESS_KEY "onnxtrain.preprocess"

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/train/feed/draw.h"
 #include "runtime/train/run/trainer.h"
 
 /* fp16: a loss scale halved so often in a row is 0. */
@@ -37,6 +38,69 @@ static void fill_index(ot_trainer *t, int64_t k, int64_t size)
     for (int64_t j = 0; j < size; j++) {
         int64_t at = k * t->batch + j;
         t->index[j] = t->s.shuffle ? t->order[at] : at % n;
+    }
+}
+
+static int64_t batches_of_epoch(const ot_trainer *t) { return t->full + (t->rest > 0); }
+
+/* The order of an epoch that may not have begun. */
+static const int64_t *order_of(ot_trainer *t, int64_t epoch)
+{
+    if (t->s.overfit) epoch = 0;
+    if (epoch == (t->s.overfit ? 0 : t->epoch)) return t->order;
+    if (epoch != t->ahead_epoch) ot_order(t->s.seed, (uint64_t)epoch, t->train.samples, t->ahead_order);
+    t->ahead_epoch = epoch;
+    return t->ahead_order;
+}
+
+/* ot_ahead of the training: batch `position`, counted over its epochs. */
+static bool training_ahead(void *user, int64_t position, int64_t most, int64_t *index, int64_t *n, int64_t *given)
+{
+    ot_trainer *t = user;
+    bool within = t->s.shuffle || t->s.overfit;
+    int64_t all = batches_of_epoch(t), epoch = within ? position / all : 0, k = within ? position % all : position;
+    int64_t samples = t->train.samples;
+    if (within ? epoch >= t->epochs : position >= t->total * t->s.accumulate) return false;
+    *n = ot_trainer_batch_size(t, k);
+    if (*n > most) return false;
+    const int64_t *order = t->s.shuffle ? order_of(t, epoch) : NULL;
+    for (int64_t j = 0; j < *n; j++) index[j] = order ? order[k * t->batch + j] : (k * t->batch + j) % samples;
+    *given = epoch * samples + k * t->batch;
+    return true;
+}
+
+/* ot_ahead of an evaluation: batches of `most` samples in order, over and over. */
+static bool evaluation_ahead(void *user, int64_t position, int64_t most, int64_t *index, int64_t *n, int64_t *given)
+{
+    const ot_feeders *fs = user;
+    int64_t first = position % ((fs->samples + most - 1) / most) * most;
+    *n = fs->samples - first < most ? fs->samples - first : most;
+    for (int64_t j = 0; j < *n; j++) index[j] = first + j;
+    *given = OT_NOT_AUGMENTED;
+    return true;
+}
+
+static void say_bad(void *user, const char *why)
+{
+    ot_trainer *t = user;
+    json_t *e = json_pack("{s:s, s:I}", "event", "bad_sample", "step", (json_int_t)t->step);
+    ot_json_set(&e, "why", ot_json_text(why));
+    ot_log_write(&t->log, e);
+    t->bad_samples++;
+    ot_trainer_say(t, OT_WARNING, "%s; another image is used instead", why);
+}
+
+void ot_trainer_look_ahead(ot_trainer *t)
+{
+    ot_feeders *fs[] = { &t->train, &t->eval.fs, &t->test.fs };
+    t->ahead_epoch = -1;
+    for (int i = 0; i < OT_LEN(fs); i++) {
+        if (!fs[i]->n || !ot_feeders_load(fs[i])) continue;
+        fs[i]->skip_bad = t->s.skip_bad;
+        fs[i]->bad = say_bad;
+        fs[i]->bad_user = t;
+        if (i) fs[i]->ahead = (ot_ahead){ evaluation_ahead, fs[i] };
+        else if (t->ahead_order) fs[i]->ahead = (ot_ahead){ training_ahead, t };
     }
 }
 
@@ -109,6 +173,7 @@ static ot_status give_batch(ot_trainer *t, int64_t k, int n, ot_run_kind kind, i
     if (!t->by_steps) fill_index(t, k, size);
     bool within = t->s.shuffle || t->s.overfit; /* k counts batches of the epoch */
     t->x.samples = (within ? t->epoch * t->train.samples : 0) + k * t->batch;
+    t->x.position = (within ? t->epoch * batches_of_epoch(t) : 0) + k;
     OT_TRY(ot_session_submit(&t->x, *slot, kind, t->index, err));
     t->x.counter++;
     return OT_OK;

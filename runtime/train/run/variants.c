@@ -56,7 +56,7 @@ ot_status ot_variants_sample(ot_session *x, ot_feeders *fs, int64_t batch, ot_fe
     for (int i = 0; i < fs->n; i++) {
         ot_feeder *f = &fs->f[i];
         OT_TRY(ot_feeder_prepare(f, batch, x->a, err));
-        if (!f->whole) ot_feeder_take(f, index, batch, OT_NOT_AUGMENTED, f->buffer, x->threads);
+        if (!f->whole) OT_TRY(ot_feeder_take(f, index, batch, OT_NOT_AUGMENTED, f->buffer, x->threads, err));
         feeds[i].sample = f->buffer;
     }
     return OT_OK;

@@ -1,0 +1,60 @@
+/* members.h - the files of a folder, or of an archive that is not unpacked. */
+#ifndef OT_MEMBERS_H
+#define OT_MEMBERS_H
+
+#include "runtime/data/data.h"
+
+typedef struct ot_packed_file {
+    const char *name; /* relative, with '/'; a folder without files ends with it */
+    int64_t size;     /* of its content; -1: a folder */
+    int64_t at;       /* folder: the time of its last change, in nanoseconds; archive: offset of the content */
+    int64_t packed;   /* zip: bytes in the archive; -1: they are the content */
+    uint32_t crc;     /* zip: of the content */
+} ot_packed_file;
+
+typedef struct ot_members ot_members;
+struct ot_members {
+    const char *path; /* of the folder or archive, for messages */
+    int fd;           /* of it */
+    int64_t n;
+    ot_packed_file *list; /* in the order of their names, which differ */
+    ot_arena *names;
+    int64_t room;
+    char *block; /* what is left of a block of names */
+    size_t left;
+    ot_status (*read)(const ot_members *m, const ot_packed_file *f, uint8_t *to, ot_error *err);
+};
+
+/* Bytes that are reused and grow. */
+typedef struct ot_file_room {
+    uint8_t *data;
+    size_t size;
+} ot_file_room;
+
+/* At least n bytes.  false: no memory. */
+bool ot_file_room_reserve(ot_file_room *r, size_t n);
+
+/* All files below a folder, but for hidden ones.  Links are followed where they stay below it.  Errors: OT_E_DATA (a link
+ * that leads out or nowhere, folders that are nested too deeply), OT_E_IO, OT_E_NOMEM. */
+ot_status ot_members_folder(const char *path, ot_members **out, ot_error *err);
+
+/* Those of a tar file (ustar, GNU or pax), from its headers alone. */
+ot_status ot_members_tar(const char *path, ot_members **out, ot_error *err);
+
+void ot_members_free(ot_members *m); /* NULL is allowed */
+
+/* The content of member i, of at most OT_MEMBER_MOST bytes, in r.  Any thread may call it, with an r of its own.  Errors:
+ * OT_E_DATA (damaged, not a file), OT_E_IO, OT_E_NOMEM; they begin with path and name. */
+enum { OT_MEMBER_MOST = 256 << 20 };
+ot_status ot_members_read(const ot_members *m, int64_t i, ot_file_room *r, ot_error *err);
+
+/* The first bytes of it, n at most. */
+ot_status ot_members_peek(const ot_members *m, int64_t i, uint8_t *to, int64_t *n, ot_error *err);
+
+/* ---- for their readers ---- */
+
+ot_members *ot_members_new(const char *path); /* NULL: no memory */
+ot_status ot_members_add(ot_members *m, const char *name, size_t length, const ot_packed_file *f, ot_error *err);
+ot_status ot_members_sort(ot_members *m, ot_error *err); /* Errors: OT_E_DATA (a name that is there twice) */
+
+#endif

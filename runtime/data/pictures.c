@@ -1,0 +1,386 @@
+/* pictures.c - images in class folders, of a folder or an archive, decoded when they are needed.
+ *
+ * Layout  PART/CLASS/.../image or CLASS/.../image; parts are folders called train, val or validation, test (also training,
+ *         Test_Data ...).  Folders that everything is in are passed over.  Classes are numbered in the order of their names. */
+#include "runtime/data/internal.h"
+#include "runtime/data/members.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { MOST_PIXELS = 1 << 27, LOOKED_AT = 16, SHOWN = 10, MOST_CLASSES = 1 << 20 };
+
+typedef struct picture_source {
+    ot_image_source base;
+    const ot_members *m;
+    const int64_t *member; /* of each row */
+} picture_source;
+
+/* ---- one image ------------------------------------------------------------------------------ */
+
+void ot_image_room_free(ot_image_room *r)
+{
+    free(r->bytes);
+    ot_pixels_free(&r->pixels);
+    *r = (ot_image_room){ 0 };
+}
+
+static ot_status read_picture(const ot_image_source *s, int64_t row, int channels, ot_image_room *room, ot_image *out,
+                              ot_error *err)
+{
+    const picture_source *p = (const picture_source *)s;
+    const ot_packed_file *f = &p->m->list[p->member[row]];
+    ot_file_room bytes = { room->bytes, room->size };
+    ot_error bad = { 0 };
+    ot_pixels *x = &room->pixels;
+    ot_status status = ot_members_read(p->m, p->member[row], &bytes, err);
+    room->bytes = bytes.data;
+    room->size = bytes.size;
+    if (status) return status;
+    ot_pixels_free(x);
+    status = ot_picture_decode(room->bytes, (size_t)f->size, MOST_PIXELS, x, &bad);
+    if (!status) status = ot_pixels_turn(x, &bad);
+    if (!status) status = ot_pixels_to_bytes(x, channels, &bad);
+    if (status) return ot_fail(err, status, "%s/%s: %-s", p->m->path, f->name, bad.text);
+    *out = (ot_image){
+        .data = x->data, .height = x->height, .width = x->width, .channels = channels, .stride = x->width * channels
+    };
+    return OT_OK;
+}
+
+/* ---- which files, and what they are called ---------------------------------------------------- */
+
+static bool has_picture_name(const char *name)
+{
+    static const char *const end[] = { "jpg", "jpeg", "jpe", "jfif", "png", "webp", "bmp", "pbm",
+                                       "pgm", "ppm",  "pnm", "pam",  "tif", "tiff", "jp2", "j2k" };
+    const char *dot = strrchr(name, '.'), *slash = strrchr(name, '/');
+    for (int i = 0; dot && dot > slash && i < OT_LEN(end); i++)
+        if (!strcasecmp(dot + 1, end[i])) return true;
+    return false;
+}
+
+/* Anything below a folder whose name begins with a dot, or that packers add. */
+static bool is_hidden(const char *name)
+{
+    if (!strncmp(name, "__MACOSX/", 9)) return true;
+    for (const char *p = name; p; p = strchr(p, '/'), p = p ? p + 1 : NULL)
+        if (*p == '.') return true;
+    return false;
+}
+
+/* The part that a folder of this name is; -1: none.  n: its length. */
+static int part_of(const char *name, size_t n)
+{
+    static const struct {
+        const char *name;
+        ot_split split;
+    } part[] = { { "train", OT_SPLIT_TRAIN }, { "training", OT_SPLIT_TRAIN }, { "val", OT_SPLIT_VAL },
+                 { "valid", OT_SPLIT_VAL },   { "validation", OT_SPLIT_VAL }, { "dev", OT_SPLIT_VAL },
+                 { "test", OT_SPLIT_TEST },   { "testing", OT_SPLIT_TEST } };
+    static const char *const end[] = { "_data", "_set", "_images", "-data", "-set", "set", "data" };
+    for (int e = 0; e <= OT_LEN(end); e++) {
+        size_t k = e < OT_LEN(end) ? strlen(end[e]) : 0, m = n > k ? n - k : 0;
+        if (e < OT_LEN(end) && (m < 1 || strncasecmp(name + m, end[e], k))) continue;
+        for (int i = 0; i < OT_LEN(part); i++)
+            if (strlen(part[i].name) == m && !strncasecmp(name, part[i].name, m)) return (int)part[i].split;
+    }
+    return -1;
+}
+
+/* The pictures of a set; files that are none, by number and by one example. */
+typedef struct found {
+    const ot_members *m;
+    int64_t *member; /* sorted by name */
+    int64_t n, others;
+    const char *other;
+    size_t skip; /* bytes of every name that are passed over */
+    bool parts;
+} found;
+
+/* A file without a picture's name may be one by its content; what cannot be looked at is one, so that it is an error later. */
+static ot_status is_picture(const ot_members *m, int64_t i, bool *is, ot_error *err)
+{
+    uint8_t head[64];
+    int64_t n = sizeof head;
+    ot_pixels x;
+    ot_error bad = { 0 };
+    *is = has_picture_name(m->list[i].name);
+    if (*is) return OT_OK;
+    OT_TRY(ot_members_peek(m, i, head, &n, err));
+    if (n >= 12 && !memcmp(head, "GIF8", 4)) return OT_OK;
+    ot_status s = ot_picture_size(head, (size_t)n, &x, &bad);
+    /* Headers may go on beyond what was read: any message but that of an unknown format is one of a picture. */
+    *is = (!s || x.format) && n >= 12;
+    return OT_OK;
+}
+
+static ot_status find_pictures(const ot_members *m, ot_arena *a, found *f, ot_error *err)
+{
+    *f = (found){ .m = m, .member = ot_arena_alloc(a, (size_t)(m->n + 1) * sizeof(int64_t)) };
+    if (!f->member) return ot_fail(err, OT_E_NOMEM, "%s: no memory for the list of its images", m->path);
+    for (int64_t i = 0; i < m->n; i++) {
+        bool is;
+        if (m->list[i].size < 0 || is_hidden(m->list[i].name)) continue;
+        OT_TRY(is_picture(m, i, &is, err));
+        if (is) f->member[f->n++] = i;
+        else if (!f->others++) f->other = m->list[i].name;
+    }
+    return OT_OK;
+}
+
+static const char *name_at(const found *f, int64_t i) { return f->m->list[f->member[i]].name; }
+
+/* Passes over folders that all pictures are in, but for the last: it is a class.  Names are sorted: what the first and the
+ * last have in common all have. */
+static void find_layout(found *f)
+{
+    const char *a = name_at(f, 0), *b = name_at(f, f->n - 1);
+    for (;;) {
+        const char *p = a + f->skip, *end = strchr(p, '/');
+        size_t n = end ? (size_t)(end - p) + 1 : 0;
+        bool all = n && !strncmp(p, b + f->skip, n), deeper = end && strchr(end + 1, '/');
+        if (!all || !deeper || part_of(p, n - 1) >= 0) break;
+        f->skip += n;
+    }
+    f->parts = true;
+    for (int64_t i = 0; i < f->n && f->parts; i++) {
+        const char *p = name_at(f, i) + f->skip, *end = strchr(p, '/');
+        f->parts = end && part_of(p, (size_t)(end - p)) >= 0;
+    }
+}
+
+/* Keeps those of one part; false: the set has no such part. */
+static bool take_part(found *f, ot_split split, const char **folder, size_t *length)
+{
+    int64_t n = 0;
+    *folder = NULL;
+    *length = 0;
+    if (!f->parts) return split == OT_SPLIT_TRAIN;
+    for (int64_t i = 0; i < f->n; i++) {
+        const char *p = name_at(f, i) + f->skip, *end = strchr(p, '/');
+        if (part_of(p, (size_t)(end - p)) != (int)split) continue;
+        *folder = p;
+        *length = (size_t)(end - p);
+        f->member[n++] = f->member[i];
+    }
+    f->n = n;
+    return n > 0;
+}
+
+/* ---- classes --------------------------------------------------------------------------------- */
+
+/* The class of picture i, after the part; *n 0: it is in no folder. */
+static const char *class_at(const found *f, int64_t i, size_t *n)
+{
+    const char *p = name_at(f, i) + f->skip, *end = strchr(p, '/');
+    if (f->parts && end) p = end + 1, end = strchr(p, '/');
+    *n = end ? (size_t)(end - p) : 0;
+    return p;
+}
+
+/* A class folder without pictures is a mistake that a model cannot learn from. */
+static ot_status check_empty(const found *f, const char *part, size_t length, ot_error *err)
+{
+    for (int64_t i = 0; i < f->m->n; i++) {
+        const ot_packed_file *e = &f->m->list[i];
+        size_t n = strlen(e->name);
+        const char *p = e->name + (n > f->skip ? f->skip : n);
+        if (e->size >= 0 || is_hidden(e->name) || (i + 1 < f->m->n && !strncmp(f->m->list[i + 1].name, e->name, n)))
+            continue;
+        if (f->parts) {
+            if (strncmp(p, part, length) || p[length] != '/') continue;
+            p += length + 1;
+        }
+        if (*p && strchr(p, '/') == e->name + n - 1)
+            return ot_fail(err, OT_E_DATA, "%s/%s: the class has no images; remove the folder, or put images there",
+                           f->m->path, e->name);
+    }
+    return OT_OK;
+}
+
+static ot_status number_classes(const found *f, ot_dataset *d, ot_array *target, ot_error *err)
+{
+    int64_t n = 0, room = 0;
+    const char **name = NULL;
+    int64_t *y = target->t.data;
+    for (int64_t i = 0; i < f->n; i++) {
+        size_t length;
+        const char *p = class_at(f, i, &length);
+        if (!length)
+            return ot_fail(err, OT_E_DATA, "%s/%s: is in no class folder; expected FOLDER/CLASS/image", f->m->path,
+                           name_at(f, i));
+        if (!n || strncmp(name[n - 1], p, length) || name[n - 1][length]) {
+            if (n == MOST_CLASSES)
+                return ot_fail(err, OT_E_DATA, "%s: has more than %d classes", f->m->path, MOST_CLASSES);
+            if (n == room) {
+                const char **wide = ot_arena_alloc(d->arena, (size_t)(room = room ? 2 * room : 64) * sizeof *wide);
+                if (!wide) return ot_fail(err, OT_E_NOMEM, "%s: no memory for the names of classes", f->m->path);
+                if (n) memcpy(wide, name, (size_t)n * sizeof *wide);
+                name = wide;
+            }
+            if (!(name[n++] = ot_arena_printf(d->arena, "%.*s", (int)length, p)))
+                return ot_fail(err, OT_E_NOMEM, "%s: no memory for the names of classes", f->m->path);
+        }
+        y[i] = n - 1;
+    }
+    d->class_name = name;
+    d->n_classes = (int)n;
+    d->renumbers = true;
+    return OT_OK;
+}
+
+typedef struct numbered {
+    const char *name;
+    int number;
+} numbered;
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(((const numbered *)a)->name, ((const numbered *)b)->name);
+}
+
+ot_status ot_pictures_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err)
+{
+    numbered *of = ot_arena_alloc(d->arena, ((size_t)n + 1) * sizeof *of), *at;
+    int64_t *to = ot_arena_alloc(d->arena, ((size_t)d->n_classes + 1) * sizeof *to);
+    const ot_array *y = ot_dataset_find(d, "target");
+    if (!of || !to) return ot_fail(err, OT_E_NOMEM, "%s: no memory for classes", d->name);
+    for (int i = 0; i < n; i++) of[i] = (numbered){ name[i], i };
+    qsort(of, (size_t)n, sizeof *of, by_text);
+    for (int i = 0; i < d->n_classes; i++) {
+        numbered key = { .name = d->class_name[i] };
+        if (!(at = bsearch(&key, of, (size_t)n, sizeof *of, by_text)))
+            return ot_fail(err, OT_E_DATA, "%s: class '%.40s' is not in %s", d->name, key.name, from);
+        to[i] = at->number;
+    }
+    int64_t *label = y ? y->t.data : NULL;
+    for (int64_t i = 0; label && i < d->samples; i++) label[i] = to[label[i]];
+    d->class_name = name;
+    d->n_classes = n;
+    return OT_OK;
+}
+
+/* ---- the set --------------------------------------------------------------------------------- */
+
+/* Sizes and channels of a few images, spread over the set. */
+static ot_status look_at(picture_source *s, int64_t n, ot_error *err)
+{
+    ot_file_room r = { 0 };
+    ot_status status = OT_OK;
+    s->base.channels = 1;
+    for (int64_t k = 0, some = n < LOOKED_AT ? n : LOOKED_AT; k < some && !status; k++) {
+        int64_t i = s->member[k * n / some];
+        ot_pixels x;
+        ot_error bad = { 0 };
+        status = ot_members_read(s->m, i, &r, &bad);
+        if (status == OT_E_NOMEM) ot_fail(err, status, "%s", bad.text);
+        bool known = !status && !ot_picture_size(r.data, (size_t)s->m->list[i].size, &x, &bad);
+        if (status != OT_E_NOMEM) status = OT_OK; /* what cannot be read is said when it is used, or skipped */
+        if (!known) continue;
+        bool across = x.orientation >= 5, first = !s->base.height && !k;
+        int64_t h = across ? x.width : x.height, w = across ? x.height : x.width;
+        if (first) s->base.height = h, s->base.width = w;
+        if (s->base.height != h || s->base.width != w) s->base.height = s->base.width = 0;
+        if (x.channels > 2) s->base.channels = 3;
+    }
+    free(r.data);
+    return status;
+}
+
+static uint64_t fingerprint(const found *f)
+{
+    uint64_t h = 2;
+    for (int64_t i = 0; i < f->n; i++) {
+        const ot_packed_file *m = &f->m->list[f->member[i]];
+        h = ot_hash(h, m->name, strlen(m->name));
+        h = ot_hash(h, &(int64_t[3]){ m->size, m->at, (int64_t)m->crc }, 3 * sizeof(int64_t));
+    }
+    return h;
+}
+
+static bool say(ot_dataset *d, const char *fmt, ...) OT_PRINTF(2, 3);
+static bool say(ot_dataset *d, const char *fmt, ...)
+{
+    va_list ap;
+    if (!d->notes) d->notes = "";
+    va_start(ap, fmt);
+    bool ok = ot_arena_line(d->arena, &d->notes, fmt, ap);
+    va_end(ap);
+    return ok;
+}
+
+/* "train: 1400 images of 2 classes: cat 700, dog 700". */
+static ot_status describe(ot_dataset *d, const found *f, const char *part, size_t length, ot_error *err)
+{
+    char text[600] = "";
+    size_t at = 0;
+    const ot_array *y = ot_dataset_find(d, "target");
+    const int64_t *label = y ? y->t.data : NULL;
+    for (int64_t i = 0, c = 0; label && i < f->n && c < SHOWN && at < sizeof text - 100; c++) {
+        int64_t from = i;
+        while (i < f->n && label[i] == label[from]) i++;
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.40s %lld", c ? ", " : ": ", d->class_name[label[from]],
+                               (long long)(i - from));
+    }
+    bool ok = say(d, "%s%s%.*s: %lld images%s", f->m->path, length ? "/" : "", (int)length, part ? part : "",
+                  (long long)f->n, label ? "" : ", no labels");
+    if (ok && label) ok = say(d, "%d classes%s%s", d->n_classes, text, d->n_classes > SHOWN ? " ..." : "");
+    if (ok && f->others)
+        ok = say(d, "%lld other file%s ignored, such as %s", (long long)f->others, f->others > 1 ? "s are" : " is",
+                 f->other);
+    return ok ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory", f->m->path);
+}
+
+static ot_status add_target(const found *f, ot_dataset *d, ot_error *err)
+{
+    ot_array *y = ot_dataset_add(d, "target");
+    ot_shape shape = { .rank = 1, .dim = { f->n } };
+    if (!y) return ot_fail(err, OT_E_NOMEM, "%s: no memory", f->m->path);
+    OT_TRY(ot_array_alloc(d, y, OT_I64, &shape, -1, f->m->path, err));
+    y->role = OT_ARRAY_TARGET;
+    OT_TRY(number_classes(f, d, y, err));
+    bool one = d->n_classes < 2 && d->options && !d->options->unlabelled && !d->options->preprocess;
+    return one ? ot_fail(err, OT_E_DATA,
+                         "%s: all images are in one class folder, '%s'; training needs at least two classes",
+                         f->m->path, d->class_name[0])
+               : OT_OK;
+}
+
+static ot_status add_source(const found *f, ot_dataset *d, ot_error *err)
+{
+    ot_array *x = ot_dataset_add(d, "");
+    picture_source *s = ot_arena_alloc(d->arena, sizeof *s);
+    if (!x || !s) return ot_fail(err, OT_E_NOMEM, "%s: no memory", f->m->path);
+    *s = (picture_source){ .base.read = read_picture, .m = f->m, .member = f->member };
+    OT_TRY(look_at(s, f->n, err));
+    x->source = &s->base;
+    x->mapped = x->picture = true;
+    x->t.dtype = OT_U8;
+    x->t.rank = 4;
+    memcpy(x->t.dim, (int64_t[]){ f->n, 0, 0, s->base.channels }, 4 * sizeof(int64_t));
+    return OT_OK;
+}
+
+ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *there, ot_error *err)
+{
+    found f;
+    const char *part;
+    size_t length, first;
+    d->members = m;
+    OT_TRY(find_pictures(m, d->arena, &f, err));
+    if (!f.n)
+        return ot_fail(err, OT_E_DATA, "%s: contains no images%s%s", m->path,
+                       f.others ? ", but other files, such as " : "", f.others ? f.other : "");
+    find_layout(&f);
+    *there = take_part(&f, split, &part, &length);
+    if (!*there) return OT_OK;
+    OT_TRY(check_empty(&f, part, length, err));
+    class_at(&f, 0, &first);
+    if (first || !(d->options && d->options->unlabelled)) OT_TRY(add_target(&f, d, err));
+    OT_TRY(add_source(&f, d, err));
+    d->mapped_hash = fingerprint(&f);
+    return describe(d, &f, part, length, err);
+}

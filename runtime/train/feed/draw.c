@@ -1,0 +1,65 @@
+/* draw.c - samples as images of bytes, of the size that the model takes. */
+#include "runtime/train/feed/augmenting.h"
+#include "runtime/train/feed/draw.h"
+
+#include <stdlib.h>
+
+void ot_draw_room_free(ot_draw_room *r)
+{
+    ot_image_room_free(&r->source);
+    free(r->scratch);
+    *r = (ot_draw_room){ 0 };
+}
+
+bool ot_feeder_loads(const ot_feeder *f) { return f->redraw && f->src->source; }
+
+bool ot_feeders_load(const ot_feeders *fs)
+{
+    bool any = false;
+    for (int i = 0; i < fs->n; i++) any |= ot_feeder_loads(&fs->f[i]);
+    return any;
+}
+
+int64_t ot_feeder_drawn_bytes(const ot_feeder *f) { return f->redraw ? f->to.c * f->to.h * f->to.w : 0; }
+
+static ot_status draw_source(const ot_feeder *f, int64_t given, int64_t sample, ot_draw_room *room, uint8_t *to, ot_error *err)
+{
+    const ot_array *a = f->src;
+    ot_image from, out = { to, f->to.h, f->to.w, (int)f->to.c, f->to.w * f->to.c };
+    OT_TRY(a->source->read(a->source, a->row ? a->row[sample] : sample, (int)f->to.c, &room->source, &from, err));
+    const ot_augmenting *g = given >= 0 ? f->augment : NULL;
+    size_t n = g ? ot_augment_scratch(g->list, &f->fit, from.height, from.width, &out)
+                 : ot_image_fit_scratch(&f->fit, from.height, from.width, &out);
+    if (n > room->size) {
+        free(room->scratch);
+        room->size = 0;
+        if (n == SIZE_MAX || !(room->scratch = malloc(n)))
+            return ot_fail(err, OT_E_NOMEM, "no memory to resize an image of %lld x %lld pixels", (long long)from.width,
+                           (long long)from.height);
+        room->size = n;
+    }
+    if (g) {
+        ot_augment_key key = { g->seed, (uint64_t)(given / g->samples), (uint64_t)sample };
+        ot_augment_run(g->list, &f->fit, &from, &out, NULL, &key, room->scratch);
+    } else {
+        ot_image_fit(&f->fit, &from, &out, room->scratch);
+    }
+    return OT_OK;
+}
+
+ot_status ot_feeder_draw(const ot_feeder *f, int64_t given, int64_t sample, ot_draw_room *room, uint8_t *to,
+                         ot_error *err)
+{
+    if (f->src->source) return draw_source(f, given, sample, room, to, err);
+    const uint8_t *x = f->src->t.data;
+    ot_redraw(x + sample * f->from.c * f->from.h * f->from.w, &f->from, &f->to, to);
+    return OT_OK;
+}
+
+void ot_feeder_try(const ot_feeder *f, int64_t sample, ot_draw_room *room, ot_error *err)
+{
+    const ot_array *a = f->src;
+    ot_image out;
+    if (a->source)
+        (void)a->source->read(a->source, a->row ? a->row[sample] : sample, (int)f->to.c, &room->source, &out, err);
+}
