@@ -341,12 +341,7 @@ static ot_status add_target(const found *f, ot_dataset *d, ot_error *err)
     if (!y) return ot_fail(err, OT_E_NOMEM, "%s: no memory", f->m->path);
     OT_TRY(ot_array_alloc(d, y, OT_I64, &shape, -1, f->m->path, err));
     y->role = OT_ARRAY_TARGET;
-    OT_TRY(number_classes(f, d, y, err));
-    bool one = d->n_classes < 2 && d->options && !d->options->unlabelled && !d->options->preprocess;
-    return one ? ot_fail(err, OT_E_DATA,
-                         "%s: all images are in one class folder, '%s'; training needs at least two classes",
-                         f->m->path, d->class_name[0])
-               : OT_OK;
+    return number_classes(f, d, y, err);
 }
 
 static ot_status add_source(const found *f, ot_dataset *d, ot_error *err)

@@ -160,7 +160,8 @@ static ot_status add(tar *t, const uint8_t *b, int64_t size)
         return n ? ot_members_add(t->m, name, n + 1, &(ot_packed_file){ .size = -1, .packed = -1 }, t->err) : OT_OK;
     }
     if (type && type != '0' && type != '7') return OT_OK; /* pipes, devices, labels */
-    return ot_members_add(t->m, name, n, &(ot_packed_file){ .size = size, .at = t->at + TAR_BLOCK, .packed = -1 }, t->err);
+    return ot_members_add(t->m, name, n, &(ot_packed_file){ .size = size, .at = t->at + TAR_BLOCK, .packed = -1 },
+                          t->err);
 }
 
 static ot_status list(tar *t)

@@ -22,7 +22,8 @@ bool ot_feeders_load(const ot_feeders *fs)
 
 int64_t ot_feeder_drawn_bytes(const ot_feeder *f) { return f->redraw ? f->to.c * f->to.h * f->to.w : 0; }
 
-static ot_status draw_source(const ot_feeder *f, int64_t given, int64_t sample, ot_draw_room *room, uint8_t *to, ot_error *err)
+static ot_status draw_source(const ot_feeder *f, int64_t given, int64_t sample, ot_draw_room *room, uint8_t *to,
+                             ot_error *err)
 {
     const ot_array *a = f->src;
     ot_image from, out = { to, f->to.h, f->to.w, (int)f->to.c, f->to.w * f->to.c };

@@ -104,6 +104,10 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
     OT_TRY(ot_trainer_open_training(t, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
     note_classes(t);
+    if (t->data->renumbers && t->data->n_classes < 2)
+        return ot_fail(err, OT_E_DATA,
+                       "%s: all images are in one class folder, '%s'; training needs at least two classes",
+                       t->data->name, t->data->class_name[0]);
     if (t->s.overfit) return OT_OK;
     if (!t->has_val) { /* a folder may have a part for it */
         OT_TRY(open_set(t, t->s.data, OT_SPLIT_VAL, &t->eval.data, err));

@@ -1,0 +1,112 @@
+"""Training from images in files: the same weights as from the same images in an array, whatever the number of workers."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import cv2
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+program = sys.argv[1]
+rng = np.random.default_rng(3)
+N, SIDE, CLASSES = 60, 16, 3
+
+
+def model(path):
+    w = {
+        "k": rng.normal(0, 0.3, (4, 3, 3, 3)).astype("f4"),
+        "w": rng.normal(0, 0.3, (4, CLASSES)).astype("f4"),
+        "b": np.zeros(CLASSES, "f4"),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "w", "b"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", 1, ["n", 3, SIDE, SIDE])],
+        [helper.make_tensor_value_info("y", 1, ["n", CLASSES])],
+        [numpy_helper.from_array(v, k) for k, v in w.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def run(*words, expect=0):
+    done = subprocess.run([program, *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == expect, (words, done.returncode, done.stderr)
+    return done.stderr
+
+
+def weights(path):
+    return {t.name: numpy_helper.to_array(t).tobytes() for t in onnx.load(path).graph.initializer}
+
+
+def train(out, data, *more, expect=0):
+    words = ["--epochs", 2, "--batch-size", 8, "--run-dir", "none", *more]
+    return run("m.onnx", "--data", data, "-o", out, *words, expect=expect)
+
+
+def main():
+    model("m.onnx")
+    images = rng.integers(0, 256, (N, SIDE, SIDE, 3), dtype=np.uint8)
+    labels = np.sort(rng.integers(0, CLASSES, N))
+    for i, (image, label) in enumerate(zip(images, labels)):
+        folder = pathlib.Path("set") / f"class{label}"
+        folder.mkdir(parents=True, exist_ok=True)
+        assert cv2.imwrite(str(folder / f"{i:03}.png"), image[:, :, ::-1])
+    np.savez("a.npz", x=images.transpose(0, 3, 1, 2), target=labels.astype("i8"))
+
+    train("a.onnx", "a.npz", "--normalize", "1/255")
+    said = train("f.onnx", "set")
+    assert "3 classes: class0" in said, said
+    assert weights("a.onnx") == weights("f.onnx")
+    assert any(p.key == "onnxtrain.classes" and "class1" in p.value for p in onnx.load("f.onnx").metadata_props)
+    for workers in (0, 1, 5):
+        train("w.onnx", "set", "--workers", workers)
+        assert weights("w.onnx") == weights("f.onnx"), workers
+        train(f"g{workers}.onnx", "set", "--workers", workers, "--augment", "flip", "--augment", "crop:padding=2")
+    assert weights("g0.onnx") == weights("g5.onnx") == weights("g1.onnx") != weights("f.onnx")
+    subprocess.run(["tar", "cf", "set.tar", "set"], check=True)
+    train("t.onnx", "set.tar")
+    assert weights("t.onnx") == weights("f.onnx")
+    run("eval", "f.onnx", "--data", "set")
+
+    # a resumed run: the same bits
+    run("m.onnx", "--data", "set", "--epochs", 2, "--batch-size", 8, "--run-dir", "whole", "-o", "r1.onnx")
+    run("m.onnx", "--data", "set", "--epochs", 2, "--batch-size", 8, "--run-dir", "r", "-o", "r2.onnx", "--steps", 5)
+    run("resume", "r", "--steps", 16)
+    assert weights("r1.onnx") == weights("r2.onnx")
+
+    pathlib.Path("one").mkdir()
+    pathlib.Path("one/a").symlink_to(pathlib.Path("set/class1").absolute())
+    assert "leads out" in train("x.onnx", "one", expect=4)
+    pathlib.Path("one/a").unlink()
+    pathlib.Path("set/class1").rename("one/a")
+    assert "at least two classes" in train("x.onnx", "one", expect=4)
+    pathlib.Path("one/a").rename("set/class1")
+
+    # damaged files: an error with the name, or skipped and listed
+    bad = pathlib.Path("set/class1") / sorted(p.name for p in pathlib.Path("set/class1").iterdir())[3]
+    whole = bad.read_bytes()
+    bad.write_bytes(whole[: len(whole) // 2])
+    for workers in (0, 3):
+        assert str(bad) in train("x.onnx", "set", "--workers", workers, expect=4)
+        said = train(f"s{workers}.onnx", "set", "--workers", workers, "--skip-bad", 1)
+        assert said.count(str(bad)) == 1 and "another image is used" in said, said
+    assert weights("s0.onnx") == weights("s3.onnx")
+    pathlib.Path("set/class2/zz.png").write_bytes(b"no image")
+    assert "--skip-bad" in train("x.onnx", "set", "--skip-bad", 1, expect=4)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    main()
+print("images in files train as arrays do")
