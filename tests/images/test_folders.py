@@ -1,5 +1,6 @@
 """Training from images in files: the same weights as from the same images in an array, whatever the number of workers."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -77,7 +78,16 @@ def main():
     subprocess.run(["tar", "cf", "set.tar", "set"], check=True)
     train("t.onnx", "set.tar")
     assert weights("t.onnx") == weights("f.onnx")
-    run("eval", "f.onnx", "--data", "set")
+    said = train("n.onnx", "set", "--normalize", "mean,std")
+    kept = {p.key: p.value for p in onnx.load("n.onnx").metadata_props}
+    how = json.loads(kept["onnxtrain.preprocess"])["inputs"]["x"]
+    mean = images.reshape(-1, 3).mean(0) / 255
+    assert np.allclose(how["mean"], mean) and how["layout"] == "NCHW" and how["height"] == SIDE, how
+    # the scaling that it was trained with is that of an evaluation, and of the next training
+    assert "metadata" in run("eval", "n.onnx", "--data", "set")
+    again = run("n.onnx", "--data", "set", "-o", "n2.onnx", "--lr", 0, "--epochs", 1, "--run-dir", "none")
+    assert "metadata" in again, again
+    assert {p.key: p.value for p in onnx.load("n2.onnx").metadata_props} == kept
 
     # a resumed run: the same bits
     run("m.onnx", "--data", "set", "--epochs", 2, "--batch-size", 8, "--run-dir", "whole", "-o", "r1.onnx")

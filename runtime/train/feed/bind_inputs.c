@@ -10,6 +10,7 @@
 
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/draw.h"
+#include "runtime/train/feed/preprocess.h"
 
 /* ---- small tools ---------------------------------------------------------------- */
 
@@ -186,7 +187,8 @@ static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array 
 {
     char line[256];
     ot_error bad = { 0 };
-    if (e->normalize->kind == OT_NORMALIZE_MEASURE) {
+    bool recorded = a->source && !e->s->normalize && ot_preprocess_normalize(e->preprocess, f->name, &f->normalize);
+    if (!recorded && e->normalize->kind == OT_NORMALIZE_MEASURE) {
         if (!e->measure)
             return ot_fail_more(err, OT_E_USAGE,
                                 "--normalize mean,std needs the training set, which is not loaded here; pass the "
@@ -194,10 +196,11 @@ static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array 
         if (a->source ? measure_source(e, f, &bad) : ot_normalize_fit(e->normalize, a, &bad))
             return ot_fail_more(err, bad.status, "%s", bad.text);
     }
-    if (ot_normalize_apply(e->normalize, c, &f->gather, line, &bad))
+    if (!recorded) f->normalize = *e->normalize;
+    if (ot_normalize_apply(&f->normalize, c, &f->gather, line, &bad))
         return ot_fail_more(err, bad.status, "input '%s': %s", f->name, bad.text);
     f->gather.inner = inner > 0 ? inner : 1;
-    ot_adapt_note(e, "input '%s': %s", f->name, line);
+    ot_adapt_note(e, "input '%s': %s%s", f->name, line, recorded ? ", as the model's metadata say (change with --normalize)" : "");
     return OT_OK;
 }
 

@@ -35,7 +35,8 @@ typedef struct ot_feeder {
     int64_t most;           /* samples `drawn` and `buffer` hold */
     ot_array drawn; /* pictures of another size, (batch, C, H, W) bytes; else augmented samples as src has them */
     void *buffer;   /* the batch as the plans read it */
-    ot_fit fit;     /* of a source: how its images become `to` */
+    ot_fit fit;     /* of a source: how its images become `to`, and how these are scaled */
+    ot_normalize normalize;
     /* Samples that a loader has drawn: held_index[0..n_held), as `drawn` describes them; NULL: none. */
     const uint8_t *held;
     const int64_t *held_index;
@@ -80,6 +81,7 @@ typedef struct ot_adapt_env {
     const ot_graph *graph; /* as imported */
     const ot_settings *s;
     ot_normalize *normalize;
+    const char *preprocess; /* of the model's metadata (preprocess.h): used for images in files; NULL: none */
     bool measure; /* --normalize mean,std is measured on this set: it is the one that trains */
     bool beside;  /* the set to evaluate on while another trains: --normalize may mean that one alone */
     bool own; /* the file's own algorithm trains: of the graph's inputs those from own_inputs on are for it, targets */

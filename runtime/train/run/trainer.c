@@ -10,6 +10,7 @@
 #include "runtime/optimizers/optimizers.h"
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/draw.h"
+#include "runtime/train/feed/preprocess.h"
 #include "runtime/train/options/cpus.h"
 #include "runtime/train/run/detail.h"
 #include "runtime/train/run/folder.h"
@@ -249,6 +250,7 @@ static ot_adapt_env adapt_env(ot_trainer *t)
                            .s = &t->s,
                            .own_inputs = t->own.file ? t->own_inputs : 0,
                            .own = t->own.file != NULL,
+                           .preprocess = ot_import_metadata(t->m->file, OT_PREPROCESS_KEY),
                            .normalize = &t->normalize,
                            .a = t->a,
                            .notes = &t->notes };
@@ -277,6 +279,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     e.measure = true;
     OT_TRY(ot_adapt_inputs(&e, t->data, &t->train, err));
+    if (ot_feeders_load(&t->train)) OT_TRY(ot_preprocess_text(&t->train, t->a, &t->data->preprocess, err));
     OT_TRY(cut_epochs(t, err));
     if (!t->own.file) {
         OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));

@@ -1,0 +1,86 @@
+/* preprocess.c - how images become inputs, to and from JSON. */
+#include "runtime/train/feed/preprocess.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/train/run/log.h"
+
+static json_t *list_of(const double *v, int n, double otherwise)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < (n ? n : 1); i++) ot_json_add(&list, json_real(n ? v[i] : otherwise));
+    return list;
+}
+
+static json_t *image(const ot_feeder *f)
+{
+    const ot_normalize *z = &f->normalize;
+    bool given = z->kind == OT_NORMALIZE_GIVEN, scaled = f->gather.scale && z->kind != OT_NORMALIZE_NONE;
+    int n = given ? z->channels : 0;
+    json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:f}", "kind", "image", "height", (json_int_t)f->to.h,
+                          "width", (json_int_t)f->to.w, "channels", (json_int_t)f->to.c, "layout",
+                          f->to.channels_last ? "NHWC" : "NCHW", "resize", "cover", "interpolation", "bilinear", "scale",
+                          scaled ? 1 / 255. : 1.);
+    ot_json_set(&o, "mean", list_of(z->mean, n, 0));
+    ot_json_set(&o, "std", list_of(z->std, n, 1));
+    return o;
+}
+
+ot_status ot_preprocess_text(const ot_feeders *fs, ot_arena *a, const char **out, ot_error *err)
+{
+    json_t *all = json_object(), *inputs = json_object();
+    bool any = false;
+    *out = NULL;
+    for (int i = 0; i < fs->n; i++) {
+        if (fs->f[i].target || !fs->f[i].src->source) continue;
+        any = true;
+        ot_json_set(&inputs, fs->f[i].name, image(&fs->f[i]));
+    }
+    ot_json_set(&all, "inputs", inputs);
+    char *text = any ? ot_json_dump(all, JSON_COMPACT) : NULL;
+    json_decref(all);
+    *out = text ? ot_arena_strdup(a, text) : NULL;
+    free(text);
+    return *out || !any ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the metadata");
+}
+
+static bool numbers(const json_t *list, double *v, int *n)
+{
+    *n = (int)json_array_size(list);
+    if (*n < 1 || *n > OT_MAX_CHANNELS) return false;
+    for (int i = 0; i < *n; i++) {
+        const json_t *one = json_array_get(list, (size_t)i);
+        v[i] = json_number_value(one);
+        if (!json_is_number(one) || !isfinite(v[i])) return false;
+    }
+    return true;
+}
+
+static bool read_scaling(const json_t *o, ot_normalize *z)
+{
+    int means, deviations;
+    double scale = json_number_value(json_object_get(o, "scale"));
+    bool plain = true;
+    if (!numbers(json_object_get(o, "mean"), z->mean, &means)) return false;
+    if (!numbers(json_object_get(o, "std"), z->std, &deviations) || means != deviations) return false;
+    for (int i = 0; i < means; i++) {
+        if (!(z->std[i] > 0)) return false;
+        plain &= z->mean[i] == 0 && z->std[i] == 1;
+    }
+    z->channels = means;
+    z->kind = !plain ? OT_NORMALIZE_GIVEN : scale == 1 ? OT_NORMALIZE_NONE : OT_NORMALIZE_UNIT;
+    return scale == 1 ? plain : fabs(scale * 255 - 1) < 1e-9;
+}
+
+bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *out)
+{
+    ot_normalize z = { 0 };
+    json_t *all = text ? json_loads(text, 0, NULL) : NULL;
+    const json_t *o = json_object_get(json_object_get(all, "inputs"), input);
+    bool good = json_is_object(o) && read_scaling(o, &z);
+    json_decref(all);
+    if (good) *out = z;
+    return good;
+}

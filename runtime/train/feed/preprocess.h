@@ -1,0 +1,18 @@
+/* preprocess.h - how images become inputs, as a model keeps it in its metadata (onnxtrain.preprocess). */
+#ifndef OT_PREPROCESS_H
+#define OT_PREPROCESS_H
+
+#include "runtime/train/feed/bind_inputs.h"
+
+/* JSON of the feeders whose images are in files; *out NULL: there are none.
+ *
+ *     {"inputs": {"x": {"kind": "image", "height": 224, "width": 224, "channels": 3, "layout": "NCHW", "resize": "cover",
+ *                       "interpolation": "bilinear", "scale": 0.00392, "mean": [...], "std": [...]}}}
+ *
+ * An input is (pixel * scale - mean) / std, per channel.  Errors: OT_E_NOMEM. */
+ot_status ot_preprocess_text(const ot_feeders *fs, ot_arena *a, const char **out, ot_error *err);
+
+/* The scaling of that input; false: the text does not say, or is something else.  text NULL is allowed. */
+bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *out);
+
+#endif
