@@ -39,13 +39,16 @@ typedef struct ot_array {
     bool whole;         /* not divided into batches */
     bool gaps;          /* NaN marks missing values, which the model replaces */
     bool picture;       /* bytes of pixels, (N,H,W), (N,H,W,C) or (N,C,H,W): --normalize applies */
-    bool mapped;        /* t.data are pages of a file, read when they are used; they may be more than memory holds */
+    bool mapped;        /* t.data are pages of a file, read when they are used; or windows over tokens: they may be more
+                         * than memory holds, and are checked batch by batch (ot_array_within) */
     int64_t stride;     /* elements from the beginning of one row to that of the next; 0: rows are contiguous */
     const ot_image_source *source; /* then t.data is NULL, mapped is set, and t is uint8 of (N, 0, 0, channels) */
+    bool same;                     /* every sample is row 0 */
     const int64_t *row;            /* the row of t.data in which each sample is; NULL: sample i is row i */
 } ot_array;
 
 typedef struct ot_columns ot_columns;
+typedef struct ot_windows ot_windows;
 
 typedef struct ot_dataset {
     ot_arena *arena;  /* owns the arrays' bytes */
@@ -65,6 +68,8 @@ typedef struct ot_dataset {
         *preprocess;   /* JSON: how inputs are made of what the files hold (kind, columns, ...), written into a trained
                              * model as onnxtrain.preprocess; NULL: arrays are fed as they are */
     const char *notes; /* what a user should know of how the files are read, a line each; NULL: nothing */
+    struct ot_map *map;    /* files whose pages arrays are */
+    ot_windows *windows;   /* of samples that are windows over one sequence of tokens; else NULL */
     const struct ot_data_options *options; /* those it is opened with; NULL afterwards */
     struct ot_members *members;            /* the files that sources read; owned; NULL: there are none */
     bool renumbers;        /* class numbers are those of sorted names; ot_dataset_number gives them others */
@@ -83,6 +88,7 @@ typedef struct ot_data_input {
     ot_dtype dtype;
     ot_shape shape; /* with the axis of samples, as in the file; -1: open */
     bool gaps;      /* the model fills in missing values, which are NaN */
+    int64_t rows;   /* of the table that its elements are looked up in: the vocabulary; 0: unknown, or there is none */
 } ot_data_input;
 
 typedef struct ot_data_options {
@@ -96,6 +102,8 @@ typedef struct ot_data_options {
     bool alone;             /* not for training: what is neither recorded nor given is not measured on it */
     const char *columns;    /* which columns of a table go to which input (--inputs); NULL: by their names and kinds */
     const char *normalize;  /* --normalize, for tables; NULL: not given */
+    int64_t length, stride; /* tokens of a sample, and from one sample to the next (--length, --stride); 0: not given */
+    const char *text;       /* "bytes", "chars": the tokens of a text file (--text); NULL: not given */
 } ot_data_options;
 
 /* Opens a named set or a path.  OT_SPLIT_TEST, OT_SPLIT_VAL: the set's own test or validation part; *out is NULL and the
@@ -161,7 +169,23 @@ int64_t ot_array_at(const ot_array *a, int64_t i);
 /* The sample order of an epoch: a permutation of 0..n-1 that depends on (seed, epoch, n) only. */
 void ot_order(uint64_t seed, uint64_t epoch, int64_t n, int64_t *order);
 
+/* The number, in the whole sequence, of the token that is element i of the array (counted as in ot_array_at); -1: the
+ * samples of d are no windows. */
+int64_t ot_dataset_token(const ot_dataset *d, const ot_array *a, int64_t i);
+
+/* Whether the files that arrays are pages of are what they were when d was opened: reading a file that became shorter would
+ * end the process.  Errors: OT_E_IO. */
+ot_status ot_dataset_intact(const ot_dataset *d, ot_error *err);
+
+/* Bytes of d in memory; pages of files are not counted. */
+int64_t ot_dataset_bytes(const ot_dataset *d);
+
 /* ---- batches --------------------------------------------------------------- */
+
+/* Whether every element of samples index[0..n) of an integer array is in least..most, or `except`.  false: *at is the first
+ * that is not, counted as in ot_array_at. */
+bool ot_array_within(const ot_array *a, const int64_t *index, int64_t n, int64_t least, int64_t most, int64_t except,
+                     int64_t *at);
 
 enum { OT_MAX_CHANNELS = 16 };
 

@@ -25,6 +25,7 @@ void ot_dataset_free(ot_dataset *d)
 {
     if (!d) return;
     ot_members_free(d->members);
+    ot_dataset_unmap(d);
     ot_arena_free(d->arena);
 }
 
@@ -107,10 +108,10 @@ int64_t ot_array_elements(const ot_array *a)
 
 int64_t ot_array_at(const ot_array *a, int64_t i)
 {
-    if (!a->stride && !a->row) return i;
+    if (!a->stride && !a->row && !a->same) return i;
     int64_t each = 1;
     for (int k = 1; k < a->t.rank; k++) each *= a->t.dim[k];
-    int64_t sample = i / each, row = a->row ? a->row[sample] : sample;
+    int64_t sample = i / each, row = a->same ? 0 : a->row ? a->row[sample] : sample;
     return row * (a->stride ? a->stride : each) + i % each;
 }
 
@@ -326,6 +327,7 @@ static ot_status float_fits(const ot_array *a, ot_dtype t, ot_error *err)
 
 ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err)
 {
+    if (a->mapped) return OT_OK;
     if (ot_is_float(t)) return float_fits(a, t, err);
     if (!ot_is_int(t) && t != OT_BOOL) return OT_OK;
     if (a->t.dtype == t || a->t.dtype == OT_BOOL) return OT_OK;
@@ -348,6 +350,16 @@ ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err)
         if (!fits) return no_room(a, i, t, err);
     }
     return OT_OK;
+}
+
+int64_t ot_dataset_bytes(const ot_dataset *d)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < d->n; i++) {
+        ot_shape s = ot_array_shape(&d->array[i]);
+        if (!d->array[i].mapped) bytes += (int64_t)ot_bytes(&s, d->array[i].t.dtype);
+    }
+    return bytes + ot_windows_bytes(d->windows);
 }
 
 /* ---- fingerprint ----------------------------------------------------------- */

@@ -83,6 +83,8 @@ static void load_i64(const void *src, ot_dtype t, int64_t *restrict y, int64_t n
     switch (t) {
     case OT_U8:
     case OT_BOOL: EACH(uint8_t, x[i]); break;
+    case OT_U16: EACH(uint16_t, x[i]); break;
+    case OT_U32: EACH(uint32_t, x[i]); break;
     case OT_I32: EACH(int32_t, x[i]); break;
     case OT_I64: EACH(int64_t, x[i]); break;
     default:
@@ -237,7 +239,10 @@ static void permuted(const plan *p, const char *src, void *dst, int64_t base)
     }
 }
 
-static int64_t row_of(const ot_gather *g, int64_t sample) { return g->src->row ? g->src->row[sample] : sample; }
+static int64_t row_of(const ot_gather *g, int64_t sample)
+{
+    return g->src->same ? 0 : g->src->row ? g->src->row[sample] : sample;
+}
 
 static void one_sample(const plan *p, int64_t from, int64_t to, void *dst)
 {
@@ -307,4 +312,54 @@ void ot_gather_run(const ot_gather *g, const int64_t *index, int64_t n, void *ds
         }
         one_sample(&p, index[k], k, dst);
     }
+}
+
+/* The first element that is none of least..most and not `except`, of n; n: there is none.  The first loop vectorises. */
+#define FIND_OUTSIDE(name, T)                                                                                  \
+    static int64_t name(const void *p, int64_t n, int64_t least, int64_t most, int64_t except)                 \
+    {                                                                                                          \
+        const T *x = p;                                                                                        \
+        int64_t i = 0;                                                                                         \
+        int any = 0;                                                                                           \
+        for (int64_t k = 0; k < n; k++) any |= ((int64_t)x[k] < least) | ((int64_t)x[k] > most);               \
+        if (!any) return n;                                                                                    \
+        while (i < n && (((int64_t)x[i] >= least && (int64_t)x[i] <= most) || (int64_t)x[i] == except)) i++;   \
+        return i;                                                                                              \
+    }
+FIND_OUTSIDE(outside_u8, uint8_t)
+FIND_OUTSIDE(outside_u16, uint16_t)
+FIND_OUTSIDE(outside_u32, uint32_t)
+FIND_OUTSIDE(outside_i32, int32_t)
+FIND_OUTSIDE(outside_i64, int64_t)
+
+static int64_t outside(const ot_array *a, int64_t first, int64_t n, int64_t least, int64_t most, int64_t except)
+{
+    const char *p = a->t.data;
+    switch (a->t.dtype) {
+    case OT_U8: return outside_u8(p + first, n, least, most, except);
+    case OT_U16: return outside_u16(p + 2 * first, n, least, most, except);
+    case OT_U32: return outside_u32(p + 4 * first, n, least, most, except);
+    case OT_I32: return outside_i32(p + 4 * first, n, least, most, except);
+    case OT_I64: return outside_i64(p + 8 * first, n, least, most, except);
+    default: break;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t v = ot_get_i64(p, a->t.dtype, first + i);
+        if ((v < least || v > most) && v != except) return i;
+    }
+    return n;
+}
+
+bool ot_array_within(const ot_array *a, const int64_t *index, int64_t n, int64_t least, int64_t most, int64_t except,
+                     int64_t *at)
+{
+    int64_t each = 1;
+    for (int k = 1; k < a->t.rank; k++) each *= a->t.dim[k];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t bad = outside(a, ot_array_at(a, index[i] * each), each, least, most, except);
+        if (bad == each) continue;
+        *at = index[i] * each + bad;
+        return false;
+    }
+    return true;
 }

@@ -55,6 +55,27 @@ int64_t ot_array_elements(const ot_array *a); /* of all samples together */
 
 void ot_swap_bytes(void *p, int64_t n, int size); /* n elements of 2, 4 or 8 bytes; others stay */
 
+/* ---- windows over tokens: windows.c ------------------------------------------------------------ */
+
+/* The pages of a regular file, read only, until d is freed; *bytes NULL: it is empty.  Size and time join d->mapped_hash.
+ * Errors: OT_E_IO, OT_E_NOMEM. */
+ot_status ot_dataset_map(ot_dataset *d, const char *path, const void **bytes, int64_t *n, ot_error *err);
+void ot_dataset_unmap(ot_dataset *d);
+
+/* Makes the samples of d windows over n tokens, which stay until d is freed: an array for every input of d->options that
+ * tokens can feed, and "target", each token's successor.  what: "bytes", "tokens", for messages.  Errors: OT_E_DATA: too few
+ * tokens, or no input of the model takes them. */
+ot_status ot_windows_set(ot_dataset *d, const void *token, ot_dtype type, int64_t n, const char *what, ot_error *err);
+
+/* What `o` has as the input that takes tokens; NULL: none.  Errors of ot_windows_set name the inputs. */
+const ot_data_input *ot_windows_input(const ot_data_options *o);
+
+/* ot_dataset_split (folds 0) and ot_dataset_fold of a set of windows: the last share of the tokens, or one of `folds` equal
+ * shares; no token is in both parts. */
+ot_status ot_windows_keep(ot_dataset *d, double fraction, int fold, int folds, ot_dataset **out, ot_error *err);
+
+int64_t ot_windows_bytes(const ot_windows *w); /* of tokens in memory; NULL: 0 */
+
 /* ---- formats --------------------------------------------------------------------------------- */
 
 /* One idx file into array `a`. */
@@ -66,6 +87,9 @@ ot_status ot_idx_folder(const char *folder, const char *prefix, ot_dataset *d, b
 
 /* One .npy from a stream into array `a`; reads to its end. */
 ot_status ot_npy_read(ot_stream *s, ot_dataset *d, ot_array *a, ot_error *err);
+
+/* A .npy of one dimension and integers, where the model has an input for tokens: as ot_tokens_open.  *found: it is one. */
+ot_status ot_npy_tokens(const char *path, ot_dataset *d, bool *found, ot_error *err);
 ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err);
 
 /* Images in class folders, of a folder or an archive; pictures.c.  Takes m.  *found: the part exists. */
@@ -77,6 +101,12 @@ ot_status ot_pictures_number(ot_dataset *d, const char *const *name, int n, cons
 
 /* CIFAR's binary batches in a folder.  *found: the part exists. */
 ot_status ot_cifar_folder(const char *folder, ot_split split, ot_dataset *d, bool *found, ot_error *err);
+
+/* Tokens as unsigned numbers without a header (nanoGPT), or behind that of llm.c. */
+ot_status ot_tokens_open(const char *path, ot_dataset *d, ot_error *err);
+
+/* A text file as bytes or characters. */
+ot_status ot_corpus_open(const char *path, ot_dataset *d, ot_error *err);
 
 /* A table of numbers; the column `target`, else the last, is the target. */
 ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err);

@@ -288,3 +288,44 @@ ot_status ot_npy_read(ot_stream *s, ot_dataset *d, ot_array *a, ot_error *err)
         for (int64_t i = 0; i < n; i++) ((unsigned char *)a->t.data)[i] = ((unsigned char *)a->t.data)[i] != 0;
     return OT_OK;
 }
+
+/* Tokens in memory: their bytes are compressed, in another order, or begin at an odd place. */
+static ot_status copy_tokens(ot_stream *s, ot_dataset *d, ot_error *err)
+{
+    ot_array a = { 0 };
+    OT_TRY(ot_npy_read(s, d, &a, err));
+    d->mapped_hash = ot_hash(d->mapped_hash, a.t.data, (size_t)(a.t.dim[0] * ot_dtype_bits(a.t.dtype) / 8));
+    return ot_windows_set(d, a.t.data, a.t.dtype, a.t.dim[0], "tokens", err);
+}
+
+static ot_status map_tokens(const char *path, ot_dataset *d, const header *h, int64_t at, ot_error *err)
+{
+    const void *bytes;
+    int64_t size, need;
+    OT_TRY(ot_dataset_map(d, path, &bytes, &size, err));
+    if (!ot_mul(h->shape.dim[0], ot_dtype_bits(h->dtype) / 8, &need) || !ot_add(need, at, &need) || need != size)
+        return ot_fail(err, OT_E_DATA, "%s: its header says %lld elements, but it contains %lld bytes of them", path,
+                       (long long)h->shape.dim[0], (long long)(size - at));
+    return ot_windows_set(d, (const char *)bytes + at, h->dtype, h->shape.dim[0], "tokens", err);
+}
+
+ot_status ot_npy_tokens(const char *path, ot_dataset *d, bool *found, ot_error *err)
+{
+    const ot_data_input *x = ot_windows_input(d->options);
+    header h = { 0 };
+    ot_stream s;
+    int64_t at = 0;
+    *found = false;
+    if (!x || !ot_is_int(x->dtype) || x->shape.rank != 2 || x->shape.dim[1] == 1) return OT_OK;
+    OT_TRY(ot_stream_open(&s, path, err));
+    ot_status status = read_header(&s, &h, &at, err);
+    bool packed = s.packed > 0;
+    ot_stream_close(&s);
+    if (status || h.shape.rank != 1 || !ot_is_int(h.dtype)) return status;
+    *found = true;
+    if (!packed && !h.swapped && at % (ot_dtype_bits(h.dtype) / 8) == 0) return map_tokens(path, d, &h, at, err);
+    OT_TRY(ot_stream_open(&s, path, err));
+    status = copy_tokens(&s, d, err);
+    ot_stream_close(&s);
+    return status;
+}

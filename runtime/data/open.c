@@ -179,6 +179,9 @@ static bool ends_in(const char *s, const char *end)
 static ot_status open_npy(const char *path, ot_dataset *d, ot_error *err)
 {
     ot_stream s;
+    bool tokens;
+    OT_TRY(ot_npy_tokens(path, d, &tokens, err));
+    if (tokens) return OT_OK;
     ot_array *a = ot_dataset_add(d, "");
     if (!a) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     OT_TRY(ot_stream_open(&s, path, err));
@@ -211,6 +214,18 @@ static bool is_csv(const char *path, const unsigned char *head)
     return false;
 }
 
+static bool is_tokens(const char *path, const unsigned char *head)
+{
+    (void)head;
+    return ends_in(path, ".bin");
+}
+
+static bool is_text(const char *path, const unsigned char *head)
+{
+    (void)head;
+    return ends_in(path, ".txt");
+}
+
 static bool is_idx(const char *path, const unsigned char *head)
 {
     (void)path;
@@ -222,6 +237,8 @@ static bool is_idx(const char *path, const unsigned char *head)
     X(npy, open_npy, "one array (.npy, .npy.gz): for a model of one input, without a target") \
     X(npz, ot_npz_open, "arrays (.npz), named as the model's inputs; the target is target, or target_OUTPUT") \
     X(csv, ot_csv_open, "a table (.csv, .tsv, also .gz and .zst) with a line of names; the column target, else the last, is the target (--target names others)") \
+    X(tokens, ot_tokens_open, "tokens for a language model (.bin, unsigned numbers of 16 or 32 bits, or the format of llm.c; a .npy of one dimension does too): samples are windows, the target is the next token (--length, --stride)") \
+    X(text, ot_corpus_open, "a text (.txt) for a language model, as bytes or characters (--text)") \
     X(idx, ot_idx_open, "MNIST's format (plain or .gz): images, with the labels in a file beside it")
 
 static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)

@@ -174,10 +174,16 @@ static ot_status cut(ot_dataset *d, const bool *kept, int64_t keep, ot_dataset *
     v->members = NULL; /* they stay d's */
     v->name = name;
     v->array = arrays;
+    v->notes = NULL;
     if (d->n) memcpy(arrays, d->array, (size_t)d->n * sizeof *arrays);
     for (int i = 0; i < d->n; i++) {
         ot_array *x = &d->array[i];
         if (x->whole) continue;
+        if (x->same) {
+            arrays[i].t.dim[0] = keep;
+            x->t.dim[0] = samples - keep;
+            continue;
+        }
         bool moves = !x->mapped && !x->stride && !x->row;
         OT_TRY(moves ? move_rows(x, &arrays[i], kept, keep, own, err)
                      : list_rows(x, &arrays[i], kept, keep, d->arena, own, err));
@@ -231,6 +237,7 @@ static ot_status keep_back(ot_dataset *d, double fraction, int fold, int folds, 
                            int *classes, ot_error *err)
 {
     int64_t n = d->samples, keep = (int64_t)llround(fraction * (double)n);
+    if (d->windows) return ot_windows_keep(d, fraction, fold, folds, out, err);
     OT_TRY(check_arrays(d, err));
     keep = keep < 1 ? 1 : keep > n - 1 ? n - 1 : keep;
     ot_dataset *v = ot_dataset_new(d->name);

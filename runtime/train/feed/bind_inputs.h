@@ -7,6 +7,12 @@
 
 typedef struct ot_augmenting ot_augmenting;
 
+/* What numbers may be, where they are checked batch by batch (ot_array.mapped). */
+typedef struct ot_range {
+    int64_t least, most, except;
+    const char *why; /* "'wte' has 256 rows"; NULL: they are not checked */
+} ot_range;
+
 /* One value the plans are fed with, and how a batch of it is made. */
 typedef struct ot_feeder {
     const char *name;    /* of the graph input, or "target", "target_<output>" */
@@ -26,6 +32,7 @@ typedef struct ot_feeder {
     bool adds_up[2]; /* a target of shares: as in ot_feed */
     bool known;      /* plans are made for the bytes of its buffer alone */
     ot_dtype dtype;
+    ot_range range;
     ot_shape sample; /* whole: the shape as it is; else that of one sample */
     ot_gather gather;
     /* pictures of another size or number of channels than the model wants */
@@ -119,8 +126,15 @@ void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs);
 void ot_adapt_gaps(const ot_graph *g, ot_dataset *d);
 bool ot_adapt_has_gaps(const ot_graph *g, const ot_value *input);
 
-/* Every element of an array that a Gather of the graph looks up is one of its rows.  Errors: OT_E_DATA. */
-ot_status ot_adapt_lookups(const ot_adapt_env *e, const ot_feeders *fs, ot_error *err);
+/* Every element of an array that a Gather of the graph looks up is one of its rows; of a mapped one that is left to
+ * ot_feeders_check.  Errors: OT_E_DATA. */
+ot_status ot_adapt_lookups(const ot_adapt_env *e, ot_feeders *fs, ot_error *err);
+
+/* Rows of the smallest table that a Gather looks elements of this graph input up in; 0: unknown, or none. */
+int64_t ot_adapt_rows(const ot_graph *g, const ot_value *input);
+
+/* Samples index[0..n) of mapped arrays: their files are unchanged, their numbers in range.  Errors: OT_E_DATA, OT_E_IO. */
+ot_status ot_feeders_check(const ot_feeders *fs, const int64_t *index, int64_t n, ot_error *err);
 
 /* balance.c: class_weights=auto and pos_weight=auto get their numbers from f, the target in the training set (e->measure);
  * those that have them stay.  Errors: OT_E_USAGE: e is of another set. */

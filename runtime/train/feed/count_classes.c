@@ -31,9 +31,14 @@ ot_status ot_count_classes(const ot_dataset *d, const ot_array *target, int rank
         return *n > 0 ? OT_OK : not_classes(target, err);
     }
     if (floats && !takes_classes(loss)) return not_classes(target, err);
+    if (target->mapped)
+        return ot_fail(err, OT_E_USAGE,
+                       "--classes auto: %s is a sequence of tokens, of which not all are read; give the "
+                       "number of outputs: --classes N",
+                       d->name);
     for (int i = 0; i < t->rank; i++) count *= t->dim[i];
     for (int64_t i = 0; i < count; i++) {
-        double v = ot_get_f64(t->data, t->dtype, i);
+        double v = ot_get_f64(t->data, t->dtype, ot_array_at(target, i));
         if (v == (double)skip) continue;
         if (!(v >= 0 && v < 1e9) || v != floor(v)) return not_classes(target, err);
         if ((int64_t)v > most) most = (int64_t)v;

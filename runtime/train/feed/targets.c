@@ -418,6 +418,15 @@ static ot_status check_named(const ot_adapt_env *e, const want *w, int64_t class
                         (long long)classes);
 }
 
+static ot_status check_later(const ot_adapt_env *e, const want *w, int64_t classes, int64_t skip, ot_feeder *f,
+                             ot_error *err)
+{
+    f->range = (ot_range){ .least = 0, .most = classes - 1, .except = skip };
+    f->range.why = ot_arena_printf(e->a, "as target '%s' it must be 0 to %lld, because output '%s' has %lld classes",
+                                   w->array->t.name, (long long)classes - 1, w->output->name, (long long)classes);
+    return f->range.why ? OT_OK : ot_fail_more(err, OT_E_NOMEM, "no memory to prepare the data");
+}
+
 /* Every class number is one of the output's, or ignored: as ignore_index says, else OT_IGNORED as in PyTorch. */
 static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t classes, int64_t samples, ot_feeder *f,
                               ot_error *err)
@@ -429,6 +438,7 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
     bool can_ignore = (!w->loss || ot_entry_key(&ot_loss_find(w->loss->name)->entry, "ignore_index")) &&
                       !(ignore && isnan(ignore->num));
     int64_t skip = ignore && can_ignore ? (int64_t)ignore->num : OT_IGNORED, n = 1, ignored = 0;
+    if (w->array->mapped) return check_later(e, w, classes, can_ignore ? skip : 0, f, err);
     for (int i = 0; i < t->rank; i++) n *= t->dim[i];
     for (int64_t i = 0; i < n; i++) {
         int64_t y = ot_get_i64(t->data, t->dtype, ot_array_at(w->array, i));
@@ -459,29 +469,32 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
     return OT_OK;
 }
 
-static bool zeros_and_ones(const ot_tensor *t)
+static bool zeros_and_ones(const ot_array *a)
 {
+    const ot_tensor *t = &a->t;
+    if (a->mapped) return false;
     int64_t n = 1;
     for (int i = 0; i < t->rank; i++) n *= t->dim[i];
     for (int64_t i = 0; i < n; i++) {
-        double v = ot_get_f64(t->data, t->dtype, i);
+        double v = ot_get_f64(t->data, t->dtype, ot_array_at(a, i));
         if (v != 0 && v != 1) return false;
     }
     return true;
 }
 
 /* Whether no value is negative, and along `axis` of every sample they sum to 1. */
-static bool adds_up(const ot_tensor *t, const ot_shape *sample, int axis)
+static bool adds_up(const ot_array *a, const ot_shape *sample, int axis)
 {
+    const ot_tensor *t = &a->t;
     int64_t each = ot_numel(sample), n = 1, inner = 1;
     for (int i = 0; i < t->rank; i++) n *= t->dim[i];
-    if (axis < 0 || axis >= sample->rank || !each || n % each) return false;
+    if (a->mapped || axis < 0 || axis >= sample->rank || !each || n % each) return false;
     for (int i = axis + 1; i < sample->rank; i++) inner *= sample->dim[i];
     for (int64_t i = 0, c = sample->dim[axis]; i < n; i++) {
         double sum = 0;
         if (i / inner % c) continue; /* not the first along the axis */
         for (int64_t k = 0; k < c; k++) {
-            double v = ot_get_f64(t->data, t->dtype, i + k * inner);
+            double v = ot_get_f64(t->data, t->dtype, ot_array_at(a, i + k * inner));
             if (!(v >= 0)) return false;
             sum += v;
         }
@@ -517,12 +530,13 @@ static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sa
                       .ignores = f->ignores,
                       .uncounted = f->uncounted,
                       .ignored = f->ignored,
+                      .range = f->range,
                       .batch_axis = w->output && w->output->batch_axis > 0 ? w->output->batch_axis : 0,
                       .by_rows = row_axes(w, sample) > 0,
                       .src = w->array,
                       .target = true,
-                      .binary = zeros_and_ones(&w->array->t),
-                      .adds_up = { adds_up(&w->array->t, sample, 0), adds_up(&w->array->t, sample, sample->rank - 1) },
+                      .binary = zeros_and_ones(w->array),
+                      .adds_up = { adds_up(w->array, sample, 0), adds_up(w->array, sample, sample->rank - 1) },
                       .dtype = t,
                       .sample = *sample };
     f->gather = (ot_gather){ .src = w->array, .dtype = t, .elements = ot_numel(sample), .channels = 1, .inner = 1 };

@@ -306,6 +306,7 @@ static void read_texts(const ot_options *o, ot_settings *s)
     s->normalize = ot_options_nth(o, "normalize", 0); /* the defaults of these two are not what a user asked for */
     s->target = ot_options_nth(o, "target", 0);
     s->columns = ot_options_nth(o, "inputs", 0);
+    s->text = ot_options_get(o, "text");
     s->out = ot_options_get(o, "o");
     s->run_dir = ot_options_get(o, "run-dir");
     s->log = ot_options_get(o, "log");
@@ -351,6 +352,8 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->batch = ot_options_int(o, "batch-size"); /* of "auto" 0 */
     s->batch_auto = ot_options_get(o, "batch-size") && !strcmp(ot_options_get(o, "batch-size"), "auto");
     s->epochs = ot_options_int(o, "epochs");
+    s->length = ot_options_int(o, "length");
+    s->stride = ot_options_int(o, "stride");
     s->steps = ot_options_int(o, "steps");
     s->accumulate = (int)ot_options_int(o, "accumulate");
     s->threads = (int)ot_options_int(o, "threads");

@@ -154,6 +154,7 @@ ot_status ot_session_submit(ot_session *x, int slot, ot_run_kind kind, int64_t *
     int e = (int)(q->given % q->most);
     if (!ot_session_has_room(x)) return ot_fail(err, OT_E_INTERNAL, "internal error: the queue is full");
     q->slot[e] = slot;
+    if (index && kind != OT_RUN_UPDATE) OT_TRY(ot_feeders_check(s->feeders, index, s->batch, err));
     if (!x->device) {
         OT_TRY(give_host(x, s, kind, index, &q->numbers[e], err));
         q->given++;

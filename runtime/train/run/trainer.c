@@ -41,9 +41,10 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
 
 /* ---- data ------------------------------------------------------------------------ */
 
-/* What a data set says of itself. */
+/* What a data set says of itself; of windows over tokens, the set to train on says it for the others. */
 static void note_set(ot_trainer *t, const ot_dataset *d)
 {
+    if (d && d->windows && t->data && d != t->data) return;
     for (const char *p = d ? d->notes : NULL; p && *p;) {
         size_t n = strcspn(p, "\n");
         ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%.*s", (int)n, p);
@@ -65,7 +66,6 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
                       "%s: line 1 is taken as column names, "
                       "although it contains numbers",
                       d->name);
-    if (!d->table) note_set(t, d); /* a table is fitted first */
     if (!d->table) ot_adapt_gaps(t->m->file->graph, d);
     return ot_dataset_check(d, err);
 }
@@ -77,6 +77,9 @@ static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool
                           .columns = t->s.columns,
                           .normalize = t->s.normalize,
                           .part = part,
+                          .length = t->s.length,
+                          .stride = t->s.stride,
+                          .text = t->s.text,
                           .unlabelled = t->predicts,
                           .alone = !t->data && out != &t->data };
     OT_TRY(ot_adapt_wanted(t->m->file->graph, t->a, &o, err));
@@ -156,21 +159,14 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
     if (t->s.folds)
         OT_TRY(ot_dataset_fold(t->data, t->s.fold, t->s.folds, t->s.seed, &t->eval.data, &t->split_classes, err));
     if (keeps_back(t)) OT_TRY(complete_sets(t, err));
+    if (t->eval.data && t->eval.data->windows && t->eval.data->notes)
+        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%-s", t->eval.data->notes);
     if (t->s.folds && !t->s.test) return OT_OK; /* a test set is looked at where it is asked for, not for each fold */
     if (t->s.val) OT_TRY(open_other(t, t->s.val, true, &t->eval.data, err));
     return open_other(t, test, t->s.test != NULL, t->has_val ? &t->test.data : &t->eval.data, err);
 }
 
-static int64_t set_bytes(const ot_dataset *d)
-{
-    int64_t bytes = 0;
-    for (int i = 0; d && i < d->n; i++) {
-        ot_shape s = { .rank = d->array[i].t.rank };
-        memcpy(s.dim, d->array[i].t.dim, sizeof s.dim);
-        bytes += (int64_t)ot_bytes(&s, d->array[i].t.dtype);
-    }
-    return bytes;
-}
+static int64_t set_bytes(const ot_dataset *d) { return d ? ot_dataset_bytes(d) : 0; }
 
 int64_t ot_trainer_set_bytes(const ot_dataset *d) { return set_bytes(d); }
 

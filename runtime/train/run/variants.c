@@ -53,6 +53,7 @@ ot_status ot_variants_sample(ot_session *x, ot_feeders *fs, int64_t batch, ot_fe
     int64_t *index = ot_arena_alloc(x->a, (size_t)(batch + 1) * sizeof *index);
     if (!index) return ot_fail(err, OT_E_NOMEM, "no memory for a batch");
     for (int64_t i = 0; i < batch; i++) index[i] = fs->samples > 0 ? i % fs->samples : 0;
+    OT_TRY(ot_feeders_check(fs, index, batch, err));
     for (int i = 0; i < fs->n; i++) {
         ot_feeder *f = &fs->f[i];
         OT_TRY(ot_feeder_prepare(f, batch, x->a, err));

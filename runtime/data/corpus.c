@@ -1,0 +1,182 @@
+/* corpus.c - a text file as a sequence of bytes or characters, for models that predict the next one.
+ *
+ * Bytes are the pages of the file.  Characters are numbered in the order of their code points; the numbers are written into
+ * the trained model, so that other texts get the same ones. */
+#include "runtime/data/internal.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { POINTS = 0x110000, BYTES = 256 };
+
+typedef struct text {
+    const char *path;
+    const unsigned char *p;
+    int64_t n;
+    int64_t characters;
+    int32_t *number; /* of each code point; -1: none */
+    int kinds;
+} text;
+
+static ot_status no_memory(const text *t, ot_error *err) { return ot_fail(err, OT_E_NOMEM, "%s: no memory", t->path); }
+
+/* The character at byte i; its length, or 0: no UTF-8. */
+static int character(const text *t, int64_t i, uint32_t *c)
+{
+    return ot_utf8((const char *)t->p + i, (size_t)(t->n - i), c);
+}
+
+static int64_t line_of(const text *t, int64_t at)
+{
+    int64_t line = 1;
+    for (int64_t i = 0; i < at; i++) line += t->p[i] == '\n';
+    return line;
+}
+
+/* Marks every character of the text in t->number, and counts them. */
+static ot_status find_characters(text *t, ot_error *err)
+{
+    uint32_t c;
+    for (int64_t i = 0; i < t->n; t->characters++) {
+        int n = character(t, i, &c);
+        if (!n)
+            return ot_fail(err, OT_E_DATA, "%s: line %lld is not UTF-8 (byte %lld); use --text bytes", t->path,
+                           (long long)line_of(t, i), (long long)i);
+        t->number[c] = 0;
+        i += n;
+    }
+    return OT_OK;
+}
+
+static void number_characters(text *t)
+{
+    for (int c = 0; c < POINTS; c++)
+        if (t->number[c] >= 0) t->number[c] = t->kinds++;
+}
+
+/* The numbers that the model's training text gave. */
+static ot_status read_vocabulary(text *t, const json_t *list, ot_error *err)
+{
+    size_t n = json_array_size(list);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = json_array_get(list, i);
+        json_int_t c = json_integer_value(v);
+        if (!json_is_integer(v) || c < 0 || c >= POINTS || t->number[c] >= 0)
+            return ot_fail(err, OT_E_MODEL,
+                           "the model's onnxtrain.preprocess has a vocabulary that is not a list of "
+                           "different characters");
+        t->number[c] = (int32_t)i;
+    }
+    t->kinds = (int)n;
+    return OT_OK;
+}
+
+static ot_status write_preprocess(ot_dataset *d, const text *t, ot_error *err)
+{
+    json_t *list = t ? json_array() : NULL;
+    uint32_t *point = t ? calloc((size_t)t->kinds + 1, sizeof *point) : NULL;
+    for (uint32_t c = 0; point && c < POINTS; c++)
+        if (t->number[c] >= 0) point[t->number[c]] = c;
+    bool good = !t || (list && point);
+    for (int i = 0; good && t && i < t->kinds; i++) good = !json_array_append_new(list, json_integer(point[i]));
+    json_t *all = t ? json_pack("{s:s, s:s, s:O}", "kind", "text", "unit", "characters", "vocabulary", list)
+                    : json_pack("{s:s, s:s}", "kind", "text", "unit", "bytes");
+    char *dump = good && all ? json_dumps(all, JSON_COMPACT) : NULL;
+    d->preprocess = dump ? ot_arena_strdup(d->arena, dump) : NULL;
+    free(dump);
+    free(point);
+    json_decref(all);
+    json_decref(list);
+    return d->preprocess ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
+}
+
+/* A character that has no number. */
+static ot_status unknown(const text *t, int64_t at, uint32_t c, ot_error *err)
+{
+    return ot_fail(err, OT_E_DATA,
+                   "%s: line %lld contains '%.*s' (U+%04X), which is not among the %d characters of the "
+                   "model's training text",
+                   t->path, (long long)line_of(t, at), character(t, at, &c), t->p + at, c, t->kinds);
+}
+
+static ot_status encode(ot_dataset *d, text *t, ot_error *err)
+{
+    ot_dtype type = t->kinds <= 1 << 8 ? OT_U8 : t->kinds <= 1 << 16 ? OT_U16 : OT_U32;
+    int64_t size = ot_dtype_bits(type) / 8, most = ot_memory_available();
+    if (t->characters * size > most)
+        return ot_fail(err, OT_E_NOMEM, "%s: out of memory: its characters need %lld MiB, but %lld MiB are available",
+                       t->path, (long long)(t->characters * size >> 20), (long long)(most >> 20));
+    void *ids = ot_arena_alloc(d->arena, (size_t)(t->characters * size) + 1);
+    if (!ids) return no_memory(t, err);
+    uint32_t c;
+    int64_t k = 0;
+    for (int64_t i = 0, n; i < t->n; i += n, k++) {
+        n = character(t, i, &c);
+        int32_t id = n ? t->number[c] : -1;
+        if (id < 0) return unknown(t, i, c, err);
+        if (type == OT_U8) ((uint8_t *)ids)[k] = (uint8_t)id;
+        else if (type == OT_U16) ((uint16_t *)ids)[k] = (uint16_t)id;
+        else ((uint32_t *)ids)[k] = (uint32_t)id;
+    }
+    ot_dataset_unmap(d); /* the characters stand for it */
+    return ot_windows_set(d, ids, type, k, "characters", err);
+}
+
+/* The model cannot have all of them. */
+static ot_status check_rows(const ot_dataset *d, int kinds, const char *what, const char *advice, ot_error *err)
+{
+    const ot_data_input *x = ot_windows_input(d->options);
+    if (!x || !x->rows || kinds <= x->rows) return OT_OK;
+    return ot_fail(err, OT_E_DATA,
+                   "%s: has %d different %s, but input '%s' of the model is looked up in a table of %lld rows%s",
+                   d->name, kinds, what, x->name, (long long)x->rows, advice);
+}
+
+static ot_status open_characters(ot_dataset *d, text *t, const json_t *vocabulary, ot_error *err)
+{
+    t->number = malloc(POINTS * sizeof *t->number);
+    if (!t->number) return no_memory(t, err);
+    memset(t->number, -1, POINTS * sizeof *t->number);
+    ot_status s = find_characters(t, err);
+    if (vocabulary && !s) {
+        memset(t->number, -1, POINTS * sizeof *t->number);
+        s = read_vocabulary(t, vocabulary, err);
+    } else if (!s) {
+        number_characters(t);
+    }
+    if (!s) s = check_rows(d, t->kinds, "characters", t->kinds > BYTES ? "; --text bytes needs 256" : "", err);
+    if (!s) s = encode(d, t, err);
+    if (!s)
+        s = ot_dataset_tell(d, err, "%s: its %d different characters are the tokens (change with --text)", d->name,
+                            t->kinds);
+    if (!s) s = write_preprocess(d, t, err);
+    free(t->number);
+    return s;
+}
+
+static ot_status open_bytes(ot_dataset *d, const text *t, ot_error *err)
+{
+    OT_TRY(check_rows(d, BYTES, "bytes", "; use --text chars", err));
+    OT_TRY(ot_windows_set(d, t->p, OT_U8, t->n, "bytes", err));
+    OT_TRY(ot_dataset_tell(d, err, "%s: its bytes are the tokens (change with --text)", d->name));
+    return write_preprocess(d, NULL, err);
+}
+
+ot_status ot_corpus_open(const char *path, ot_dataset *d, ot_error *err)
+{
+    const ot_data_options *o = d->options;
+    const ot_data_input *x = ot_windows_input(o);
+    text t = { .path = path };
+    const void *bytes = NULL;
+    json_error_t why;
+    OT_TRY(ot_dataset_map(d, path, &bytes, &t.n, err));
+    t.p = bytes;
+    json_t *trained = o->preprocess ? json_loads(o->preprocess, 0, &why) : NULL;
+    const char *unit = json_string_value(json_object_get(trained, "unit"));
+    const json_t *vocabulary = unit && !strcmp(unit, "characters") ? json_object_get(trained, "vocabulary") : NULL;
+    bool chars = o->text ? !strcmp(o->text, "chars") : unit ? vocabulary != NULL : x && x->rows && x->rows < BYTES;
+    ot_status s = chars ? open_characters(d, &t, vocabulary, err) : open_bytes(d, &t, err);
+    json_decref(trained);
+    return s;
+}
