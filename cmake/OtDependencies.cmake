@@ -73,6 +73,19 @@ else()
     message(STATUS "libzstd is missing: no .zst. Debian: apt-get install libzstd-dev")
 endif()
 
+# Optional: Unicode's tables, for tokenizers.
+find_path(OT_UTF8PROC_INCLUDE utf8proc.h)
+find_library(OT_UTF8PROC_LIBRARY utf8proc)
+set(ot_text_definitions) # of runtime/text alone
+set(ot_text_includes)
+if(OT_UTF8PROC_INCLUDE AND OT_UTF8PROC_LIBRARY)
+    target_link_libraries(ot_dependencies INTERFACE ${OT_UTF8PROC_LIBRARY})
+    list(APPEND ot_text_definitions OT_HAVE_UTF8PROC)
+    list(APPEND ot_text_includes ${OT_UTF8PROC_INCLUDE})
+else()
+    message(STATUS "utf8proc is missing: no tokenizers. Debian: apt-get install libutf8proc-dev")
+endif()
+
 find_path(OT_RANDOM123_INCLUDE Random123/philox.h)
 if(NOT OT_RANDOM123_INCLUDE)
     message(FATAL_ERROR "Random123 is missing (Random123/philox.h). Debian: apt-get install librandom123-dev")

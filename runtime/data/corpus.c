@@ -1,8 +1,9 @@
-/* corpus.c - a text file as a sequence of bytes or characters, for models that predict the next one.
+/* corpus.c - a text file as a sequence of bytes, characters or a tokenizer's tokens, for models that predict the next one.
  *
- * Bytes are the pages of the file.  Characters are numbered in the order of their code points; the numbers are written into
- * the trained model, so that other texts get the same ones. */
+ * Bytes are the pages of the file.  Characters are numbered in the order of their code points; the numbers, or the tokenizer,
+ * are written into the trained model, so that other texts get the same ones. */
 #include "runtime/data/internal.h"
+#include "runtime/text/text.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -72,23 +73,32 @@ static ot_status read_vocabulary(text *t, const json_t *list, ot_error *err)
     return OT_OK;
 }
 
-static ot_status write_preprocess(ot_dataset *d, const text *t, ot_error *err)
+/* {"kind":"text","unit":unit,key:value}, which a trained model keeps; value: taken over, NULL: without it. */
+static ot_status write_preprocess(ot_dataset *d, const char *unit, const char *key, json_t *value, ot_error *err)
 {
-    json_t *list = t ? json_array() : NULL;
-    uint32_t *point = t ? calloc((size_t)t->kinds + 1, sizeof *point) : NULL;
-    for (uint32_t c = 0; point && c < POINTS; c++)
-        if (t->number[c] >= 0) point[t->number[c]] = c;
-    bool good = !t || (list && point);
-    for (int i = 0; good && t && i < t->kinds; i++) good = !json_array_append_new(list, json_integer(point[i]));
-    json_t *all = t ? json_pack("{s:s, s:s, s:O}", "kind", "text", "unit", "characters", "vocabulary", list)
-                    : json_pack("{s:s, s:s}", "kind", "text", "unit", "bytes");
-    char *dump = good && all ? json_dumps(all, JSON_COMPACT) : NULL;
+    json_t *all = value ? json_pack("{s:s, s:s, s:O}", "kind", "text", "unit", unit, key, value)
+                        : json_pack("{s:s, s:s}", "kind", "text", "unit", unit);
+    char *dump = all ? json_dumps(all, JSON_COMPACT) : NULL;
     d->preprocess = dump ? ot_arena_strdup(d->arena, dump) : NULL;
     free(dump);
-    free(point);
     json_decref(all);
-    json_decref(list);
+    json_decref(value);
     return d->preprocess ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
+}
+
+/* The code points in the order of their numbers; NULL: no memory. */
+static json_t *vocabulary_of(const text *t)
+{
+    json_t *list = json_array();
+    uint32_t *point = calloc((size_t)t->kinds + 1, sizeof *point);
+    for (uint32_t c = 0; point && c < POINTS; c++)
+        if (t->number[c] >= 0) point[t->number[c]] = c;
+    bool good = list && point;
+    for (int i = 0; good && i < t->kinds; i++) good = !json_array_append_new(list, json_integer(point[i]));
+    free(point);
+    if (good) return list;
+    json_decref(list);
+    return NULL;
 }
 
 /* A character that has no number. */
@@ -124,13 +134,13 @@ static ot_status encode(ot_dataset *d, text *t, ot_error *err)
 }
 
 /* The model cannot have all of them. */
-static ot_status check_rows(const ot_dataset *d, int kinds, const char *what, const char *advice, ot_error *err)
+static ot_status check_rows(const ot_dataset *d, int64_t kinds, const char *what, const char *advice, ot_error *err)
 {
     const ot_data_input *x = ot_windows_input(d->options);
     if (!x || !x->rows || kinds <= x->rows) return OT_OK;
     return ot_fail(err, OT_E_DATA,
-                   "%s: has %d different %s, but input '%s' of the model is looked up in a table of %lld rows%s",
-                   d->name, kinds, what, x->name, (long long)x->rows, advice);
+                   "%s: has %lld different %s, but input '%s' of the model is looked up in a table of %lld rows%s",
+                   d->name, (long long)kinds, what, x->name, (long long)x->rows, advice);
 }
 
 static ot_status open_characters(ot_dataset *d, text *t, const json_t *vocabulary, ot_error *err)
@@ -150,7 +160,8 @@ static ot_status open_characters(ot_dataset *d, text *t, const json_t *vocabular
     if (!s)
         s = ot_dataset_tell(d, err, "%s: its %d different characters are the tokens (change with --text)", d->name,
                             t->kinds);
-    if (!s) s = write_preprocess(d, t, err);
+    json_t *list = s ? NULL : vocabulary_of(t);
+    if (!s) s = list ? write_preprocess(d, "characters", "vocabulary", list, err) : no_memory(t, err);
     free(t->number);
     return s;
 }
@@ -160,23 +171,70 @@ static ot_status open_bytes(ot_dataset *d, const text *t, ot_error *err)
     OT_TRY(check_rows(d, BYTES, "bytes", "; use --text chars", err));
     OT_TRY(ot_windows_set(d, t->p, OT_U8, t->n, "bytes", err));
     OT_TRY(ot_dataset_tell(d, err, "%s: its bytes are the tokens (change with --text)", d->name));
-    return write_preprocess(d, NULL, err);
+    return write_preprocess(d, "bytes", NULL, NULL, err);
+}
+
+/* The tokens of the whole text, in as many bits as they need. */
+static ot_status encode_tokens(ot_dataset *d, const text *t, ot_tokenizer *k, ot_error *err)
+{
+    ot_ids ids = { 0 };
+    ot_error why = { 0 };
+    ot_status s = ot_tokenizer_encode(k, (const char *)t->p, (size_t)t->n, false, &ids, &why);
+    if (s) ot_fail(err, s, "%s: %s", t->path, why.text);
+    bool wide = ot_tokenizer_size(k) > 1 << 16;
+    void *token = s ? NULL : ot_arena_alloc(d->arena, (size_t)ids.n * (wide ? 4 : 2) + 1);
+    if (!s && !token) s = no_memory(t, err);
+    for (int64_t i = 0; !s && i < ids.n; i++)
+        if (wide) ((uint32_t *)token)[i] = (uint32_t)ids.id[i];
+        else ((uint16_t *)token)[i] = (uint16_t)ids.id[i];
+    free(ids.id);
+    if (s) return s;
+    ot_dataset_unmap(d);
+    return ot_windows_set(d, token, wide ? OT_U32 : OT_U16, ids.n, "tokens", err);
+}
+
+static ot_status open_tokens(ot_dataset *d, const text *t, const json_t *config, const char *name, ot_error *err)
+{
+    ot_tokenizer *k = NULL;
+    OT_TRY(ot_tokenizer_new(config, name, &k, err));
+    int64_t size = ot_tokenizer_size(k);
+    ot_status s = check_rows(d, size, "tokens of the tokenizer", "", err);
+    if (!s) s = encode_tokens(d, t, k, err);
+    if (!s) s = ot_dataset_tell(d, err, "%s: its tokens are those of %s, %lld in all", d->name, name, (long long)size);
+    if (!s) s = write_preprocess(d, "tokens", "tokenizer", json_incref((json_t *)(uintptr_t)config), err);
+    ot_tokenizer_free(k);
+    return s;
+}
+
+static ot_status open_unit(ot_dataset *d, text *t, const json_t *trained, ot_error *err)
+{
+    const ot_data_options *o = d->options;
+    const ot_data_input *x = ot_windows_input(o);
+    const char *unit = json_string_value(json_object_get(trained, "unit"));
+    const json_t *vocabulary = unit && !strcmp(unit, "characters") ? json_object_get(trained, "vocabulary") : NULL;
+    const json_t *tokenizer = unit && !strcmp(unit, "tokens") ? json_object_get(trained, "tokenizer") : NULL;
+    if (o->tokenizer && o->text) return ot_fail(err, OT_E_USAGE, "--text and --tokenizer: use one of them");
+    if (o->tokenizer) {
+        json_t *config = NULL;
+        OT_TRY(ot_tokenizer_load(o->tokenizer, &config, err));
+        ot_status s = open_tokens(d, t, config, o->tokenizer, err);
+        json_decref(config);
+        return s;
+    }
+    if (tokenizer && !o->text) return open_tokens(d, t, tokenizer, "the model's tokenizer", err);
+    bool chars = o->text ? !strcmp(o->text, "chars") : unit ? vocabulary != NULL : x && x->rows && x->rows < BYTES;
+    return chars ? open_characters(d, t, vocabulary, err) : open_bytes(d, t, err);
 }
 
 ot_status ot_corpus_open(const char *path, ot_dataset *d, ot_error *err)
 {
-    const ot_data_options *o = d->options;
-    const ot_data_input *x = ot_windows_input(o);
     text t = { .path = path };
     const void *bytes = NULL;
     json_error_t why;
     OT_TRY(ot_dataset_map(d, path, &bytes, &t.n, err));
-    t.p = bytes;
-    json_t *trained = o->preprocess ? json_loads(o->preprocess, 0, &why) : NULL;
-    const char *unit = json_string_value(json_object_get(trained, "unit"));
-    const json_t *vocabulary = unit && !strcmp(unit, "characters") ? json_object_get(trained, "vocabulary") : NULL;
-    bool chars = o->text ? !strcmp(o->text, "chars") : unit ? vocabulary != NULL : x && x->rows && x->rows < BYTES;
-    ot_status s = chars ? open_characters(d, &t, vocabulary, err) : open_bytes(d, &t, err);
+    t.p = bytes ? bytes : (const void *)"";
+    json_t *trained = d->options->preprocess ? json_loads(d->options->preprocess, 0, &why) : NULL;
+    ot_status s = open_unit(d, &t, trained, err);
     json_decref(trained);
     return s;
 }

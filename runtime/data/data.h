@@ -65,11 +65,11 @@ typedef struct ot_dataset {
     const char *column;            /* of CSV: the name of the target, or several; NULL: it has none */
     bool last;                     /* and it is the target because it is the last */
     const char
-        *preprocess;   /* JSON: how inputs are made of what the files hold (kind, columns, ...), written into a trained
+        *preprocess;    /* JSON: how inputs are made of what the files hold (kind, columns, ...), written into a trained
                              * model as onnxtrain.preprocess; NULL: arrays are fed as they are */
-    const char *notes; /* what a user should know of how the files are read, a line each; NULL: nothing */
-    struct ot_map *map;    /* files whose pages arrays are */
-    ot_windows *windows;   /* of samples that are windows over one sequence of tokens; else NULL */
+    const char *notes;  /* what a user should know of how the files are read, a line each; NULL: nothing */
+    struct ot_map *map; /* files whose pages arrays are */
+    ot_windows *windows;                   /* of samples that are windows over one sequence of tokens; else NULL */
     const struct ot_data_options *options; /* those it is opened with; NULL afterwards */
     struct ot_members *members;            /* the files that sources read; owned; NULL: there are none */
     bool renumbers;        /* class numbers are those of sorted names; ot_dataset_number gives them others */
@@ -104,6 +104,7 @@ typedef struct ot_data_options {
     const char *normalize;  /* --normalize, for tables; NULL: not given */
     int64_t length, stride; /* tokens of a sample, and from one sample to the next (--length, --stride); 0: not given */
     const char *text;       /* "bytes", "chars": the tokens of a text file (--text); NULL: not given */
+    const char *tokenizer;  /* file or folder (--tokenizer); NULL: not given */
 } ot_data_options;
 
 /* Opens a named set or a path.  OT_SPLIT_TEST, OT_SPLIT_VAL: the set's own test or validation part; *out is NULL and the

@@ -105,7 +105,7 @@ ot_status ot_cifar_folder(const char *folder, ot_split split, ot_dataset *d, boo
 /* Tokens as unsigned numbers without a header (nanoGPT), or behind that of llm.c. */
 ot_status ot_tokens_open(const char *path, ot_dataset *d, ot_error *err);
 
-/* A text file as bytes or characters. */
+/* A text file as bytes, characters or a tokenizer's tokens. */
 ot_status ot_corpus_open(const char *path, ot_dataset *d, ot_error *err);
 
 /* A table of numbers; the column `target`, else the last, is the target. */

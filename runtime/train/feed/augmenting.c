@@ -345,7 +345,8 @@ void ot_augmenting_mix(const ot_feeder *f, uint8_t *drawn, int64_t n, int64_t gi
     ot_picture p = f->redraw ? f->to : g->at;
     memcpy(g->spare, drawn + (n - 1) * one, (size_t)one);
     for (int64_t i = n - 1; i >= 0; i--)
-        mix_bytes(&m, &p, f->src->source || (!f->redraw && g->from.channels_last), i ? drawn + (i - 1) * one : g->spare, drawn + i * one);
+        mix_bytes(&m, &p, f->src->source || (!f->redraw && g->from.channels_last), i ? drawn + (i - 1) * one : g->spare,
+                  drawn + i * one);
 }
 
 static void mix_values(const ot_feeder *f, const ot_mix *m, int64_t n, char *v)

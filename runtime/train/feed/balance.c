@@ -23,7 +23,7 @@ static ot_status of_classes(const ot_spec *loss, const ot_array *labels, ot_aren
     ot_shape shape = ot_array_shape(labels);
     int64_t count = ot_numel(&shape);
     for (int64_t i = 0; i < count; i++) {
-        double y = ot_get_f64(t->data, t->dtype, i);
+        double y = ot_get_f64(t->data, t->dtype, ot_array_at(labels, i));
         if (y != (double)skip && y > (double)most) most = (int64_t)y;
     }
     if (most < 0 || most >= MOST_CLASSES)
@@ -33,7 +33,7 @@ static ot_status of_classes(const ot_spec *loss, const ot_array *labels, ot_aren
     if (!w) return no_memory(err);
     memset(w, 0, (size_t)(most + 1) * sizeof *w);
     for (int64_t i = 0; i < count; i++) {
-        double y = ot_get_f64(t->data, t->dtype, i);
+        double y = ot_get_f64(t->data, t->dtype, ot_array_at(labels, i));
         if (y != (double)skip && y >= 0) w[(int64_t)y]++, all++;
     }
     for (int64_t c = 0; c <= most; c++) there += w[c] > 0;
@@ -53,7 +53,7 @@ static ot_status of_ones(const ot_feeder *f, ot_arena *a, double **out, int *n, 
     double *w = ot_arena_alloc(a, (size_t)places * sizeof *w);
     if (!w) return no_memory(err);
     memset(w, 0, (size_t)places * sizeof *w);
-    for (int64_t i = 0; i < count; i++) w[i % places] += ot_get_f64(t->data, t->dtype, i);
+    for (int64_t i = 0; i < count; i++) w[i % places] += ot_get_f64(t->data, t->dtype, ot_array_at(f->src, i));
     for (int64_t c = 0; c < places; c++) {
         double zeros = (double)(count / places) - w[c];
         w[c] = w[c] > 0 && zeros > 0 ? zeros / w[c] : 1;

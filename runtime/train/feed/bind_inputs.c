@@ -200,7 +200,8 @@ static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array 
     if (ot_normalize_apply(&f->normalize, c, &f->gather, line, &bad))
         return ot_fail_more(err, bad.status, "input '%s': %s", f->name, bad.text);
     f->gather.inner = inner > 0 ? inner : 1;
-    ot_adapt_note(e, "input '%s': %s%s", f->name, line, recorded ? ", as the model's metadata say (change with --normalize)" : "");
+    ot_adapt_note(e, "input '%s': %s%s", f->name, line,
+                  recorded ? ", as the model's metadata say (change with --normalize)" : "");
     return OT_OK;
 }
 
@@ -491,7 +492,8 @@ ot_status ot_adapt_wanted(const ot_graph *g, ot_arena *a, ot_data_options *o, ot
     for (int i = 0; i < g->n_inputs; i++) {
         const ot_value *v = g->inputs[i];
         if (is_fed(g, v))
-            list[o->n_inputs++] = (ot_data_input){ v->name, v->dtype, v->shape, ot_adapt_has_gaps(g, v), ot_adapt_rows(g, v) };
+            list[o->n_inputs++] =
+                (ot_data_input){ v->name, v->dtype, v->shape, ot_adapt_has_gaps(g, v), ot_adapt_rows(g, v) };
     }
     return OT_OK;
 }

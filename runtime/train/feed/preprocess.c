@@ -19,10 +19,10 @@ static json_t *image(const ot_feeder *f)
     const ot_normalize *z = &f->normalize;
     bool given = z->kind == OT_NORMALIZE_GIVEN, scaled = f->gather.scale && z->kind != OT_NORMALIZE_NONE;
     int n = given ? z->channels : 0;
-    json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:f}", "kind", "image", "height", (json_int_t)f->to.h,
-                          "width", (json_int_t)f->to.w, "channels", (json_int_t)f->to.c, "layout",
-                          f->to.channels_last ? "NHWC" : "NCHW", "resize", "cover", "interpolation", "bilinear", "scale",
-                          scaled ? 1 / 255. : 1.);
+    json_t *o =
+        json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:f}", "kind", "image", "height", (json_int_t)f->to.h, "width",
+                  (json_int_t)f->to.w, "channels", (json_int_t)f->to.c, "layout", f->to.channels_last ? "NHWC" : "NCHW",
+                  "resize", "cover", "interpolation", "bilinear", "scale", scaled ? 1 / 255. : 1.);
     ot_json_set(&o, "mean", list_of(z->mean, n, 0));
     ot_json_set(&o, "std", list_of(z->std, n, 1));
     return o;

@@ -307,6 +307,7 @@ static void read_texts(const ot_options *o, ot_settings *s)
     s->target = ot_options_nth(o, "target", 0);
     s->columns = ot_options_nth(o, "inputs", 0);
     s->text = ot_options_get(o, "text");
+    s->tokenizer = ot_options_get(o, "tokenizer");
     s->out = ot_options_get(o, "o");
     s->run_dir = ot_options_get(o, "run-dir");
     s->log = ot_options_get(o, "log");

@@ -1,0 +1,119 @@
+/* unicode.c - what kind of character a code point is, normal forms, lower case: from libutf8proc's tables. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/text/internal.h"
+
+bool ot_buffer_add(ot_buffer *b, const char *p, size_t n)
+{
+    if (b->n + n > b->room) {
+        size_t room = 2 * b->room + n + 64;
+        char *wide = realloc(b->p, room);
+        if (!wide) return false;
+        b->p = wide;
+        b->room = room;
+    }
+    if (n) memcpy(b->p + b->n, p, n);
+    b->n += n;
+    return true;
+}
+
+bool ot_buffer_char(ot_buffer *b, uint32_t c)
+{
+    char s[4];
+    if (c < 0x80) return ot_buffer_add(b, (char[]){ (char)c }, 1);
+    int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    s[0] = (char)((0xFF00 >> (more + 1) & 0xFF) | c >> 6 * more);
+    for (int i = 1; i <= more; i++) s[i] = (char)(0x80 | (c >> 6 * (more - i) & 0x3F));
+    return ot_buffer_add(b, s, (size_t)more + 1);
+}
+
+bool ot_is_blank(uint32_t c)
+{
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
+           c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+#ifdef OT_HAVE_UTF8PROC
+
+#include <utf8proc.h>
+
+const bool ot_has_unicode = true;
+
+static utf8proc_category_t category(uint32_t c) { return utf8proc_category((utf8proc_int32_t)c); }
+
+bool ot_is_letter(uint32_t c)
+{
+    if (c < 0x80) return (c | 32) >= 'a' && (c | 32) <= 'z';
+    utf8proc_category_t k = category(c);
+    return k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO;
+}
+
+bool ot_is_digit(uint32_t c)
+{
+    if (c < 0x80) return c >= '0' && c <= '9';
+    utf8proc_category_t k = category(c);
+    return k >= UTF8PROC_CATEGORY_ND && k <= UTF8PROC_CATEGORY_NO;
+}
+
+bool ot_is_mark(uint32_t c) { return c >= 0x80 && category(c) == UTF8PROC_CATEGORY_MN; }
+
+bool ot_is_control(uint32_t c)
+{
+    utf8proc_category_t k = category(c);
+    if (c == '\t' || c == '\n' || c == '\r') return false;
+    return k >= UTF8PROC_CATEGORY_CC && k <= UTF8PROC_CATEGORY_CO;
+}
+
+bool ot_is_punctuation(uint32_t c)
+{
+    if (c < 0x80) return (c > 32 && c < 48) || (c > 57 && c < 65) || (c > 90 && c < 97) || (c > 122 && c < 127);
+    utf8proc_category_t k = category(c);
+    return k >= UTF8PROC_CATEGORY_PC && k <= UTF8PROC_CATEGORY_PO;
+}
+
+bool ot_normal_form(ot_normal form, const char *p, size_t n, ot_buffer *out)
+{
+    static const utf8proc_option_t option[] = { [OT_NFC] = UTF8PROC_COMPOSE,
+                                                [OT_NFD] = UTF8PROC_DECOMPOSE,
+                                                [OT_NFKC] = UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+                                                [OT_NFKD] = UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT };
+    utf8proc_uint8_t *made = NULL;
+    utf8proc_ssize_t k = utf8proc_map((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n, &made,
+                                      (utf8proc_option_t)(option[form] | UTF8PROC_STABLE));
+    bool good = k >= 0 && ot_buffer_add(out, (const char *)made, (size_t)k);
+    free(made);
+    return good;
+}
+
+bool ot_lower_case(const char *p, size_t n, ot_buffer *out)
+{
+    uint32_t c;
+    for (int k; n && (k = ot_utf8(p, n, &c)); p += k, n -= (size_t)k) {
+        if (c == 0x130) { /* its lower case is two characters */
+            if (!ot_buffer_add(out, "i\xCC\x87", 3)) return false;
+            continue;
+        }
+        if (!ot_buffer_char(out, c < 0x80 ? (c >= 'A' && c <= 'Z' ? c + 32 : c)
+                                          : (uint32_t)utf8proc_tolower((utf8proc_int32_t)c)))
+            return false;
+    }
+    return true;
+}
+
+#else
+
+const bool ot_has_unicode = false;
+
+bool ot_is_letter(uint32_t c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
+bool ot_is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
+bool ot_is_mark(uint32_t c) { return (void)c, false; }
+bool ot_is_control(uint32_t c) { return c < 32; }
+bool ot_is_punctuation(uint32_t c) { return c > 32 && !ot_is_letter(c) && !ot_is_digit(c); }
+bool ot_normal_form(ot_normal form, const char *p, size_t n, ot_buffer *out)
+{
+    return (void)form, ot_buffer_add(out, p, n);
+}
+bool ot_lower_case(const char *p, size_t n, ot_buffer *out) { return ot_buffer_add(out, p, n); }
+
+#endif

@@ -1,0 +1,96 @@
+"""Writes tests/text/fixtures: tokenizers trained on tinyshakespeare, and what they make of some texts.
+
+    python3 tests/text/make_fixtures.py tinyshakespeare.txt        needs tokenizers 0.23
+
+The tokenizers have the parts of those of GPT-2, RoBERTa, Llama 3, Qwen 2 and BERT with a small vocabulary.  Characters that Unicode 3.2 did not
+have are left out: tokenizers and libutf8proc know different versions.
+"""
+import json
+import pathlib
+import random
+import sys
+import unicodedata
+
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+HERE = pathlib.Path(__file__).parent / "fixtures"
+TEXT = open(sys.argv[1]).read()
+LLAMA = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+SPECIAL = ["<|endoftext|>", "<s>", "</s>", "<pad>", "<mask>"]
+
+
+def bpe(words, normalizer=None, specials=None):
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = words
+    if normalizer:
+        t.normalizer = normalizer
+    t.train_from_iterator([TEXT], trainers.BpeTrainer(vocab_size=500, special_tokens=SPECIAL, show_progress=False,
+                                                      initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    if specials:
+        t.post_processor = specials(t)
+    return t
+
+
+def split(regex):
+    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(regex), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+def pieces(lowercase):
+    t = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    t.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    t.train_from_iterator([TEXT], trainers.WordPieceTrainer(vocab_size=300, show_progress=False,
+                                                            special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
+    t.post_processor = processors.BertProcessing(("[SEP]", t.token_to_id("[SEP]")), ("[CLS]", t.token_to_id("[CLS]")))
+    return t
+
+
+def character(r):
+    k = r.random()
+    if k < 0.4:
+        return chr(r.randrange(32, 127))
+    if k < 0.55:
+        return r.choice("  \t\n\r\u00a0\u2003\u3000\u0085\u200b\u2028")
+    if k < 0.7:
+        return chr(r.randrange(0xa0, 0x600))
+    if k < 0.8:
+        return r.choice(["'s", "'S", "'ll", "'\u017f", *SPECIAL, "[SEP]", "[MASK]", "don't", "I'M", "\u0130", "\u03a3", "e\u0301", "\ufb01"])
+    if k < 0.95:
+        return chr(r.choice([r.randrange(0x600, 0xd800), r.randrange(0xe000, 0x20000)]))
+    return r.choice("0123456789\u0660\u00bd\u2160\u4e00\u30a2\uac00\u0301\u200d\x01\x0b\x1f")
+
+
+def texts():
+    r = random.Random(1)
+    yield from TEXT[:4000].split("\n\n")
+    yield "a" * 300
+    yield "ab" * 200 + "  "
+    made = 0
+    while made < 600:
+        s = "".join(character(r) for _ in range(r.randrange(1, 30)))
+        if all(unicodedata.ucd_3_2_0.category(c) != "Cn" for c in s):
+            made += 1
+            yield s
+
+
+def main():
+    roberta = lambda t: processors.RobertaProcessing(("</s>", t.token_to_id("</s>")), ("<s>", t.token_to_id("<s>")))
+    llama = lambda t: processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", t.token_to_id("<s>"))])
+    made = {
+        "gpt2": bpe(pre_tokenizers.ByteLevel(add_prefix_space=False)),
+        "roberta": bpe(pre_tokenizers.ByteLevel(add_prefix_space=True), specials=roberta),
+        "llama3": bpe(split(LLAMA), specials=llama),
+        "qwen2": bpe(split(LLAMA.replace("{1,3}", "")), normalizers.NFC()),
+        "bert": pieces(True),
+        "bert-cased": pieces(False),
+    }
+    HERE.mkdir(exist_ok=True)
+    cases = [{"text": s} for s in texts() if s]
+    for name, t in made.items():
+        (HERE / f"{name}.json").write_text(json.dumps(json.loads(t.to_str()), ensure_ascii=False, separators=(",", ":")) + "\n")
+        for c in cases:
+            c[name] = t.encode(c["text"]).ids
+    (HERE / "cases.json").write_text("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]\n")
+
+
+main()
