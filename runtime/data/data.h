@@ -87,8 +87,8 @@ typedef struct ot_data_input {
     const char *name;
     ot_dtype dtype;
     ot_shape shape; /* with the axis of samples, as in the file; -1: open */
-    bool gaps;      /* the model fills in missing values, which are NaN */
     int64_t rows;   /* of the table that its elements are looked up in: the vocabulary; 0: unknown, or there is none */
+    bool gaps;      /* the model fills in missing values, which are NaN */
 } ot_data_input;
 
 typedef struct ot_data_options {

@@ -34,13 +34,13 @@ extern const ot_registry ot_plot_forms;
 
 typedef struct ot_settings {
     const char *data, *val, *test, *normalize, *target, *columns, *out, *run_dir, *log,
-        *tensorboard;       /* NULL: not given */
+        *tensorboard;             /* NULL: not given */
     const char *text, *tokenizer; /* --text, --tokenizer; NULL: not given */
-    int64_t length, stride; /* of windows over tokens; 0: not given */
-    double swa;             /* first epoch that is averaged, or the fraction of the run before it; 0: none */
-    bool swa_updates;       /* averages updates, not epochs */
-    const char *teacher;    /* file of --teacher; NULL: none */
-    ot_spec learns;         /* how it is learnt from */
+    int64_t length, stride;       /* of windows over tokens; 0: not given */
+    double swa;                   /* first epoch that is averaged, or the fraction of the run before it; 0: none */
+    bool swa_updates;             /* averages updates, not epochs */
+    const char *teacher;          /* file of --teacher; NULL: none */
+    ot_spec learns;               /* how it is learnt from */
     int n_outputs;
     const char *const *outputs; /* --output; 0: the model's */
     ot_plan_options options;
