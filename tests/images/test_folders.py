@@ -78,6 +78,7 @@ def main():
     subprocess.run(["tar", "cf", "set.tar", "set"], check=True)
     train("t.onnx", "set.tar")
     assert weights("t.onnx") == weights("f.onnx")
+    assert "not images in files" in run("run", "f.onnx", "--data", "set", "-o", "y.npz", expect=4)
     said = train("n.onnx", "set", "--normalize", "mean,std")
     kept = {p.key: p.value for p in onnx.load("n.onnx").metadata_props}
     how = json.loads(kept["onnxtrain.preprocess"])["inputs"]["x"]

@@ -351,6 +351,9 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
                       .as_is = e->as_is,
                       .open = v->shape.rank > 0 && v->shape.dim[0] < 0 };
     if (a->picture && !f->whole) return adapt_picture(e, v, a, f, err);
+    if (a->source)
+        return ot_fail_more(err, OT_E_DATA,
+                            "input '%s': 'run' takes arrays (.npz), not images in files; use eval or predict", v->name);
     OT_TRY(set_dtype(f, a, v->dtype, err));
     if (f->src == &f->own && !e->as_is && ot_array_check(&f->own, &bad))
         return ot_fail_more(err, bad.status, "%s", bad.text);
