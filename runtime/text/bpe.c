@@ -87,9 +87,9 @@ static void merge(ot_bpe *m, size_t *n, struct ot_merge x)
     offer(m, n, x.at);
 }
 
-bool ot_bpe_word(ot_bpe *m, const ot_strings *vocab, const char *p, size_t n, ot_ids *out)
+bool ot_bpe_word(ot_bpe *m, const ot_string_table *vocab, const char *p, size_t n, ot_ids *out)
 {
-    int32_t whole = m->whole ? ot_strings_get(vocab, p, n) : -1;
+    int32_t whole = m->whole ? ot_string_table_get(vocab, p, n) : -1;
     if (whole >= 0) return ot_ids_add(out, whole);
     if (n > INT32_MAX / 4 || !make_room(m, n)) return false;
     int32_t count = 0;

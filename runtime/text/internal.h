@@ -6,18 +6,18 @@
 
 /* ---- table.c: hash tables that only grow ------------------------------------------------------ */
 
-typedef struct ot_strings {
+typedef struct ot_string_table {
     struct ot_string {
         const char *p; /* borrowed; NULL: free */
         uint32_t n;
         int32_t value;
     } *slot;
     size_t room, used;
-} ot_strings;
+} ot_string_table;
 
-int32_t ot_strings_get(const ot_strings *s, const char *p, size_t n); /* -1: not in it */
-bool ot_strings_put(ot_strings *s, const char *p, size_t n,
-                    int32_t value); /* false: no memory; keeps a value that is there */
+int32_t ot_string_table_get(const ot_string_table *s, const char *p, size_t n); /* -1: not in it */
+bool ot_string_table_put(ot_string_table *s, const char *p, size_t n,
+                         int32_t value); /* false: no memory; keeps a value that is there */
 
 typedef struct ot_pairs {
     struct ot_pair {
@@ -83,7 +83,7 @@ typedef struct ot_wordpiece {
 } ot_wordpiece;
 
 bool ot_ids_add(ot_ids *out, int32_t id);
-bool ot_bpe_word(ot_bpe *m, const ot_strings *vocab, const char *p, size_t n, ot_ids *out); /* false: no memory */
-bool ot_wordpiece_word(ot_wordpiece *m, const ot_strings *vocab, const char *p, size_t n, ot_ids *out);
+bool ot_bpe_word(ot_bpe *m, const ot_string_table *vocab, const char *p, size_t n, ot_ids *out); /* false: no memory */
+bool ot_wordpiece_word(ot_wordpiece *m, const ot_string_table *vocab, const char *p, size_t n, ot_ids *out);
 
 #endif

@@ -22,22 +22,22 @@ static uint64_t hash(const char *p, size_t n)
     return mix(h ^ w);
 }
 
-static struct ot_string *place(const ot_strings *s, const char *p, size_t n)
+static struct ot_string *place(const ot_string_table *s, const char *p, size_t n)
 {
     size_t i = hash(p, n) & (s->room - 1);
     while (s->slot[i].p && (s->slot[i].n != n || memcmp(s->slot[i].p, p, n))) i = (i + 1) & (s->room - 1);
     return &s->slot[i];
 }
 
-int32_t ot_strings_get(const ot_strings *s, const char *p, size_t n)
+int32_t ot_string_table_get(const ot_string_table *s, const char *p, size_t n)
 {
     const struct ot_string *x = s->room ? place(s, p, n) : NULL;
     return x && x->p ? x->value : -1;
 }
 
-static bool grow_strings(ot_strings *s)
+static bool grow_strings(ot_string_table *s)
 {
-    ot_strings wide = { .room = s->room ? 2 * s->room : 1024 };
+    ot_string_table wide = { .room = s->room ? 2 * s->room : 1024 };
     if (!(wide.slot = calloc(wide.room, sizeof *wide.slot))) return false;
     for (size_t i = 0; i < s->room; i++)
         if (s->slot[i].p) *place(&wide, s->slot[i].p, s->slot[i].n) = s->slot[i];
@@ -47,7 +47,7 @@ static bool grow_strings(ot_strings *s)
     return true;
 }
 
-bool ot_strings_put(ot_strings *s, const char *p, size_t n, int32_t value)
+bool ot_string_table_put(ot_string_table *s, const char *p, size_t n, int32_t value)
 {
     if (n > UINT32_MAX || (2 * s->used >= s->room && !grow_strings(s))) return false;
     struct ot_string *x = place(s, p, n);

@@ -27,7 +27,7 @@ typedef struct added {
 struct ot_tokenizer {
     ot_arena *a;
     const char *name;
-    ot_strings vocab;
+    ot_string_table vocab;
     token *token;
     int64_t size;
     added *added;
@@ -123,7 +123,7 @@ static ot_status read_vocabulary(ot_tokenizer *t, const json_t *vocab, ot_error 
         if (!p) return no_memory(t, err);
         if (!json_is_integer(v)) return ot_fail(err, OT_E_DATA, "%s: token '%.60s' has no number", t->name, key);
         OT_TRY(name_token(t, json_integer_value(v), p, n, false, err));
-        if (!ot_strings_put(&t->vocab, p, n, (int32_t)json_integer_value(v))) return no_memory(t, err);
+        if (!ot_string_table_put(&t->vocab, p, n, (int32_t)json_integer_value(v))) return no_memory(t, err);
     }
     return OT_OK;
 }
@@ -153,7 +153,8 @@ static ot_status read_added(ot_tokenizer *t, const json_t *list, ot_error *err)
                                           flag(v, "rstrip", false),
                                           flag(v, "single_word", false) };
         t->begins[(unsigned char)*copy] = true;
-        if (!ot_strings_put(&t->vocab, copy, strlen(copy), (int32_t)json_integer_value(id))) return no_memory(t, err);
+        if (!ot_string_table_put(&t->vocab, copy, strlen(copy), (int32_t)json_integer_value(id)))
+            return no_memory(t, err);
     }
     qsort(t->added, (size_t)t->n_added, sizeof *t->added, by_length); /* the longest first */
     return OT_OK;
@@ -186,8 +187,8 @@ static ot_status read_merge(ot_tokenizer *t, size_t i, const json_t *v, ot_error
         return no_memory(t, err);
     memcpy(both, p[0], size[0]);
     memcpy(both + size[0], p[1], size[1]);
-    int32_t a = ot_strings_get(&t->vocab, p[0], size[0]), b = ot_strings_get(&t->vocab, p[1], size[1]);
-    int32_t made = ot_strings_get(&t->vocab, both, size[0] + size[1]);
+    int32_t a = ot_string_table_get(&t->vocab, p[0], size[0]), b = ot_string_table_get(&t->vocab, p[1], size[1]);
+    int32_t made = ot_string_table_get(&t->vocab, both, size[0] + size[1]);
     if (a < 0 || b < 0 || made < 0) return bad_merge(t, i, err);
     return ot_pairs_put(&t->bpe.merges, a, b, (int32_t)i, made) ? OT_OK : no_memory(t, err);
 }
@@ -206,7 +207,7 @@ static ot_status read_bpe(ot_tokenizer *t, const json_t *m, ot_error *err)
     t->bpe.whole = flag(m, "ignore_merges", false);
     if (json_array_size(merges) > MOST_TOKENS) return ot_fail(err, OT_E_DATA, "%s: has too many merges", t->name);
     for (size_t i = 0; i < json_array_size(merges); i++) OT_TRY(read_merge(t, i, json_array_get(merges, i), err));
-    for (int b = 0; b < 256; b++) t->bpe.byte[b] = ot_strings_get(&t->vocab, (char[]){ (char)b }, 1);
+    for (int b = 0; b < 256; b++) t->bpe.byte[b] = ot_string_table_get(&t->vocab, (char[]){ (char)b }, 1);
     return OT_OK;
 }
 
@@ -218,7 +219,7 @@ static ot_status read_pieces(ot_tokenizer *t, const json_t *m, ot_error *err)
     if (!t->piece.prefix) return no_memory(t, err);
     t->piece.prefix_n = strlen(t->piece.prefix);
     t->piece.longest = json_is_integer(most) && json_integer_value(most) <= 1000 ? json_integer_value(most) : 100;
-    t->piece.unknown = unknown ? ot_strings_get(&t->vocab, unknown, strlen(unknown)) : -1;
+    t->piece.unknown = unknown ? ot_string_table_get(&t->vocab, unknown, strlen(unknown)) : -1;
     if (t->piece.unknown < 0)
         return ot_fail(err, OT_E_DATA, "%s: its token for unknown words, '%.60s', is not in the vocabulary", t->name,
                        unknown ? unknown : "");
@@ -409,7 +410,7 @@ int64_t ot_tokenizer_pad(const ot_tokenizer *t)
 {
     static const char *const names[] = { "[PAD]", "<pad>", "<|endoftext|>", "</s>", "<|end_of_text|>" };
     for (int i = 0; i < OT_LEN(names); i++) {
-        int32_t id = ot_strings_get(&t->vocab, names[i], strlen(names[i]));
+        int32_t id = ot_string_table_get(&t->vocab, names[i], strlen(names[i]));
         if (id >= 0) return id;
     }
     return -1;

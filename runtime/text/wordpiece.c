@@ -10,7 +10,7 @@ static int64_t characters(const char *p, size_t n)
 }
 
 /* The longest piece that begins at byte `from`; its end, or from: none. */
-static size_t longest(ot_wordpiece *m, const ot_strings *vocab, const char *p, size_t from, size_t n, int32_t *id,
+static size_t longest(ot_wordpiece *m, const ot_string_table *vocab, const char *p, size_t from, size_t n, int32_t *id,
                       bool *memory)
 {
     for (size_t stop = n; stop > from; stop--) {
@@ -21,13 +21,13 @@ static size_t longest(ot_wordpiece *m, const ot_strings *vocab, const char *p, s
             *memory = false;
             return from;
         }
-        *id = ot_strings_get(vocab, m->piece.p, m->piece.n);
+        *id = ot_string_table_get(vocab, m->piece.p, m->piece.n);
         if (*id >= 0) return stop;
     }
     return from;
 }
 
-bool ot_wordpiece_word(ot_wordpiece *m, const ot_strings *vocab, const char *p, size_t n, ot_ids *out)
+bool ot_wordpiece_word(ot_wordpiece *m, const ot_string_table *vocab, const char *p, size_t n, ot_ids *out)
 {
     int64_t began = out->n;
     bool memory = true;
