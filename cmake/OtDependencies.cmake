@@ -60,6 +60,19 @@ else()
     message(STATUS "cairo is missing: no charts as PNG. Debian: apt-get install libcairo2-dev")
 endif()
 
+# Optional: data files in .zst.
+find_path(OT_ZSTD_INCLUDE zstd_errors.h)
+find_library(OT_ZSTD_LIBRARY zstd)
+set(ot_stream_definitions) # of runtime/data/stream.c alone
+set(ot_stream_includes)
+if(OT_ZSTD_INCLUDE AND OT_ZSTD_LIBRARY)
+    target_link_libraries(ot_dependencies INTERFACE ${OT_ZSTD_LIBRARY})
+    list(APPEND ot_stream_definitions OT_HAVE_ZSTD)
+    list(APPEND ot_stream_includes ${OT_ZSTD_INCLUDE})
+else()
+    message(STATUS "libzstd is missing: no .zst. Debian: apt-get install libzstd-dev")
+endif()
+
 find_path(OT_RANDOM123_INCLUDE Random123/philox.h)
 if(NOT OT_RANDOM123_INCLUDE)
     message(FATAL_ERROR "Random123 is missing (Random123/philox.h). Debian: apt-get install librandom123-dev")

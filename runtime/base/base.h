@@ -27,6 +27,9 @@
 int ot_vtext(char *buf, size_t cap, const char *fmt, va_list ap) OT_PRINTF(3, 0);
 void ot_print(FILE *f, const char *fmt, ...) OT_PRINTF(2, 3);
 
+/* The character at p and its length in bytes; 0: the n bytes do not begin with valid UTF-8. */
+int ot_utf8(const char *p, size_t n, uint32_t *out);
+
 /* ---- errors -------------------------------------------------------------- */
 
 /* Records the failure if it is the first, and returns the recorded status.  err may be NULL. */

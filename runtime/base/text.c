@@ -64,6 +64,8 @@ static void put_shown(writer *w, const char *text, size_t n, bool lines)
     }
 }
 
+int ot_utf8(const char *p, size_t n, uint32_t *out) { return n ? (int)decode((const unsigned char *)p, n, out) : 0; }
+
 /* ---- formats --------------------------------------------------------------- */
 
 /* One conversion of a format, with '*' replaced. */

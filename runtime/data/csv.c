@@ -1,454 +1,593 @@
-/* csv.c - reads tables of numbers: one column is the target, the others are the input.
+/* csv.c - reads tables: what the columns are, and the arrays of them.
  *
- * Spec      RFC 4180: quotes, doubled quotes, line ends in quotes, CR LF. Also a semicolon or a tab if the first line
- *           has more of them; spaces around a field; empty lines between rows. The first line is a header if a cell in
- *           it is text above a number.  The target is the column of that name, else the last.
- * Shapes    input: (rows, columns - 1) f32; target: (rows) i64 for whole numbers and for text, whose
- *           sorted values become the classes, f32 otherwise.
- * Numerics  Numbers have a decimal point in every locale. */
-#include "runtime/data/internal.h"
-
-#include <ctype.h>
-#include <locale.h>
+ * The file is read twice, and a third time in between for the texts of categories: only the arrays are in memory.  The first
+ * line is a header if a cell in it is text above a number, or if all its cells are texts that no other row has.
+ *
+ * Shapes    inputs: (rows, elements); target: (rows) i64 for whole numbers and for text, whose sorted values become the
+ *           classes, f32 otherwise. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct ot_columns {
-    bool header; /* the file names the columns */
-    int columns;
-    int64_t rows;
-    const char *const *name; /* of columns */
-    char **cell;             /* (rows, columns) */
-    int64_t *line;           /* of each row in the file, from 1 */
-};
+#include "runtime/data/table.h"
 
-enum { MOST_COLUMNS = 1 << 16, PIECE = 1 << 16 };
+const char *const ot_kind_name[OT_KINDS] = { "number", "category", "boolean", "date", "time", "label", "empty" };
+const char *const ot_column_form_name[OT_FORMS] = { "value", "id", "one-hot", "parts", "text" };
 
-/* ---- text to cells ----------------------------------------------------------------- */
+/* A category of more words is free text. */
+enum { MOST_WORDS = 1 << 16 };
 
-typedef struct reader {
-    char *p, *end; /* the text; fields are cut and unquoted in place */
-    char mark;     /* the separator */
-    int64_t line;
-    char **cell; /* number of cells so far */
-    int64_t *row_line;
-    int64_t n, rows;
-    int columns; /* of the first row */
-    const char *path;
-} reader;
-
-/* Allocates all cells and lines: at most as many as there are separators and line ends.  The size is checked first,
- * since a file of separators needs many times its size: 8 bytes a cell here, 4 later. */
-static ot_status make_room(reader *r, ot_dataset *d, ot_error *err)
+static ot_status no_memory(const ot_columns *t, ot_error *err)
 {
-    int64_t cells = 1, rows = 1, there = ot_memory_available();
-    for (const char *p = r->p; p < r->end; p++) {
-        cells += *p == r->mark || *p == '\n';
-        rows += *p == '\n';
-    }
-    int64_t bytes = cells * ((int64_t)sizeof *r->cell + 4) + rows * ((int64_t)sizeof *r->row_line + 8);
-    if (bytes > there)
-        return ot_fail(err, OT_E_NOMEM, "%s: out of memory: its %lld cells need %lld MiB, but %lld MiB are available",
-                       r->path, (long long)cells, (long long)(bytes >> 20), (long long)(there >> 20));
-    r->cell = ot_arena_alloc(d->arena, (size_t)cells * sizeof *r->cell);
-    r->row_line = ot_arena_alloc(d->arena, (size_t)rows * sizeof *r->row_line);
-    return r->cell && r->row_line
-               ? OT_OK
-               : ot_fail(err, OT_E_NOMEM, "%s: no memory for its %lld cells", r->path, (long long)cells);
+    return ot_fail(err, OT_E_NOMEM, "%s: no memory", t->path);
 }
 
-/* A quoted field, from its opening quote; *to is its text. */
-static ot_status quoted(reader *r, char **to, ot_error *err)
+/* ---- one pass over the rows --------------------------------------------------------------- */
+
+typedef ot_status row_function(void *user, const ot_rows *r, int64_t row, ot_error *err);
+
+/* Calls f with every row of data, in order. */
+static ot_status each_row(const ot_columns *t, row_function *f, void *user, ot_error *err)
 {
-    char *out = *to = ++r->p;
-    int64_t began = r->line;
-    for (;; r->p++) {
-        if (r->p == r->end)
-            return ot_fail(err, OT_E_DATA, "%s: line %lld: a quote is not closed", r->path, (long long)began);
-        if (*r->p == '\n') r->line++;
-        if (*r->p == '"') {
-            if (r->p + 1 == r->end || r->p[1] != '"') break;
-            r->p++;
+    ot_rows r;
+    bool more = true, header = t->header;
+    int64_t rows = 0;
+    ot_status s = ot_rows_open(&r, t->path, t->mark, err);
+    while (!s && more) {
+        s = ot_rows_next(&r, &more, err);
+        if (s || !more) break;
+        if (header) {
+            header = false;
+            continue;
         }
-        *out++ = *r->p;
+        if (r.n != t->columns || rows == t->rows) break;
+        s = f(user, &r, rows++, err);
     }
-    r->p++;
-    while (r->p < r->end && (*r->p == ' ' || *r->p == '\r')) r->p++;
-    if (r->p < r->end && *r->p != r->mark && *r->p != '\n')
-        return ot_fail(err, OT_E_DATA, "%s: line %lld: text after a closing quote", r->path, (long long)r->line);
-    *out = 0; /* at or before the closing quote */
+    ot_rows_close(&r);
+    if (!s && (more || rows != t->rows)) s = ot_fail(err, OT_E_IO, "%s: changed while it was read", t->path);
+    return s;
+}
+
+/* ---- kinds of columns ------------------------------------------------------------------------ */
+
+typedef struct survey {
+    ot_columns *t;
+    const char **first; /* the cells of the first row */
+    bool *again;        /* some other row has the same */
+    int64_t line, next; /* of the first row; where the next row of a regular file begins */
+    int64_t rows;       /* besides the first */
+    bool above;         /* text of the first row is above a number */
+} survey;
+
+/* What a cell adds to its column. */
+static ot_status count_cell(ot_dataset *d, ot_columns *t, int c, const char *text, int64_t line, ot_error *err)
+{
+    double v;
+    ot_column *q = &t->column[c];
+    ot_cell cell = ot_cell_of(text, t->point, &v);
+    q->count[cell]++;
+    if (cell == OT_CELL_MISSING && !q->no_value) q->no_value = line;
+    if (cell == OT_CELL_NUMBER || cell == OT_CELL_CODE) {
+        q->whole += ot_cell_whole(text, v);
+        q->beyond += v != 0 && v != 1;
+    } else if (cell > OT_CELL_CODE && !q->odd) {
+        q->odd = line;
+        q->which = ot_arena_strdup(d->arena, text);
+        if (!q->which) return no_memory(t, err);
+    }
     return OT_OK;
 }
 
-static void plain(reader *r, char **to)
+static ot_status keep_first(ot_dataset *d, survey *x, const ot_rows *r, ot_error *err)
 {
-    *to = r->p;
-    while (r->p < r->end && *r->p != r->mark && *r->p != '\n') r->p++;
+    ot_columns *t = x->t;
+    t->columns = r->n;
+    t->column = ot_arena_alloc(d->arena, (size_t)r->n * sizeof *t->column);
+    x->first = ot_arena_alloc(d->arena, (size_t)r->n * sizeof *x->first);
+    x->again = ot_arena_alloc(d->arena, (size_t)r->n * sizeof *x->again);
+    if (!t->column || !x->first || !x->again) return no_memory(t, err);
+    for (int i = 0; i < r->n; i++)
+        if (!(x->first[i] = ot_arena_strdup(d->arena, r->cell[i]))) return no_memory(t, err);
+    x->line = r->line;
+    return OT_OK;
 }
 
-/* Trims the spaces of a field that ended at `end`; the byte there is the separator, already read. */
-static char *trimmed(char *from, char *end)
+static ot_status count_row(ot_dataset *d, survey *x, const ot_rows *r, ot_error *err)
 {
-    while (from < end && isspace((unsigned char)*from)) from++;
-    while (end > from && isspace((unsigned char)end[-1])) end--;
-    *end = 0;
-    return from;
-}
-
-/* One row; a line of spaces is skipped. */
-static ot_status read_row(reader *r, ot_error *err)
-{
-    int columns = 0;
-    int64_t line = r->line;
-    bool more = true, blank = true;
-    while (more) {
-        char *field, *begin = r->p;
-        while (r->p < r->end && *r->p == ' ' && r->mark != ' ') r->p++;
-        bool quote = r->p < r->end && *r->p == '"';
-        if (quote) {
-            OT_TRY(quoted(r, &field, err));
-        } else {
-            r->p = begin;
-            plain(r, &field);
-        }
-        char *end = r->p;
-        more = r->p < r->end && *r->p == r->mark;
-        if (r->p < r->end && *r->p == '\n') r->line++;
-        if (r->p < r->end) r->p++;
-        if (!quote) field = trimmed(field, end);
-        blank = blank && !quote && !*field && !more;
-        if (columns == MOST_COLUMNS)
-            return ot_fail(err, OT_E_DATA, "%s: line %lld: more than %d columns", r->path, (long long)line,
-                           MOST_COLUMNS);
-        r->cell[r->n++] = field;
-        columns++;
+    ot_columns *t = x->t;
+    double v;
+    if (r->n != t->columns)
+        return ot_fail(err, OT_E_DATA, "%s: line %lld: %d columns, but the first line has %d", t->path,
+                       (long long)r->line, r->n, t->columns);
+    if (!x->rows) t->first_line = x->next = r->line;
+    for (int i = 0; i < r->n; i++) {
+        OT_TRY(count_cell(d, t, i, r->cell[i], r->line, err));
+        x->again[i] = x->again[i] || !strcmp(r->cell[i], x->first[i]);
+        if (!x->rows && ot_cell_of(x->first[i], t->point, &v) != OT_CELL_MISSING &&
+            !ot_cell_number(x->first[i], t->point, &v))
+            x->above = x->above || ot_cell_number(r->cell[i], t->point, &v);
     }
-    if (blank && columns == 1) {
-        r->n--;
+    t->regular = t->regular && r->line == x->next++;
+    x->rows++;
+    return OT_OK;
+}
+
+/* All cells of the first row are texts, and no other row of three at least has one of them. */
+static bool all_names(const survey *x)
+{
+    double v;
+    bool names = true, text = true;
+    for (int i = 0; i < x->t->columns; i++) {
+        ot_cell cell = ot_cell_of(x->first[i], x->t->point, &v);
+        names = names && cell == OT_CELL_TEXT && !x->again[i];
+        text = text && !ot_cell_number(x->first[i], x->t->point, &v);
+        for (int k = 0; k < i && names && i < 64; k++) names = strcmp(x->first[i], x->first[k]) != 0;
+    }
+    return x->rows ? names && x->rows > 1 : text;
+}
+
+static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
+{
+    ot_columns *t = x->t;
+    t->header = x->above || all_names(x);
+    t->rows = x->rows + !t->header;
+    for (int i = 0; i < t->columns; i++) {
+        t->column[i].name = t->header ? x->first[i] : ot_arena_printf(d->arena, "%d", i + 1);
+        if (!t->column[i].name) return no_memory(t, err);
+        if (!t->header) {
+            int64_t no_value = t->column[i].no_value, odd = t->column[i].odd;
+            const char *which = t->column[i].which;
+            t->column[i].no_value = t->column[i].odd = 0;
+            OT_TRY(count_cell(d, t, i, x->first[i], x->line, err));
+            if (!t->column[i].no_value) t->column[i].no_value = no_value;
+            if (!t->column[i].odd) t->column[i].odd = odd, t->column[i].which = which;
+        }
+    }
+    if (!t->header) {
+        t->regular = t->regular && (!x->rows || t->first_line == x->line + 1);
+        t->first_line = x->line;
+    }
+    return OT_OK;
+}
+
+static ot_status survey_rows(ot_dataset *d, survey *x, ot_error *err)
+{
+    ot_rows r;
+    bool more = true, first = true;
+    ot_status s = ot_rows_open(&r, x->t->path, x->t->mark, err);
+    while (!s && more) {
+        s = ot_rows_next(&r, &more, err);
+        if (s || !more) break;
+        s = first ? keep_first(d, x, &r, err) : count_row(d, x, &r, err);
+        first = false;
+    }
+    ot_rows_close(&r);
+    return s;
+}
+
+static int64_t sum(const ot_column *q, ot_cell from, ot_cell to)
+{
+    int64_t n = 0;
+    for (int k = from; k <= (int)to; k++) n += q->count[k];
+    return n;
+}
+
+/* What a column is by its cells; categories that are identifiers are found when their words are known. */
+static ot_kind kind_of(const ot_column *q, int64_t rows)
+{
+    int64_t there = rows - sum(q, OT_CELL_MISSING, OT_CELL_NULL);
+    if (!there) return OT_KIND_EMPTY;
+    if (sum(q, OT_CELL_NUMBER, OT_CELL_CODE) == there) return OT_KIND_NUMBER;
+    if (q->count[OT_CELL_BOOLEAN] == there) return OT_KIND_BOOLEAN;
+    if (sum(q, OT_CELL_DATE, OT_CELL_TIME) == there) return q->count[OT_CELL_TIME] ? OT_KIND_TIME : OT_KIND_DATE;
+    return OT_KIND_CATEGORY;
+}
+
+static ot_status find_columns(ot_dataset *d, ot_columns *t, ot_error *err)
+{
+    survey x = { .t = t };
+    t->regular = true;
+    t->rows = t->columns = 0;
+    OT_TRY(survey_rows(d, &x, err));
+    if (t->columns < 2)
+        return ot_fail(err, OT_E_DATA, "%s: has %d column%s; expected at least one input column and one target column",
+                       t->path, t->columns, t->columns == 1 ? "" : "s");
+    OT_TRY(name_columns(d, &x, err));
+    for (int i = 0; i < t->columns; i++) t->column[i].kind = kind_of(&t->column[i], t->rows);
+    return OT_OK;
+}
+
+static bool is_target(const ot_columns *t, int column)
+{
+    for (int k = 0; k < t->n_targets; k++)
+        for (int i = 0; i < t->wanted[k].n; i++)
+            if (t->wanted[k].column[i] == column) return true;
+    return false;
+}
+
+/* Whether the inputs are more than numbers; then numbers with zeros in front are codes. */
+static void find_mapping(ot_columns *t)
+{
+    t->mapped = t->fitted = false;
+    for (int i = 0; i < t->columns; i++) {
+        const ot_column *q = &t->column[i];
+        t->mapped |= !is_target(t, i) && (q->kind != OT_KIND_NUMBER || sum(q, OT_CELL_MISSING, OT_CELL_NULL));
+    }
+    for (int i = 0; i < t->columns && t->mapped; i++)
+        if (t->column[i].kind == OT_KIND_NUMBER && t->column[i].count[OT_CELL_CODE])
+            t->column[i].kind = OT_KIND_CATEGORY;
+}
+
+int ot_column_find(const ot_columns *t, const char *name)
+{
+    for (int i = 0; i < t->columns; i++)
+        if (!strcmp(t->column[i].name, name)) return i;
+    return -1;
+}
+
+/* ---- words -------------------------------------------------------------------------------------- */
+
+typedef struct collector {
+    ot_dataset *d;
+    ot_columns *t;
+    bool *wanted, *target; /* columns whose words are needed; those that are targets */
+} collector;
+
+static bool is_utf8(const char *s)
+{
+    uint32_t c;
+    for (int n; *s; s += n)
+        if (!(n = ot_utf8(s, strlen(s) < 4 ? strlen(s) : 4, &c))) return false;
+    return true;
+}
+
+static ot_status collect_row(void *user, const ot_rows *r, int64_t row, ot_error *err)
+{
+    (void)row;
+    collector *x = user;
+    for (int i = 0; i < r->n; i++) {
+        double v;
+        ot_words *w = &x->t->column[i].words;
+        const char *text = r->cell[i];
+        if (!x->wanted[i] || (!x->target[i] && ot_cell_of(text, x->t->point, &v) <= OT_CELL_NULL)) continue;
+        int before = w->n;
+        OT_TRY(ot_words_add(w, text, x->target[i] ? INT32_MAX / 4 : MOST_WORDS, x->d->arena, x->t->path, err));
+        if (w->n > before && !is_utf8(text))
+            return ot_fail(err, OT_E_DATA,
+                           "%s: line %lld, column '%s': the text '%.60s' is not UTF-8; convert the file, for example "
+                           "with iconv -f LATIN1 -t UTF-8",
+                           x->t->path, (long long)r->line, x->t->column[i].name, text);
+    }
+    return OT_OK;
+}
+
+/* The categories of inputs, and the classes of targets.  A column of nothing but different texts is an identifier. */
+static ot_status collect_words(ot_dataset *d, ot_columns *t, ot_error *err)
+{
+    enum { FEW = 20 };
+    bool any = false;
+    collector x = { d, t, ot_arena_alloc(d->arena, (size_t)t->columns), ot_arena_alloc(d->arena, (size_t)t->columns) };
+    if (!x.wanted || !x.target) return no_memory(t, err);
+    for (int i = 0; i < t->columns; i++) x.wanted[i] = !t->recorded && t->column[i].kind == OT_KIND_CATEGORY;
+    for (int k = 0; k < t->n_targets; k++)
+        for (int i = 0; i < t->wanted[k].n; i++) {
+            int c = t->wanted[k].column[i];
+            x.wanted[c] = x.target[c] = t->wanted[k].text;
+        }
+    for (int i = 0; i < t->columns; i++) any = any || x.wanted[i];
+    if (!any) return OT_OK;
+    OT_TRY(each_row(t, collect_row, &x, err));
+    for (int i = 0; i < t->columns; i++) {
+        ot_column *q = &t->column[i];
+        int64_t there = t->rows - sum(q, OT_CELL_MISSING, OT_CELL_NULL);
+        ot_words_sort(&q->words);
+        if (x.wanted[i] && !x.target[i] && (q->words.full || (there >= FEW && q->words.n == there)))
+            q->kind = OT_KIND_LABEL;
+    }
+    return OT_OK;
+}
+
+/* ---- arrays --------------------------------------------------------------------------------------- */
+
+typedef struct filler {
+    ot_dataset *d;
+    ot_columns *t;
+} filler;
+
+static ot_status not_a_number(const ot_columns *t, const ot_rows *r, const ot_column_field *f, const char *what,
+                              ot_error *err)
+{
+    const char *s = r->cell[f->column];
+    return ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': contains '%.40s'; expected %s", t->path,
+                   (long long)r->line, f->name, s, what);
+}
+
+/* The numbers of a cell: as measured, or NaN where the value is missing and nothing is known of it yet. */
+static ot_status fill_numbers(const ot_columns *t, const ot_rows *r, ot_column_field *f, bool gaps, float *to,
+                              ot_error *err)
+{
+    double v, part[OT_TIME_PARTS] = { 0 };
+    ot_cell cell = ot_cell_of(r->cell[f->column], t->point, &v);
+    bool lost = cell <= OT_CELL_NULL;
+    bool number = cell == OT_CELL_NUMBER || cell == OT_CELL_CODE, date = cell == OT_CELL_DATE || cell == OT_CELL_TIME;
+    if (!lost && f->kind == OT_KIND_NUMBER && !number) return not_a_number(t, r, f, "a number", err);
+    if (!lost && f->kind == OT_KIND_BOOLEAN && cell != OT_CELL_BOOLEAN)
+        return not_a_number(t, r, f, "true or false", err);
+    if (!lost && (f->kind == OT_KIND_DATE || f->kind == OT_KIND_TIME) && !date)
+        return not_a_number(t, r, f, "a date such as 2024-05-31", err);
+    f->missing += lost;
+    if (f->form == OT_FORM_PARTS && !lost) ot_date_parts(v, part);
+    else part[0] = v;
+    for (int k = 0; k < f->width; k++) {
+        float x = lost ? NAN : (float)part[k];
+        if (f->measured && !gaps) {
+            double known = lost ? f->fill[k] : (double)x;
+            x = (float)(f->scaled ? (known - f->mean[k]) / f->std[k] : known);
+        }
+        to[k] = x;
+    }
+    return OT_OK;
+}
+
+/* The number of a cell's category; -1: it has none. */
+static ot_status find_word(const ot_columns *t, ot_dataset *d, const ot_rows *r, ot_column_field *f, int64_t *at,
+                           ot_error *err)
+{
+    double v;
+    const char *text = r->cell[f->column];
+    bool lost = ot_cell_of(text, t->point, &v) <= OT_CELL_NULL;
+    *at = lost ? -1 : ot_words_find(f->words, text);
+    f->missing += lost;
+    if (!lost && *at < 0 && !f->unknown++) {
+        f->unknown_line = r->line;
+        f->unknown_word = ot_arena_strdup(d->arena, text);
+        if (!f->unknown_word) return no_memory(t, err);
+    }
+    if (*at < 0 && f->own && (lost || f->form == OT_FORM_ID)) *at = f->words->n;
+    if (*at >= 0 || f->form != OT_FORM_ID) return OT_OK;
+    if (lost)
+        return ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': is missing, but no value was missing in training",
+                       t->path, (long long)r->line, f->name);
+    return ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': '%.40s' is not one of the %d categories of training",
+                   t->path, (long long)r->line, f->name, text, f->words->n);
+}
+
+static ot_status fill_field(filler *x, const ot_rows *r, const ot_table_input *in, ot_column_field *f, void *to,
+                            ot_error *err)
+{
+    int64_t at;
+    if (f->form == OT_FORM_TEXT) {
+        char *own = ot_arena_strdup(x->d->arena, r->cell[f->column]);
+        if (!own) return no_memory(x->t, err);
+        ((char **)to)[f->at] = own;
         return OT_OK;
     }
-    if (!r->rows) r->columns = columns;
-    if (columns != r->columns)
-        return ot_fail(err, OT_E_DATA, "%s: line %lld: %d columns, but the first line has %d", r->path, (long long)line,
-                       columns, r->columns);
-    r->row_line[r->rows++] = line;
-    return OT_OK;
-}
-
-/* The separator: the most frequent in the first line, outside of quotes. */
-static char find_mark(const char *p, const char *end)
-{
-    static const char mark[] = { ',', ';', '\t' };
-    int count[3] = { 0 }, best = 0;
-    bool quote = false;
-    for (; p < end && (*p != '\n' || quote); p++) {
-        quote ^= *p == '"';
-        for (int i = 0; i < 3; i++) count[i] += !quote && *p == mark[i];
+    if (f->form == OT_FORM_ID || f->form == OT_FORM_ONE_HOT) {
+        OT_TRY(find_word(x->t, x->d, r, f, &at, err));
+        if (f->form == OT_FORM_ONE_HOT) {
+            if (at >= 0 && at < f->width) ((float *)to)[f->at + at] = 1;
+        } else if (in->dtype == OT_I64) {
+            ((int64_t *)to)[f->at] = at;
+        } else {
+            ((float *)to)[f->at] = (float)at;
+        }
+        return OT_OK;
     }
-    for (int i = 1; i < 3; i++)
-        if (count[i] > count[best]) best = i;
-    return mark[best];
-}
-
-/* ---- cells to numbers ---------------------------------------------------------------- */
-
-/* false: text.  An empty cell, "?" and "NA" are not numbers: the value is missing. */
-static bool number(const char *s, locale_t point, double *v)
-{
-    char *end;
-    if (!*s || strpbrk(s, "xX(")) return false; /* no hexadecimal, no nan(...) */
-    *v = strtod_l(s, &end, point);
-    return !*end && end != s;
-}
-
-static bool missing(const char *s) { return !*s || !strcmp(s, "?") || !strcmp(s, "NA"); }
-
-static bool is_header(const reader *r, locale_t point)
-{
-    bool all_text = true;
+    if (in->dtype == OT_F32) return fill_numbers(x->t, r, f, in->gaps, (float *)to + f->at, err);
     double v;
-    for (int i = 0; i < r->columns; i++) {
-        bool text = !number(r->cell[i], point, &v);
-        all_text = all_text && text;
-        if (text && !missing(r->cell[i]) && r->rows > 1 && number(r->cell[r->columns + i], point, &v)) return true;
-    }
-    return all_text && r->rows == 1;
-}
-
-static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
-
-static int by_text_there(const void *a, const void *b)
-{
-    return strcmp(**(const char *const *const *)a, **(const char *const *const *)b);
-}
-
-/* The distinct strings of the column, sorted, become class_name; the target their indices. */
-static ot_status classes(ot_dataset *d, const ot_columns *t, int column, ot_array *y, ot_error *err)
-{
-    const char **name = ot_arena_alloc(d->arena, (size_t)t->rows * sizeof *name);
-    if (!name) return ot_fail(err, OT_E_NOMEM, "%s: no memory for class names", d->name);
-    int64_t n = 0, *to = y->t.data;
-    for (int64_t i = 0; i < t->rows; i++) name[i] = t->cell[i * t->columns + column];
-    qsort(name, (size_t)t->rows, sizeof *name, by_text);
-    for (int64_t i = 0; i < t->rows; i++)
-        if (i == 0 || strcmp(name[i], name[n - 1])) name[n++] = name[i];
-    if (n > INT32_MAX) return ot_fail(err, OT_E_DATA, "%s: too many classes", d->name);
-    for (int64_t i = 0; i < t->rows; i++) {
-        const char *const *at = bsearch(&t->cell[i * t->columns + column], name, (size_t)n, sizeof *name, by_text);
-        to[i] = at - (const char *const *)name;
-    }
-    d->class_name = name;
-    d->n_classes = (int)n;
+    ot_cell cell = ot_cell_of(r->cell[f->column], x->t->point, &v);
+    if (cell != OT_CELL_BOOLEAN &&
+        (!ot_cell_number(r->cell[f->column], x->t->point, &v) || !ot_cell_whole(r->cell[f->column], v)))
+        return not_a_number(x->t, r, f, "a whole number", err);
+    ((int64_t *)to)[f->at] = (int64_t)v;
     return OT_OK;
 }
 
-static ot_status fill_target(ot_dataset *d, const ot_columns *t, int column, locale_t point, ot_array *y, ot_error *err)
+static ot_status fill_target(const ot_columns *t, const ot_rows *r, const ot_goal *w, ot_array *a, int64_t row,
+                             ot_error *err)
 {
-    bool text = false, whole = true;
-    for (int64_t i = 0; i < t->rows; i++) {
-        const char *s = t->cell[i * t->columns + column];
+    for (int i = 0; i < w->n; i++) {
         double v = 0;
-        if (missing(s))
-            return ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing", d->name,
-                           (long long)t->line[i], t->name[column]);
-        bool is_number = number(s, point, &v);
-        text = text || !is_number;
-        whole = whole && is_number && v == floor(v) && fabs(v) < 0x1p53 && !strpbrk(s, ".eE");
-    }
-    ot_shape one = { .rank = 1, .dim = { t->rows } };
-    d->n_classes = 0;
-    d->class_name = NULL;
-    OT_TRY(ot_array_alloc(d, y, text || whole ? OT_I64 : OT_F32, &one, -1, d->name, err));
-    if (text) return classes(d, t, column, y, err);
-    for (int64_t i = 0; i < t->rows; i++) {
-        double v = 0;
-        number(t->cell[i * t->columns + column], point, &v);
-        ot_set_f64(y->t.data, y->t.dtype, i, v);
-    }
-    return OT_OK;
-}
-
-static ot_status fill_input(ot_dataset *d, const ot_columns *t, int target, locale_t point, ot_array *x, ot_error *err)
-{
-    ot_shape shape = { .rank = 2, .dim = { t->rows, t->columns - 1 } };
-    OT_TRY(ot_array_alloc(d, x, OT_F32, &shape, -1, d->name, err));
-    float *to = x->t.data;
-    for (int64_t i = 0; i < t->rows; i++) {
-        for (int c = 0; c < t->columns; c++) {
-            const char *s = t->cell[i * t->columns + c];
-            double v;
-            if (c == target) continue;
-            if (!number(s, point, &v))
-                return ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': %s%.40s%s; expected a number", d->name,
-                               (long long)t->line[i], t->name[c],
-                               !*s          ? "is missing"
-                               : missing(s) ? "is missing ('"
-                                            : "contains '",
-                               s,
-                               !*s          ? ""
-                               : missing(s) ? "')"
-                                            : "'");
-            *to++ = (float)v;
+        const ot_column *q = &t->column[w->column[i]];
+        const char *text = r->cell[w->column[i]];
+        if (w->text) {
+            ((int64_t *)a->t.data)[row] = ot_words_find(&q->words, text);
+        } else if (ot_cell_number(text, t->point, &v)) {
+            ot_set_f64(a->t.data, a->t.dtype, row * w->n + i, v);
+        } else {
+            return ot_fail(err, OT_E_IO, "%s: changed while it was read", t->path);
         }
     }
     return OT_OK;
 }
 
-/* Builds the arrays of the data set again with `column` as the target. */
-static ot_status arrange(ot_dataset *d, int column, locale_t point, ot_error *err)
+static ot_status fill_row(void *user, const ot_rows *r, int64_t row, ot_error *err)
+{
+    filler *x = user;
+    ot_columns *t = x->t;
+    if (t->line) t->line[row] = r->line;
+    for (int i = 0; i < t->n_inputs; i++) {
+        ot_table_input *in = &t->input[i];
+        ot_array *a = &x->d->array[in->array];
+        size_t size = in->dtype == OT_F32 ? 4 : 8;
+        void *to = (char *)a->t.data + (size_t)row * (size_t)ot_numel(&in->shape) * size;
+        for (int k = 0; k < in->n; k++) OT_TRY(fill_field(x, r, in, &in->field[k], to, err));
+    }
+    for (int i = 0; i < t->n_targets; i++)
+        OT_TRY(fill_target(t, r, &t->wanted[i], &x->d->array[t->wanted[i].array], row, err));
+    return OT_OK;
+}
+
+static ot_status add_array(ot_dataset *d, const ot_columns *t, const char *name, ot_dtype type, const ot_shape *sample,
+                           int *at, ot_error *err)
+{
+    ot_shape s = { .rank = sample->rank + 1, .dim = { t->rows } };
+    memcpy(s.dim + 1, sample->dim, (size_t)sample->rank * sizeof *s.dim);
+    int64_t bytes, there = ot_memory_available();
+    int64_t each = type == OT_F32 ? 4 : 8;
+    ot_array *a = ot_dataset_add(d, name);
+    if (!a) return no_memory(t, err);
+    if (!ot_mul(t->rows * each, ot_numel(sample), &bytes) || bytes > there)
+        return ot_fail(err, OT_E_NOMEM,
+                       "%s: out of memory: its %lld rows of %lld elements need %lld MiB, but %lld MiB "
+                       "are available",
+                       t->path, (long long)t->rows, (long long)ot_numel(sample), (long long)(bytes >> 20),
+                       (long long)(there >> 20));
+    *at = d->n - 1;
+    if (type != OT_STRING) return ot_array_alloc(d, a, type, &s, -1, t->path, err);
+    a->t.dtype = type;
+    a->t.rank = s.rank;
+    memcpy(a->t.dim, s.dim, sizeof s.dim);
+    a->t.data = ot_arena_alloc(d->arena, (size_t)bytes + 8);
+    return a->t.data ? OT_OK : no_memory(t, err);
+}
+
+/* The type of a target of numbers: class numbers, labels of 0 and 1, or measurements. */
+static ot_dtype target_type(const ot_columns *t, const ot_goal *w)
+{
+    bool whole = true;
+    for (int i = 0; i < w->n; i++) {
+        const ot_column *q = &t->column[w->column[i]];
+        whole = whole && q->whole == t->rows && (w->n == 1 || !q->beyond);
+    }
+    return w->text || whole ? OT_I64 : OT_F32;
+}
+
+static ot_status add_arrays(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     d->n = 0;
-    d->column = d->table->name[column];
-    d->last = false;
-    if (!ot_dataset_add(d, "") || !ot_dataset_add(d, "target"))
-        return ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
-    d->array[1].role = OT_ARRAY_TARGET;
-    OT_TRY(fill_target(d, d->table, column, point, &d->array[1], err));
-    return fill_input(d, d->table, column, point, &d->array[0], err);
-}
-
-ot_status ot_table_target(ot_dataset *d, const char *name, ot_error *err)
-{
-    const ot_columns *t = d->table;
-    for (int i = 0; i < t->columns; i++) {
-        if (strcmp(t->name[i], name)) continue;
-        locale_t point = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-        if (!point) return ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
-        ot_status s = arrange(d, i, point, err);
-        freelocale(point);
-        if (!s) ot_dataset_arrange(d);
-        return s ? s : ot_dataset_finish(d, err);
+    for (int i = 0; i < t->n_inputs; i++) {
+        ot_table_input *in = &t->input[i];
+        OT_TRY(add_array(d, t, in->name, in->dtype, &in->shape, &in->array, err));
+        for (int k = 0; k < in->n; k++)
+            d->array[in->array].gaps |= !in->field[k].measured && in->dtype == OT_F32 && t->pending;
     }
-    ot_fail(err, OT_E_DATA, "%s: no column '%s' for the target; its columns are:", d->name, name);
-    for (int i = 0; i < t->columns; i++) ot_fail_more(err, OT_E_DATA, "  %s", t->name[i]);
-    return OT_E_DATA;
-}
-
-/* Maps the labels of d, strings of its own, to their indices in name[0..n). */
-static ot_status match_classes(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err)
-{
-    const char *const **sorted = ot_arena_alloc(d->arena, ((size_t)n + 1) * sizeof *sorted);
-    int64_t *to = ot_arena_alloc(d->arena, ((size_t)d->n_classes + 1) * sizeof *to);
-    if (!to || !sorted) return ot_fail(err, OT_E_NOMEM, "%s: no memory for classes", d->name);
-    for (int i = 0; i < n; i++) sorted[i] = &name[i];
-    qsort(sorted, (size_t)n, sizeof *sorted, by_text_there);
-    for (int i = 0; i < d->n_classes; i++) {
-        const char *const *key = &d->class_name[i], *const *const *at =
-                                                        bsearch(&key, sorted, (size_t)n, sizeof *at, by_text_there);
-        if (!at)
-            return ot_fail(err, OT_E_DATA, "%s: column '%s' has class '%.40s', which is not in %s", d->name, d->column,
-                           d->class_name[i], from);
-        to[i] = *at - name;
+    for (int i = 0; i < t->n_targets; i++) {
+        ot_goal *w = &t->wanted[i];
+        ot_shape s = w->n == 1 ? OT_SCALAR : (ot_shape){ 1, { w->n } };
+        OT_TRY(add_array(d, t, w->name, target_type(t, w), &s, &w->array, err));
+        d->array[w->array].role = OT_ARRAY_TARGET;
     }
-    int64_t *y = d->array[1].t.data;
-    for (int64_t i = 0; i < d->table->rows; i++) y[i] = to[y[i]];
-    d->class_name = name;
-    d->n_classes = n;
     return OT_OK;
 }
 
-ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err)
+/* The words of the one target of texts are the names of the classes. */
+static void set_classes(ot_dataset *d, ot_columns *t)
 {
-    if (d->table && d->class_name) return match_classes(d, name, n, from, err);
-    if (d->class_name) return OT_OK;
-    d->class_name = name;
-    d->n_classes = n;
+    d->n_classes = 0;
+    d->class_name = NULL;
+    for (int i = 0; i < t->n_targets; i++) {
+        const ot_words *w = &t->column[t->wanted[i].column[0]].words;
+        if (!t->wanted[i].text) continue;
+        d->n_classes = w->n;
+        d->class_name = w->word;
+    }
+}
+
+static ot_status tell_unknown(ot_dataset *d, const ot_columns *t, ot_error *err)
+{
+    for (int i = 0; i < t->n_inputs; i++)
+        for (int k = 0; k < t->input[i].n; k++) {
+            const ot_column_field *f = &t->input[i].field[k];
+            if (f->unknown)
+                OT_TRY(ot_dataset_tell(
+                    d, err,
+                    "%s: column '%s': %lld value%s not among the categories of training, first '%.40s' "
+                    "in line %lld: %s",
+                    t->path, f->name, (long long)f->unknown, f->unknown == 1 ? " is" : "s are", f->unknown_word,
+                    (long long)f->unknown_line, f->form == OT_FORM_ID ? "taken as missing" : "encoded as zeros"));
+        }
     return OT_OK;
 }
 
-int64_t ot_dataset_line(const ot_dataset *d, int64_t sample)
+/* Reads the whole table for the current target. */
+static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
 {
-    if (!d->table || sample < 0 || sample >= d->samples) return 0;
-    sample = ot_dataset_origin(d, sample);
-    return sample < d->table->rows ? d->table->line[sample] : 0;
+    filler x = { d, t };
+    OT_TRY(find_columns(d, t, err));
+    OT_TRY(ot_table_choose_targets(d, t, err));
+    OT_TRY(ot_table_recall(d, t, &t->recorded, err));
+    if (!t->recorded) find_mapping(t);
+    OT_TRY(collect_words(d, t, err));
+    if (!t->recorded) OT_TRY(ot_table_choose_inputs(d, t, err));
+    OT_TRY(add_arrays(d, t, err));
+    if (!t->regular && !(t->line = ot_arena_alloc(d->arena, (size_t)t->rows * sizeof *t->line)))
+        return no_memory(t, err);
+    OT_TRY(each_row(t, fill_row, &x, err));
+    set_classes(d, t);
+    return tell_unknown(d, t, err);
 }
 
-ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
+static ot_status arranged(ot_dataset *d, ot_columns *t, ot_error *err)
 {
-    const ot_columns *t = d->table, *u = like->table;
-    if (!t || !u) return OT_OK;
-    for (int i = 0; i < t->columns && t->header && u->header && t->columns == u->columns; i++)
-        if (strcmp(t->name[i], u->name[i]))
-            return ot_fail(err, OT_E_DATA, "%s: column %d is '%s', but in %s it is '%s'", d->name, i + 1, t->name[i],
-                           like->name, u->name[i]);
-    if (!d->class_name != !like->class_name)
-        return ot_fail(err, OT_E_DATA, "%s: column '%s' contains %s, but in %s it contains %s", d->name, d->column,
-                       d->class_name ? "strings" : "numbers", like->name, like->class_name ? "strings" : "numbers");
-    return d->class_name ? match_classes(d, like->class_name, like->n_classes, like->name, err) : OT_OK;
+    ot_error own = { 0 };
+    if (!err) err = &own;
+    t->point = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    ot_status s = t->point ? arrange(d, t, err) : no_memory(t, err);
+    if (t->point) freelocale(t->point);
+    ot_table_forget(t);
+    if (!s && !t->options.part) s = ot_dataset_fit(d, NULL, err);
+    return s;
 }
 
-/* ---- file ------------------------------------------------------------------------------ */
+/* ---- the data set ------------------------------------------------------------------------------------ */
 
-/* Limits on unpacked text: in bytes, and as a multiple of the file size; the size is not known beforehand. */
-enum { PACKED_TEXT = 64 << 20, PACKED_TIMES = 100 };
-
-/* The size of the text; a compressed file is unpacked once for this. */
-static ot_status measure(const char *path, int64_t *n, ot_error *err)
+/* A copy, so that the table can be read again for another target. */
+static ot_status keep_options(ot_dataset *d, ot_columns *t, const ot_data_options *o, ot_error *err)
 {
-    ot_stream s;
-    int64_t most, got;
-    OT_TRY(ot_stream_open(&s, path, err));
-    *n = s.most;
-    if (!s.packed) {
-        ot_stream_close(&s);
-        return OT_OK;
+    ot_arena *a = d->arena;
+    ot_data_options *own = &t->options;
+    *own = *o;
+    own->search = NULL;
+    const char **text[] = { &own->target, &own->preprocess, &own->columns, &own->normalize };
+    for (int i = 0; i < OT_LEN(text); i++)
+        if (*text[i] && !(*text[i] = ot_arena_strdup(a, *text[i]))) return no_memory(t, err);
+    ot_data_input *in = ot_arena_alloc(a, sizeof *in * (size_t)(o->n_inputs + 1));
+    if (!in) return no_memory(t, err);
+    own->input = in;
+    for (int i = 0; i < o->n_inputs; i++) {
+        in[i] = o->input[i];
+        if (!(in[i].name = ot_arena_strdup(a, in[i].name))) return no_memory(t, err);
     }
-    if (!ot_mul(s.packed, PACKED_TIMES, &most) || !ot_add(most, PACKED_TEXT, &most)) most = INT64_MAX;
-    char *block = malloc(PIECE);
-    ot_status status = block ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory to read it", path);
-    for (*n = 0; !status; *n += got) {
-        got = s.read(&s, block, PIECE, err);
-        if (got < 0) status = err->status;
-        if (got <= 0) break;
-        if (*n + got > most)
-            status = ot_fail(err, OT_E_NOMEM,
-                             "%s: would unpack to more than %lld MiB, over %d times its size; if "
-                             "that is intended, decompress it first",
-                             path, (long long)(most >> 20), PACKED_TIMES);
-    }
-    free(block);
-    ot_stream_close(&s);
-    return status;
-}
-
-/* The whole text, in the arena, 0-terminated. */
-static ot_status read_text(const char *path, ot_dataset *d, reader *r, ot_error *err)
-{
-    ot_stream s;
-    int64_t n = 0, there = ot_memory_available();
-    OT_TRY(measure(path, &n, err));
-    if (n > there)
-        return ot_fail(err, OT_E_NOMEM, "%s: out of memory: its text needs %lld MiB, but %lld MiB are available", path,
-                       (long long)(n >> 20), (long long)(there >> 20));
-    char *text = ot_arena_alloc(d->arena, (size_t)n + 1);
-    if (!text) return ot_fail(err, OT_E_NOMEM, "%s: no memory to read it", path);
-    OT_TRY(ot_stream_open(&s, path, err));
-    ot_status status = ot_stream_read(&s, text, n, "its text", err);
-    if (!status) status = ot_stream_end(&s, err);
-    ot_stream_close(&s);
-    r->p = text;
-    r->end = text + n;
-    if (!status && memchr(text, 0, (size_t)n))
-        return ot_fail(err, OT_E_DATA, "%s: is not a text file: it contains a zero byte", path);
-    return status;
-}
-
-static ot_status make_table(reader *r, ot_dataset *d, locale_t point, ot_error *err)
-{
-    if (r->rows == 0 || r->columns < 2)
-        return ot_fail(err, OT_E_DATA, "%s: has %d column%s; expected at least one input column and one target column",
-                       r->path, r->columns, r->columns == 1 ? "" : "s");
-    bool header = is_header(r, point);
-    ot_columns *t = ot_arena_alloc(d->arena, sizeof *t);
-    const char **name = ot_arena_alloc(d->arena, (size_t)r->columns * sizeof *name);
-    int64_t skip = header ? r->columns : 0;
-    if (!t || !name) return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);
-    for (int i = 0; i < r->columns; i++) {
-        name[i] = header ? r->cell[i] : ot_arena_printf(d->arena, "%d", i + 1);
-        if (!name[i]) return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);
-    }
-    t->header = header;
-    t->columns = r->columns;
-    t->rows = r->rows - header;
-    t->name = name;
-    t->cell = r->cell + skip;
-    t->line = r->row_line + header;
-    d->table = t;
-    int target = t->columns - 1, named = 0;
-    for (int i = 0; i < t->columns; i++)
-        if (!strcmp(t->name[i], "target")) target = i, named++;
-    if (named > 1) return ot_fail(err, OT_E_DATA, "%s: %d columns are named 'target', expected one", r->path, named);
-    OT_TRY(arrange(d, target, point, err));
-    d->last = strcmp(d->column, "target") != 0;
+    t->target = own->target;
     return OT_OK;
 }
 
 ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err)
 {
-    ot_error own = { 0 };
-    if (!err) err = &own;
-    reader r = { .path = path, .line = 1 };
-    locale_t point = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    ot_status s = point ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
-    if (!s) s = read_text(path, d, &r, err);
-    if (!s) {
-        if (r.end - r.p >= 3 && !memcmp(r.p, "\xEF\xBB\xBF", 3)) r.p += 3; /* byte-order mark */
-        r.mark = find_mark(r.p, r.end);
-        s = make_room(&r, d, err);
-        while (r.p < r.end && !s) s = read_row(&r, err);
-    }
-    if (!s) s = make_table(&r, d, point, err);
-    if (point) freelocale(point);
-    return s;
+    ot_columns *t = ot_arena_alloc(d->arena, sizeof *t);
+    if (!t) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    t->path = d->name; /* the same text, and it stays */
+    t->mark = ot_rows_mark(path);
+    OT_TRY(keep_options(d, t, d->options, err));
+    d->table = t;
+    return arranged(d, t, err);
+}
+
+ot_status ot_table_target(ot_dataset *d, const char *name, ot_error *err)
+{
+    ot_columns *t = d->table;
+    if (t->target && !strcmp(t->target, name)) return OT_OK;
+    if (!(t->target = ot_arena_strdup(d->arena, name))) return no_memory(t, err);
+    OT_TRY(arranged(d, t, err));
+    ot_dataset_arrange(d);
+    return ot_dataset_finish(d, err);
 }
 
 bool ot_dataset_odd_header(const ot_dataset *d)
 {
     bool odd = false;
     for (int i = 0; d->table && d->table->header && i < d->table->columns; i++) {
-        const char *name = d->table->name[i];
+        const char *name = d->table->column[i].name;
         odd |= strpbrk(name, "0123456789") && strspn(name, "+-.0123456789eE") == strlen(name);
     }
     return odd;
+}
+
+int64_t ot_dataset_line(const ot_dataset *d, int64_t sample)
+{
+    const ot_columns *t = d->table;
+    if (!t || sample < 0 || sample >= d->samples) return 0;
+    sample = ot_dataset_origin(d, sample);
+    return sample >= t->rows ? 0 : t->line ? t->line[sample] : t->first_line + sample;
 }

@@ -34,13 +34,14 @@ typedef struct ot_dataset {
     const char *const *class_name; /* NULL: unknown */
     uint64_t hash;                 /* fingerprint of names, shapes and bytes */
     uint64_t mapped_hash;          /* of it the part of mapped arrays, set by the reader: sizes, times; not the bytes */
-    const ot_columns *table;       /* of CSV: its columns; else NULL */
+    ot_columns *table;             /* of CSV: its columns; else NULL */
     struct ot_read_from *from;     /* the files it was read from */
-    const char *column;            /* of CSV: the index of the target */
+    const char *column;            /* of CSV: the name of the target, or several; NULL: it has none */
     bool last;                     /* and it is the target because it is the last */
     const char
-        *preprocess; /* JSON: how inputs are made of what the files hold (kind, columns, ...), written into a trained
+        *preprocess;   /* JSON: how inputs are made of what the files hold (kind, columns, ...), written into a trained
                              * model as onnxtrain.preprocess; NULL: arrays are fed as they are */
+    const char *notes; /* what a user should know of how the files are read, a line each; NULL: nothing */
     const struct ot_data_options *options; /* those it is opened with; NULL afterwards */
     const int64_t *origin; /* of a part of a set: the number of each sample in the whole; NULL: its own */
 } ot_dataset;
@@ -55,6 +56,7 @@ typedef struct ot_data_input {
     const char *name;
     ot_dtype dtype;
     ot_shape shape; /* with the axis of samples, as in the file; -1: open */
+    bool gaps;      /* the model fills in missing values, which are NaN */
 } ot_data_input;
 
 typedef struct ot_data_options {
@@ -64,6 +66,10 @@ typedef struct ot_data_options {
     const char *target;     /* --target; NULL: the format's own rule */
     const char *preprocess; /* ot_dataset.preprocess of the set that the model was trained on; NULL: the data decide */
     bool unlabelled;        /* for predictions: a target may be missing */
+    bool part;              /* samples are kept back from it after opening: ot_dataset_fit measures on the others */
+    bool alone;             /* not for training: what is neither recorded nor given is not measured on it */
+    const char *columns;    /* which columns of a table go to which input (--inputs); NULL: by their names and kinds */
+    const char *normalize;  /* --normalize, for tables; NULL: not given */
 } ot_data_options;
 
 /* Opens a named set or a path.  OT_SPLIT_TEST: the set's own test part; *out is NULL and the status OT_OK when it has
@@ -86,6 +92,11 @@ ot_status ot_dataset_split(ot_dataset *d, double fraction, uint64_t seed, ot_dat
  * is spread over them evenly to within one sample.  Errors: OT_E_DATA (fewer samples than folds), OT_E_NOMEM. */
 ot_status ot_dataset_fold(ot_dataset *d, int fold, int folds, uint64_t seed, ot_dataset **out, int *classes,
                           ot_error *err);
+
+/* Measures on d what its inputs still need (of a table: means, deviations, what replaces missing values), completes the
+ * inputs of d and of `part`, which was kept back from it (NULL: nothing was), and sets d->preprocess.  A set that was opened
+ * without options.part is complete.  Errors: OT_E_NOMEM. */
+ot_status ot_dataset_fit(ot_dataset *d, ot_dataset *part, ot_error *err);
 
 /* The number of a sample in the file that it came from. */
 int64_t ot_dataset_origin(const ot_dataset *d, int64_t sample);

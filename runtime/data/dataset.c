@@ -41,6 +41,16 @@ ot_array *ot_dataset_add(ot_dataset *d, const char *name)
     return a;
 }
 
+ot_status ot_dataset_tell(ot_dataset *d, ot_error *err, const char *fmt, ...)
+{
+    va_list ap;
+    if (!d->notes) d->notes = "";
+    va_start(ap, fmt);
+    bool added = ot_arena_line(d->arena, &d->notes, fmt, ap);
+    va_end(ap);
+    return added ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
+}
+
 struct ot_read_from {
     struct ot_read_from *next;
     ot_file_id id;

@@ -29,6 +29,9 @@ ot_status ot_stream_end(ot_stream *s, ot_error *err);
 
 ot_dataset *ot_dataset_new(const char *name); /* NULL: no memory */
 
+/* Adds a line to d->notes.  Errors: OT_E_NOMEM. */
+ot_status ot_dataset_tell(ot_dataset *d, ot_error *err, const char *fmt, ...) OT_PRINTF(3, 4);
+
 /* Records a file that d is read from, so that it is not overwritten.  Errors: OT_E_NOMEM. */
 ot_status ot_dataset_note(ot_dataset *d, const char *path, ot_error *err);
 

@@ -202,7 +202,12 @@ static bool is_npz(const char *path, const unsigned char *head)
 static bool is_csv(const char *path, const unsigned char *head)
 {
     (void)head;
-    return ends_in(path, ".csv") || ends_in(path, ".csv.gz");
+    static const char *const name[] = { ".csv", ".tsv", ".tab" }, *const packed[] = { "", ".gz", ".zst" };
+    char end[16];
+    for (int i = 0; i < OT_LEN(name); i++)
+        for (int k = 0; k < OT_LEN(packed); k++)
+            if (snprintf(end, sizeof end, "%s%s", name[i], packed[k]) && ends_in(path, end)) return true;
+    return false;
 }
 
 static bool is_idx(const char *path, const unsigned char *head)
@@ -215,7 +220,7 @@ static bool is_idx(const char *path, const unsigned char *head)
 #define FORMATS(X) \
     X(npy, open_npy, "one array (.npy, .npy.gz): for a model of one input, without a target") \
     X(npz, ot_npz_open, "arrays (.npz), named as the model's inputs; the target is target, or target_OUTPUT") \
-    X(csv, ot_csv_open, "a table (.csv, .csv.gz) with a line of names; the column target, else the last, is the target (--target names another)") \
+    X(csv, ot_csv_open, "a table (.csv, .tsv, also .gz and .zst) with a line of names; the column target, else the last, is the target (--target names others)") \
     X(idx, ot_idx_open, "MNIST's format (plain or .gz): images, with the labels in a file beside it")
 
 static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
@@ -241,6 +246,11 @@ static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
         if (format[i].is(path, got == 4 ? head : NULL)) return format[i].open(path, d, err);
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s, ", format[i].name);
     }
+    if (got == 4 && !memcmp(head, "PAR1", 4))
+        return ot_fail(err, OT_E_DATA,
+                       "%s: is a Parquet file, which is not supported: save the table as .csv, for example with "
+                       "pandas.read_parquet(...).to_csv('table.csv', index=False)",
+                       path);
     return ot_fail(err, OT_E_DATA,
                    "%s: unknown file format; supported: %sor a folder with the MNIST or CIFAR (binary) files", path,
                    known);

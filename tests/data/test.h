@@ -25,6 +25,7 @@ int ot_test_csv(void);
 int ot_test_archives(void);
 int ot_test_split(void);
 int ot_test_views(void);
+int ot_test_table(void);
 
 /* A file in memory that has a path. */
 typedef struct memory_file {

@@ -398,6 +398,7 @@ static ot_status no_array(const ot_adapt_env *e, const ot_dataset *d, const ot_v
 static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, const ot_feeders *fs, ot_error *err)
 {
     if (!e->s->normalize || e->normalize->kind == OT_NORMALIZE_NONE || e->beside || !fs->n) return OT_OK;
+    if (d->table && e->normalize->kind == OT_NORMALIZE_MEASURE) return OT_OK; /* done when it was read */
     for (int i = 0; i < fs->n; i++)
         if (fs->f[i].gather.scale) return OT_OK;
     const ot_feeder *f = &fs->f[0];
@@ -408,7 +409,8 @@ static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, co
                    "--normalize %s does not apply to %s: only uint8 images fed to a float input are scaled; input "
                    "'%s' is %s and its array is %s %s%s",
                    e->s->normalize, d->name, f->name, ot_dtype_name(f->dtype), ot_dtype_name(a->t.dtype),
-                   ot_shape_text(&have, shape), d->table ? "; table columns are fed unchanged" : "");
+                   ot_shape_text(&have, shape),
+                   d->table ? "; table columns are fed unchanged, or standardised with --normalize mean,std" : "");
 }
 
 static void say_samples(const ot_dataset *d, const ot_feeder *f, ot_error *err)
@@ -428,7 +430,7 @@ ot_status ot_adapt_wanted(const ot_graph *g, ot_arena *a, ot_data_options *o, ot
     o->input = list;
     for (int i = 0; i < g->n_inputs; i++) {
         const ot_value *v = g->inputs[i];
-        if (is_fed(g, v)) list[o->n_inputs++] = (ot_data_input){ v->name, v->dtype, v->shape };
+        if (is_fed(g, v)) list[o->n_inputs++] = (ot_data_input){ v->name, v->dtype, v->shape, ot_adapt_has_gaps(g, v) };
     }
     return OT_OK;
 }

@@ -96,6 +96,7 @@ void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs);
 
 /* NaN is data in inputs that the model asks IsNaN of. */
 void ot_adapt_gaps(const ot_graph *g, ot_dataset *d);
+bool ot_adapt_has_gaps(const ot_graph *g, const ot_value *input);
 
 /* Every element of an array that a Gather of the graph looks up is one of its rows.  Errors: OT_E_DATA. */
 ot_status ot_adapt_lookups(const ot_adapt_env *e, const ot_feeders *fs, ot_error *err);

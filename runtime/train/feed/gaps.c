@@ -6,7 +6,7 @@
 #include "ops/op.h"
 #include "runtime/train/feed/bind_inputs.h"
 
-static bool asks(const ot_graph *g, const ot_value *input)
+bool ot_adapt_has_gaps(const ot_graph *g, const ot_value *input)
 {
     for (int i = 0; i < g->n_values; i++) g->values[i]->mark = g->values[i] == input;
     for (const ot_node *n = g->first; n; n = n->next) {
@@ -23,7 +23,7 @@ void ot_adapt_gaps(const ot_graph *g, ot_dataset *d)
 {
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
-        if (v->role != OT_INPUT || v->data || !asks(g, v)) continue;
+        if (v->role != OT_INPUT || v->data || !ot_adapt_has_gaps(g, v)) continue;
         for (int k = 0; k < d->n; k++)
             if (!*d->array[k].t.name || !strcmp(d->array[k].t.name, v->name))
                 d->array[k].gaps = d->array[k].role == OT_ARRAY_INPUT;

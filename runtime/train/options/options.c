@@ -54,6 +54,10 @@ static const row table[] = {
 #define G "Data"
     ROW("data", 0, "DATASET|PATH", NULL, G, "training set: a name or a path", FED | OT_CMD_RESUME, 0, BASIC, TEXT, 0,
         0),
+    ROW("inputs", 0, "COLUMNS", NULL, G,
+        "CSV columns to use: a,b, or -a for all but a, or INPUT=a,b;INPUT=c (default: by names and types, or as recorded in "
+        "the model; auto: by names and types)",
+        FIT | OT_CMD_EVAL | OT_CMD_PREDICT, 0, 0, TEXT, 0, 0),
     ROW("val", 0, "DATASET|PATH", NULL, G, "validation set, evaluated after each epoch",
         WHOLE | OT_CMD_RESUME | OT_CMD_DATA | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("val-split", 0, "F", NULL, G,

@@ -33,7 +33,8 @@ ot_status ot_plots_read(const ot_options *o, ot_plots *out, ot_error *err);
 extern const ot_registry ot_plot_forms;
 
 typedef struct ot_settings {
-    const char *data, *val, *test, *normalize, *target, *out, *run_dir, *log, *tensorboard; /* NULL: not given */
+    const char *data, *val, *test, *normalize, *target, *columns, *out, *run_dir, *log,
+        *tensorboard;    /* NULL: not given */
     double swa;          /* first epoch that is averaged, or the fraction of the run before it; 0: none */
     bool swa_updates;    /* averages updates, not epochs */
     const char *teacher; /* file of --teacher; NULL: none */

@@ -305,6 +305,7 @@ static void read_texts(const ot_options *o, ot_settings *s)
     s->test = ot_options_get(o, "test");
     s->normalize = ot_options_nth(o, "normalize", 0); /* the defaults of these two are not what a user asked for */
     s->target = ot_options_nth(o, "target", 0);
+    s->columns = ot_options_nth(o, "inputs", 0);
     s->out = ot_options_get(o, "o");
     s->run_dir = ot_options_get(o, "run-dir");
     s->log = ot_options_get(o, "log");

@@ -43,7 +43,7 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
 static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
 {
     if (t->s.target) OT_TRY(ot_dataset_target(d, t->s.target, err));
-    else if (d->table)
+    else if (d->table && d->column)
         ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes },
                       "%s: the target is column '%s'%s (change with "
                       "--target)",
@@ -53,17 +53,48 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
                       "%s: line 1 is taken as column names, "
                       "although it contains numbers",
                       d->name);
-    ot_adapt_gaps(t->m->file->graph, d);
+    if (!d->table) ot_adapt_gaps(t->m->file->graph, d);
     return ot_dataset_check(d, err);
+}
+
+/* What a data set says of itself. */
+static void note_set(ot_trainer *t, const ot_dataset *d)
+{
+    for (const char *p = d ? d->notes : NULL; p && *p;) {
+        size_t n = strcspn(p, "\n");
+        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%.*s", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+}
+
+/* part: some of its samples will be kept back, and ot_dataset_fit measures on the rest. */
+static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool part, ot_dataset **out, ot_error *err)
+{
+    ot_data_options o = { .target = t->s.target,
+                          .columns = t->s.columns,
+                          .normalize = t->s.normalize,
+                          .part = part,
+                          .unlabelled = t->predicts,
+                          .alone = !t->data && out != &t->data };
+    OT_TRY(ot_adapt_wanted(t->m->file->graph, t->a, &o, err));
+    o.preprocess = t->data ? t->data->preprocess : ot_import_metadata(t->m->file, OT_PREPROCESS_KEY);
+    if (t->data) o.columns = NULL;
+    OT_TRY(ot_dataset_open(spec, split, &o, out, err));
+    if (!part) note_set(t, *out);
+    return *out ? accept_set(t, *out, err) : OT_OK;
 }
 
 static ot_status open_set(ot_trainer *t, const char *spec, ot_split split, ot_dataset **out, ot_error *err)
 {
-    ot_data_options o = { .target = t->s.target, .unlabelled = t->predicts };
-    OT_TRY(ot_adapt_wanted(t->m->file->graph, t->a, &o, err));
-    o.preprocess = t->data ? t->data->preprocess : ot_import_metadata(t->m->file, OT_PREPROCESS_KEY);
-    OT_TRY(ot_dataset_open(spec, split, &o, out, err));
-    return *out ? accept_set(t, *out, err) : OT_OK;
+    return open_part(t, spec, split, false, out, err);
+}
+
+/* The training set, and t->eval.data if it is kept back from it. */
+static ot_status complete_sets(ot_trainer *t, ot_error *err)
+{
+    ot_status s = ot_dataset_fit(t->data, t->eval.data, err);
+    note_set(t, t->data);
+    return s;
 }
 
 /* Which number each text of a table has: "cat 0, dog 1". */
@@ -90,9 +121,12 @@ static ot_status open_other(ot_trainer *t, const char *spec, bool named, ot_data
     return *out ? ot_dataset_match(*out, t->data, err) : OT_OK;
 }
 
+/* Are samples of the training set kept back? */
+static bool keeps_back(const ot_trainer *t) { return !t->s.overfit && (t->s.val_split > 0 || t->s.folds); }
+
 ot_status ot_trainer_open_training(ot_trainer *t, ot_error *err)
 {
-    return t->data ? OT_OK : open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err);
+    return t->data ? OT_OK : open_part(t, t->s.data, OT_SPLIT_TRAIN, keeps_back(t), &t->data, err);
 }
 
 ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
@@ -109,6 +143,7 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
         OT_TRY(ot_dataset_split(t->data, t->s.val_split, t->s.seed, &t->eval.data, &t->split_classes, err));
     if (t->s.folds)
         OT_TRY(ot_dataset_fold(t->data, t->s.fold, t->s.folds, t->s.seed, &t->eval.data, &t->split_classes, err));
+    if (keeps_back(t)) OT_TRY(complete_sets(t, err));
     if (t->s.folds && !t->s.test) return OT_OK; /* a test set is looked at where it is asked for, not for each fold */
     if (t->s.val) OT_TRY(open_other(t, t->s.val, true, &t->eval.data, err));
     return open_other(t, test, t->s.test != NULL, t->has_val ? &t->test.data : &t->eval.data, err);
@@ -471,11 +506,12 @@ static ot_status open_kept_back(ot_trainer *t, ot_error *err)
     if (t->s.folds && !t->s.fold)
         return ot_fail(err, OT_E_USAGE, "--folds: expected one fold to evaluate, such as 2/5");
     t->eval.split = "val";
-    OT_TRY(open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->data, err));
+    OT_TRY(open_part(t, t->s.data, OT_SPLIT_TRAIN, true, &t->data, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, false, err));
     OT_TRY(t->s.folds
                ? ot_dataset_fold(t->data, t->s.fold, t->s.folds, t->s.seed, &t->eval.data, &t->split_classes, err)
                : ot_dataset_split(t->data, t->s.val_split, t->s.seed, &t->eval.data, &t->split_classes, err));
+    OT_TRY(complete_sets(t, err));
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     if (t->normalize.kind != OT_NORMALIZE_MEASURE) return OT_OK;
     ot_adapt_env e = adapt_env(t);

@@ -1,0 +1,272 @@
+/* rows.c - cuts delimited text into rows and fields, piece by piece. */
+#include "runtime/data/rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 256 << 10, MOST_ROW = 64 << 20, FIRST_CELLS = 64 };
+
+/* Limits on unpacked text: in bytes, and as a multiple of the file size; the size is not known beforehand. */
+enum { PACKED_TEXT = 64 << 20, PACKED_TIMES = 100 };
+
+/* A field, as offsets from the beginning of the row. */
+typedef struct field {
+    size_t from, to;
+    bool quoted;
+} field;
+
+struct ot_rows_state {
+    ot_stream s;
+    bool ended;   /* all bytes are in the buffer */
+    char *buffer; /* room + 1 bytes */
+    size_t room, begin, end;
+    int64_t read, most; /* bytes so far, and how many a packed file may have */
+    char mark;
+    int64_t line;
+    field *field;
+    int cap; /* of field and cell */
+};
+
+typedef struct ot_rows_state state;
+
+static ot_status no_memory(const char *path, ot_error *err)
+{
+    return ot_fail(err, OT_E_NOMEM, "%s: no memory to read it", path);
+}
+
+/* Makes room behind the bytes of the current row, which move to the front. */
+static ot_status make_room(state *x, int64_t line, ot_error *err)
+{
+    if (x->begin) memmove(x->buffer, x->buffer + x->begin, x->end - x->begin);
+    x->end -= x->begin;
+    x->begin = 0;
+    if (x->room - x->end >= PIECE) return OT_OK;
+    if (x->room >= MOST_ROW)
+        return ot_fail(err, OT_E_DATA, "%s: line %lld: the row has more than %d MiB; is a quote not closed?", x->s.name,
+                       (long long)line, MOST_ROW >> 20);
+    char *wide = realloc(x->buffer, 2 * x->room + 1);
+    if (!wide) return no_memory(x->s.name, err);
+    x->buffer = wide;
+    x->room *= 2;
+    return OT_OK;
+}
+
+/* Reads more of the file behind what the buffer holds. */
+static ot_status refill(state *x, int64_t line, ot_error *err)
+{
+    OT_TRY(make_room(x, line, err));
+    char *to = x->buffer + x->end;
+    size_t room = x->room - x->end;
+    int64_t got = x->s.read(&x->s, to, (int64_t)room, err);
+    if (got < 0) return err ? err->status : OT_E_DATA;
+    x->read += got;
+    if (x->s.packed && x->read > x->most)
+        return ot_fail(err, OT_E_NOMEM,
+                       "%s: would unpack to more than %lld MiB, over %d times its size; if that is intended, "
+                       "decompress it first",
+                       x->s.name, (long long)(x->most >> 20), PACKED_TIMES);
+    if (memchr(to, 0, (size_t)got))
+        return ot_fail(err, OT_E_DATA, "%s: is not a text file: it contains a zero byte", x->s.name);
+    x->ended = got < (int64_t)room;
+    x->end += (size_t)got;
+    return OT_OK;
+}
+
+/* The separator: the most frequent in the first line, outside of quotes. */
+static char find_mark(const char *p, const char *end)
+{
+    static const char mark[] = { ',', ';', '\t' };
+    int64_t count[3] = { 0 };
+    int best = 0;
+    bool quote = false;
+    for (; p < end && (*p != '\n' || quote); p++) {
+        quote ^= *p == '"';
+        for (int i = 0; i < 3; i++) count[i] += !quote && *p == mark[i];
+    }
+    for (int i = 1; i < 3; i++)
+        if (count[i] > count[best]) best = i;
+    return mark[best];
+}
+
+static bool ends_in(const char *s, size_t n, const char *end)
+{
+    size_t m = strlen(end);
+    return n >= m && !memcmp(s + n - m, end, m);
+}
+
+char ot_rows_mark(const char *path)
+{
+    size_t n = strlen(path);
+    n -= ends_in(path, n, ".gz") ? 3 : ends_in(path, n, ".zst") ? 4 : 0;
+    return ends_in(path, n, ".tsv") || ends_in(path, n, ".tab") ? '\t' : 0;
+}
+
+static ot_status start(ot_rows *r, state *x, char mark, ot_error *err)
+{
+    x->room = 2 * PIECE;
+    x->buffer = malloc(x->room + 1);
+    x->field = malloc(FIRST_CELLS * sizeof *x->field);
+    r->cell = malloc(FIRST_CELLS * sizeof *r->cell);
+    x->cap = FIRST_CELLS;
+    x->line = 1;
+    if (!x->buffer || !x->field || !r->cell) return no_memory(r->path, err);
+    OT_TRY(ot_stream_open(&x->s, r->path, err));
+    if (!ot_mul(x->s.packed, PACKED_TIMES, &x->most) || !ot_add(x->most, PACKED_TEXT, &x->most)) x->most = INT64_MAX;
+    OT_TRY(refill(x, 1, err));
+    if (x->end >= 3 && !memcmp(x->buffer, "\xEF\xBB\xBF", 3)) x->begin = 3; /* byte-order mark */
+    x->mark = mark ? mark : find_mark(x->buffer + x->begin, x->buffer + x->end);
+    return OT_OK;
+}
+
+ot_status ot_rows_open(ot_rows *r, const char *path, char mark, ot_error *err)
+{
+    *r = (ot_rows){ .path = path, .state = calloc(1, sizeof(state)) };
+    return r->state ? start(r, r->state, mark, err) : no_memory(path, err);
+}
+
+void ot_rows_close(ot_rows *r)
+{
+    state *x = r->state;
+    if (x) {
+        ot_stream_close(&x->s);
+        free(x->buffer);
+        free(x->field);
+    }
+    free(x);
+    free(r->cell);
+    *r = (ot_rows){ 0 };
+}
+
+/* ---- one row ------------------------------------------------------------------------- */
+
+typedef enum place { START, PLAIN, QUOTED, CLOSED } place;
+
+/* Where the next byte of a row is in the machine that finds its end. */
+typedef struct scan {
+    place where;
+    size_t at, from; /* offsets in the row: the next byte; the beginning of the field */
+    bool quoted;     /* the field was */
+    int64_t quote;   /* the line of the last opening quote */
+    bool done;
+} scan;
+
+static ot_status add_field(ot_rows *r, state *x, const scan *c, ot_error *err)
+{
+    if (r->n == OT_MOST_COLUMNS)
+        return ot_fail(err, OT_E_DATA, "%s: line %lld: more than %d columns", r->path, (long long)r->line,
+                       OT_MOST_COLUMNS);
+    if (r->n == x->cap) {
+        field *f = realloc(x->field, 2 * (size_t)x->cap * sizeof *f);
+        if (f) x->field = f;
+        char **cell = f ? realloc(r->cell, 2 * (size_t)x->cap * sizeof *cell) : NULL;
+        if (!cell) return no_memory(r->path, err);
+        r->cell = cell;
+        x->cap *= 2;
+    }
+    x->field[r->n++] = (field){ c->from, c->at, c->quoted };
+    return OT_OK;
+}
+
+/* Continues the row as far as the buffer reaches.  A quote opens only at the beginning of a field. */
+static ot_status go_on(ot_rows *r, state *x, scan *c, ot_error *err)
+{
+    const char *row = x->buffer + x->begin, mark = x->mark;
+    const size_t n = x->end - x->begin;
+    for (; c->at < n; c->at++) {
+        char b = row[c->at];
+        if (c->where == QUOTED) {
+            x->line += b == '\n';
+            if (b == '"') c->where = CLOSED;
+        } else if (b == mark || b == '\n') {
+            OT_TRY(add_field(r, x, c, err));
+            *c = (scan){ .at = c->at, .from = c->at + 1, .done = b == '\n' };
+            if (!c->done) continue;
+            x->line++;
+            c->at++;
+            return OT_OK;
+        } else if (b == '"' && c->where != PLAIN) {
+            if (c->where == START) c->quote = x->line;
+            c->quoted = true;
+            c->where = QUOTED;
+        } else if (c->where != START || b != ' ') {
+            c->where = PLAIN;
+        }
+    }
+    return OT_OK;
+}
+
+static bool is_space(char b) { return b == ' ' || (b >= '\t' && b <= '\r'); }
+
+/* The text between its quotes, in place.  NULL: something follows the closing quote. */
+static char *unquoted(char *p, const char *end)
+{
+    while (*p == ' ') p++;
+    char *from = ++p, *to = from;
+    for (; *p != '"' || p[1] == '"'; p++) { /* the closing quote is there */
+        p += *p == '"';
+        *to++ = *p;
+    }
+    for (p++; p < end && (*p == ' ' || *p == '\r'); p++) continue;
+    *to = 0;
+    return p < end ? NULL : from;
+}
+
+static char *trimmed(char *from, char *end)
+{
+    while (from < end && is_space(*from)) from++;
+    while (end > from && is_space(end[-1])) end--;
+    *end = 0;
+    return from;
+}
+
+/* Ends every field with a zero, which replaces the separator behind it. */
+static ot_status cut(ot_rows *r, state *x, char *row, ot_error *err)
+{
+    for (int i = 0; i < r->n; i++) {
+        const field *f = &x->field[i];
+        row[f->to] = 0;
+        r->cell[i] = f->quoted ? unquoted(row + f->from, row + f->to) : trimmed(row + f->from, row + f->to);
+        if (!r->cell[i])
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: text after a closing quote", r->path,
+                           (long long)(x->line - 1));
+    }
+    return OT_OK;
+}
+
+/* One row, or an empty line: then n is 0. */
+static ot_status read_row(ot_rows *r, state *x, ot_error *err)
+{
+    scan c = { 0 };
+    r->n = 0;
+    r->line = x->line;
+    OT_TRY(go_on(r, x, &c, err));
+    while (!c.done && !x->ended) {
+        OT_TRY(refill(x, r->line, err));
+        OT_TRY(go_on(r, x, &c, err));
+    }
+    if (c.where == QUOTED)
+        return ot_fail(err, OT_E_DATA, "%s: line %lld: a quote is not closed", r->path, (long long)c.quote);
+    char *row = x->buffer + x->begin;
+    if (!c.done) {
+        OT_TRY(add_field(r, x, &c, err));
+        x->line++;
+    }
+    x->begin += c.at;
+    OT_TRY(cut(r, x, row, err));
+    if (r->n == 1 && !x->field[0].quoted && !*r->cell[0]) r->n = 0;
+    return OT_OK;
+}
+
+ot_status ot_rows_next(ot_rows *r, bool *more, ot_error *err)
+{
+    ot_error own = { 0 };
+    state *x = r->state;
+    if (!err) err = &own;
+    r->n = 0;
+    while (!r->n && !(x->ended && x->begin == x->end)) {
+        if (x->begin == x->end) OT_TRY(refill(x, x->line, err));
+        if (x->begin < x->end) OT_TRY(read_row(r, x, err));
+    }
+    *more = r->n > 0;
+    return OT_OK;
+}

@@ -1,0 +1,35 @@
+/* rows.h - rows of delimited text, read one at a time: tables, lists of files, labelled lines.
+ *
+ * Spec      RFC 4180: quotes, doubled quotes, line ends in quotes, CR LF. Also a semicolon or a tab if the first line has
+ *           more of them; spaces around a field; empty lines between rows. Plain, .gz or .zst.
+ * Memory    A buffer that holds the longest row; the file may be larger than memory. */
+#ifndef OT_ROWS_H
+#define OT_ROWS_H
+
+#include "runtime/data/internal.h"
+
+enum { OT_MOST_COLUMNS = 1 << 16 };
+
+typedef struct ot_rows {
+    char **cell; /* of the current row: trimmed, without quotes, 0-terminated; valid until the next row */
+    int n;
+    int64_t line; /* the row's first line, from 1 */
+    const char *path;
+    struct ot_rows_state *state;
+} ot_rows;
+
+/* Opens the file at `path` (borrowed); the caller closes r, also after a failure.  mark: the separator; 0: the most frequent
+ * of comma, semicolon and tab in the first line.  Errors: OT_E_IO, OT_E_DATA, OT_E_NOMEM. */
+ot_status ot_rows_open(ot_rows *r, const char *path, char mark, ot_error *err);
+
+/* The next row that is not empty; *more false: there is none.  Rows may have different numbers of cells.  Errors: OT_E_DATA
+ * naming the line (a quote that is not closed, a zero byte, more than OT_MOST_COLUMNS cells), OT_E_IO, OT_E_NOMEM (a packed
+ * file that unpacks to far more than it says). */
+ot_status ot_rows_next(ot_rows *r, bool *more, ot_error *err);
+
+void ot_rows_close(ot_rows *r);
+
+/* The separator that a file's name tells: a tab for .tsv and .tab, also packed; else 0. */
+char ot_rows_mark(const char *path);
+
+#endif

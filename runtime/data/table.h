@@ -1,0 +1,176 @@
+/* table.h - tables in parts: kinds of columns, the words of a column, and how columns become inputs.
+ *
+ *   file ─csv.c→ columns and their kinds ─table_inputs.c→ fields of every input ─csv.c→ arrays ─table_fit.c→ standardised
+ *
+ * A field is a column in one input.  table_record.c writes fields as JSON (ot_dataset.preprocess) and reads them. */
+#ifndef OT_TABLE_H
+#define OT_TABLE_H
+
+#include <locale.h>
+
+#include "runtime/data/rows.h"
+
+/* ---- cells: cells.c ---------------------------------------------------------------------- */
+
+typedef enum ot_cell {
+    OT_CELL_MISSING, /* nothing, ? or NA */
+    OT_CELL_NAN,     /* a number that is none: nan */
+    OT_CELL_NULL,    /* null, None, N/A ...: missing, or a word */
+    OT_CELL_NUMBER,
+    OT_CELL_CODE, /* a number with zeros in front: 007 */
+    OT_CELL_BOOLEAN,
+    OT_CELL_DATE,
+    OT_CELL_TIME, /* with a time of day */
+    OT_CELL_TEXT,
+    OT_CELLS
+} ot_cell;
+
+/* What a cell holds; *v: the number, 0 or 1, or the days since 1970-01-01 (UTC).  point: numbers with a decimal point. */
+ot_cell ot_cell_of(const char *text, locale_t point, double *v);
+
+/* Is it a number as tables have always had them (also nan and inf)?  */
+bool ot_cell_number(const char *text, locale_t point, double *v);
+
+/* Was it written as a whole number? */
+bool ot_cell_whole(const char *text, double v);
+
+/* Year, month, day, weekday (0 is Monday), hours since midnight. */
+enum { OT_DATE_PARTS = 4, OT_TIME_PARTS = 5 };
+void ot_date_parts(double days, double part[OT_TIME_PARTS]);
+extern const char *const ot_date_part[OT_TIME_PARTS];
+
+/* ---- words: words.c ---------------------------------------------------------------------- */
+
+/* The distinct texts of a column.  Until they are sorted a word's number is the order of its first appearance. */
+typedef struct ot_words {
+    int n;
+    bool full;         /* there were more than `most` */
+    const char **word; /* in the arena */
+    int *slot;         /* open addressing: number + 1; 0: free */
+    size_t slots;
+    int64_t bytes;
+} ot_words;
+
+/* Adds a word if it is new; its text is copied.  Errors: OT_E_NOMEM. */
+ot_status ot_words_add(ot_words *w, const char *text, int most, ot_arena *a, const char *path, ot_error *err);
+int ot_words_find(const ot_words *w, const char *text); /* -1: it is none of them */
+void ot_words_sort(ot_words *w);                        /* by bytes */
+void ot_words_free(ot_words *w);                        /* the slots; words are the arena's */
+
+/* ---- columns ----------------------------------------------------------------------------- */
+
+typedef enum ot_kind {
+    OT_KIND_NUMBER,
+    OT_KIND_CATEGORY,
+    OT_KIND_BOOLEAN,
+    OT_KIND_DATE,
+    OT_KIND_TIME,
+    OT_KIND_LABEL, /* texts that all differ: an identifier */
+    OT_KIND_EMPTY,
+    OT_KINDS
+} ot_kind;
+
+extern const char *const ot_kind_name[OT_KINDS];
+
+typedef struct ot_column {
+    const char *name;
+    int64_t count[OT_CELLS];
+    int64_t whole;     /* numbers that are written as whole ones */
+    int64_t beyond;    /* numbers other than 0 and 1 */
+    int64_t no_value;  /* the line of the first OT_CELL_MISSING */
+    int64_t odd;       /* the line of the first cell that is neither a number nor missing */
+    const char *which; /* its text */
+    ot_kind kind;
+    ot_words words; /* of a category, and of a target of texts */
+} ot_column;
+
+typedef enum ot_column_form {
+    OT_FORM_VALUE,
+    OT_FORM_ID,
+    OT_FORM_ONE_HOT,
+    OT_FORM_PARTS, /* of a date */
+    OT_FORM_TEXT,
+    OT_FORMS
+} ot_column_form;
+
+extern const char *const ot_column_form_name[OT_FORMS];
+
+typedef struct ot_column_field {
+    int column; /* of the file */
+    const char *name;
+    ot_kind kind;
+    ot_column_form form;
+    int at, width;   /* elements of a row of the input */
+    ot_words *words; /* ID, ONE_HOT */
+    bool own;        /* missing values are a category of their own, the last */
+    bool measured;   /* fill, mean and std are known */
+    bool scaled;     /* standardised, when they are */
+    double fill[OT_TIME_PARTS], mean[OT_TIME_PARTS], std[OT_TIME_PARTS];
+    int64_t missing, unknown; /* cells of the file */
+    int64_t unknown_line;
+    const char *unknown_word;
+} ot_column_field;
+
+typedef struct ot_table_input {
+    const char *name; /* of the array; "": the only one */
+    const char *of;   /* of the model's input; "": not known */
+    ot_dtype dtype;   /* of the array: float32, int64 or string */
+    ot_shape shape;   /* of a sample */
+    bool gaps;        /* the model fills in missing values */
+    int n, array;
+    ot_column_field *field;
+} ot_table_input;
+
+typedef struct ot_goal {
+    const char *name; /* of the array */
+    int n, array;
+    int *column;
+    bool text;
+} ot_goal;
+
+struct ot_columns {
+    const char *path;
+    char mark;
+    bool header; /* the file names the columns */
+    int columns;
+    int64_t rows, first_line;
+    bool regular;  /* row i is on line first_line + i */
+    int64_t *line; /* else of each row */
+    ot_column *column;
+    ot_data_options options; /* as it was opened */
+    const char *target;      /* as --target has it; NULL: the rule */
+    int n_inputs, n_targets;
+    ot_table_input *input;
+    ot_goal *wanted; /* the targets */
+    bool mapped;     /* some column is more than numbers */
+    bool recorded;   /* the fields are those of a trained model */
+    bool pending;    /* something has yet to be measured */
+    bool scaled;     /* numbers are standardised */
+    bool fitted;     /* nothing is left to be measured */
+    locale_t point;
+};
+
+/* The column of that name; -1: there is none. */
+int ot_column_find(const ot_columns *t, const char *name);
+
+/* Which columns the targets are, by --target, by what was recorded, or by the rule: `target`, else the last one. */
+ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err);
+
+/* Which columns go to which input of the model, and in which form. */
+ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err);
+
+/* The fields that a trained model has recorded, found in t by the names of their columns.  *found false: nothing that is
+ * recorded is a table.  Errors: OT_E_DATA: a column is missing. */
+ot_status ot_table_recall(ot_dataset *d, ot_columns *t, bool *found, ot_error *err);
+ot_status ot_table_recall_target(const ot_columns *t, ot_arena *a, const char **out, ot_error *err);
+
+/* The shape of a sample of n elements: the model's where it has as many. */
+ot_shape ot_table_sample(const ot_data_input *in, int64_t n);
+
+/* Frees what is not in the arena. */
+void ot_table_forget(ot_columns *t);
+
+/* The JSON of t's fields, in d->arena. */
+ot_status ot_table_record(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err);
+
+#endif

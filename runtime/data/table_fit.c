@@ -1,0 +1,205 @@
+/* table_fit.c - what is measured on the training part of a table, and what two tables must have in common.
+ *
+ * Numerics  Mean and population standard deviation in f64, in the order of the samples; a column of one value has
+ *           deviation 1. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/data/table.h"
+
+/* ---- measuring ---------------------------------------------------------------------------------- */
+
+typedef struct place {
+    float *x; /* of the first sample */
+    int64_t rows, step;
+} place;
+
+static place place_of(const ot_dataset *d, const ot_table_input *in, const ot_column_field *f, int k)
+{
+    const ot_array *a = &d->array[in->array];
+    return (place){ (float *)a->t.data + f->at + k, a->t.dim[0], ot_numel(&in->shape) };
+}
+
+static void measure(const place *p, double *mean, double *std)
+{
+    double sum = 0, square = 0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->rows; i++) {
+        double v = (double)p->x[i * p->step];
+        if (!isnan(v)) sum += v, n++;
+    }
+    *mean = n ? sum / (double)n : 0;
+    for (int64_t i = 0; i < p->rows; i++) {
+        double v = (double)p->x[i * p->step] - *mean;
+        if (!isnan(v)) square += v * v;
+    }
+    *std = n ? sqrt(square / (double)n) : 1;
+    if (!isfinite(*mean)) *mean = 0; /* infinite values are found by ot_dataset_check */
+    if (!(*std > 0) || !isfinite(*std)) *std = 1;
+}
+
+static void complete(const place *p, const ot_column_field *f, int k)
+{
+    for (int64_t i = 0; i < p->rows; i++) {
+        float *x = &p->x[i * p->step];
+        double v = isnan(*x) ? f->fill[k] : (double)*x;
+        *x = (float)(f->scaled ? (v - f->mean[k]) / f->std[k] : v);
+    }
+}
+
+static void fit_field(ot_dataset *d, ot_dataset *part, const ot_table_input *in, ot_column_field *f)
+{
+    for (int k = 0; k < f->width; k++) {
+        place p = place_of(d, in, f, k);
+        measure(&p, &f->mean[k], &f->std[k]);
+        f->fill[k] = f->mean[k];
+        complete(&p, f, k);
+        if (!part) continue;
+        p = place_of(part, in, f, k);
+        complete(&p, f, k);
+    }
+    f->measured = true;
+}
+
+/* ---- telling ------------------------------------------------------------------------------------ */
+
+static int64_t missing_of(const ot_columns *t, const ot_column_field *f)
+{
+    const int64_t *n = t->column[f->column].count;
+    return n[OT_CELL_MISSING] + n[OT_CELL_NAN] + n[OT_CELL_NULL];
+}
+
+static ot_status tell_field(ot_dataset *d, const ot_columns *t, const ot_table_input *in, const ot_column_field *f,
+                            ot_error *err)
+{
+    char what[160], lost[100] = "", more[80] = "";
+    int64_t missing = missing_of(t, f);
+    const char *kind = ot_kind_name[f->kind];
+    bool number = in->dtype == OT_F32;
+    if (f->form == OT_FORM_ONE_HOT) snprintf(what, sizeof what, "%s, %d values, one-hot", kind, f->words->n);
+    else if (f->form == OT_FORM_ID) snprintf(what, sizeof what, "%s, %d values, as ids from 0", kind, f->words->n);
+    else if (f->form == OT_FORM_PARTS)
+        snprintf(what, sizeof what, "%s, as year, month, day, weekday%s", kind,
+                 f->width == OT_TIME_PARTS ? " and hour" : "");
+    else if (f->form == OT_FORM_TEXT) snprintf(what, sizeof what, "%s, as text", kind);
+    else if (f->kind == OT_KIND_DATE || f->kind == OT_KIND_TIME)
+        snprintf(what, sizeof what, "%s, as days since 1970-01-01", kind);
+    else if (number && !in->gaps && (f->scaled || missing))
+        snprintf(what, sizeof what, "%s, mean %.3g", kind, f->mean[0]);
+    else snprintf(what, sizeof what, "%s", kind);
+    if (f->scaled) snprintf(more, sizeof more, ", standardised");
+    if (missing)
+        snprintf(lost, sizeof lost, ", %.1f %% missing (%s)", 100 * (double)missing / (double)t->rows,
+                 f->form == OT_FORM_TEXT ? "as they are"
+                 : f->own                ? "a value of their own"
+                 : in->gaps              ? "left to the model"
+                                         : "replaced by the mean");
+    return ot_dataset_tell(d, err, "  %-20s %s%s%s", f->name, what, more, lost);
+}
+
+static ot_status tell(ot_dataset *d, const ot_columns *t, ot_error *err)
+{
+    enum { SHOWN = 40 };
+    for (int i = 0; i < t->n_inputs; i++) {
+        const ot_table_input *in = &t->input[i];
+        OT_TRY(ot_dataset_tell(d, err, "%s: %d column%s, %lld element%s for input '%s':", t->path, in->n,
+                               in->n == 1 ? "" : "s", (long long)ot_numel(&in->shape),
+                               ot_numel(&in->shape) == 1 ? "" : "s", in->of));
+        for (int k = 0; k < in->n && k < SHOWN; k++) OT_TRY(tell_field(d, t, in, &in->field[k], err));
+        if (in->n > SHOWN) OT_TRY(ot_dataset_tell(d, err, "  (%d more)", in->n - SHOWN));
+    }
+    if (!t->scaled) return OT_OK;
+    return ot_dataset_tell(d, err,
+                           "%s: numbers are standardised with mean and deviation of the training samples (change with "
+                           "--normalize none)",
+                           t->path);
+}
+
+ot_status ot_dataset_fit(ot_dataset *d, ot_dataset *part, ot_error *err)
+{
+    ot_columns *t = d->table;
+    if (!t || t->recorded || t->fitted) return OT_OK;
+    for (int i = 0; i < t->n_inputs; i++) {
+        const ot_table_input *in = &t->input[i];
+        for (int k = 0; k < in->n; k++)
+            if (!in->field[k].measured) fit_field(d, part, in, &in->field[k]);
+        d->array[in->array].gaps = in->gaps;
+        if (part) part->array[in->array].gaps = in->gaps;
+    }
+    t->fitted = true;
+    bool plain = !t->mapped && !t->scaled && t->n_inputs == 1 && !t->options.columns;
+    if (plain) return OT_OK;
+    OT_TRY(tell(d, t, err));
+    OT_TRY(ot_table_record(d, t, &d->preprocess, err));
+    if (part) part->preprocess = d->preprocess;
+    return OT_OK;
+}
+
+/* ---- classes ------------------------------------------------------------------------------------ */
+
+static int by_text_there(const void *a, const void *b)
+{
+    return strcmp(**(const char *const *const *)a, **(const char *const *const *)b);
+}
+
+/* The target whose strings are classes. */
+static ot_array *class_target(const ot_dataset *d)
+{
+    for (int i = 0; i < d->table->n_targets; i++)
+        if (d->table->wanted[i].text) return &d->array[d->table->wanted[i].array];
+    return NULL;
+}
+
+/* Maps the labels of d, strings of its own, to their indices in name[0..n). */
+static ot_status match_classes(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err)
+{
+    const char *const **sorted = ot_arena_alloc(d->arena, ((size_t)n + 1) * sizeof *sorted);
+    int64_t *to = ot_arena_alloc(d->arena, ((size_t)d->n_classes + 1) * sizeof *to);
+    ot_array *a = class_target(d);
+    if (!to || !sorted) return ot_fail(err, OT_E_NOMEM, "%s: no memory for classes", d->name);
+    if (!a) return OT_OK;
+    for (int i = 0; i < n; i++) sorted[i] = &name[i];
+    qsort(sorted, (size_t)n, sizeof *sorted, by_text_there);
+    for (int i = 0; i < d->n_classes; i++) {
+        const char *const *key = &d->class_name[i], *const *const *at =
+                                                        bsearch(&key, sorted, (size_t)n, sizeof *at, by_text_there);
+        if (!at)
+            return ot_fail(err, OT_E_DATA, "%s: column '%s' has class '%.40s', which is not in %s", d->name, d->column,
+                           d->class_name[i], from);
+        to[i] = *at - name;
+    }
+    int64_t *y = a->t.data;
+    for (int64_t i = 0; i < a->t.dim[0]; i++) y[i] = to[y[i]];
+    d->class_name = name;
+    d->n_classes = n;
+    return OT_OK;
+}
+
+ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err)
+{
+    if (d->table && d->class_name) return match_classes(d, name, n, from, err);
+    if (d->class_name) return OT_OK;
+    d->class_name = name;
+    d->n_classes = n;
+    return OT_OK;
+}
+
+ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
+{
+    const ot_columns *t = d->table, *u = like->table;
+    if (!t || !u || !t->n_targets) return OT_OK;
+    bool named = !t->recorded && t->header && u->header && t->columns == u->columns;
+    for (int i = 0; i < t->columns && named; i++)
+        if (strcmp(t->column[i].name, u->column[i].name))
+            return ot_fail(err, OT_E_DATA, "%s: column %d is '%s', but in %s it is '%s'", d->name, i + 1,
+                           t->column[i].name, like->name, u->column[i].name);
+    if (t->mapped && !t->recorded && !u->mapped)
+        return ot_fail(err, OT_E_DATA,
+                       "%s: has text or missing values in its input columns, but %s has only numbers there", d->name,
+                       like->name);
+    if (!d->class_name != !like->class_name)
+        return ot_fail(err, OT_E_DATA, "%s: column '%s' contains %s, but in %s it contains %s", d->name, d->column,
+                       d->class_name ? "strings" : "numbers", like->name, like->class_name ? "strings" : "numbers");
+    return d->class_name ? match_classes(d, like->class_name, like->n_classes, like->name, err) : OT_OK;
+}

@@ -1,0 +1,507 @@
+/* table_inputs.c - which columns of a table are targets, which go to which input of the model, and in which form. */
+#include <string.h>
+
+#include "runtime/data/table.h"
+
+static ot_status no_memory(const ot_columns *t, ot_error *err)
+{
+    return ot_fail(err, OT_E_NOMEM, "%s: no memory", t->path);
+}
+
+/* ---- lists of columns: "a,b" and "NAME=a,b;NAME=c" ------------------------------------------ */
+
+/* The column that `text` begins with, up to a comma or to `end`; names may have commas.  -1: there is none. */
+static int first_column(const ot_columns *t, const char *text, const char *end, const char **behind)
+{
+    for (const char *stop = text; stop <= end; stop++) {
+        if (stop < end && *stop != ',') continue;
+        size_t n = (size_t)(stop - text);
+        for (int i = 0; i < t->columns; i++) {
+            if (strlen(t->column[i].name) != n || memcmp(t->column[i].name, text, n)) continue;
+            *behind = stop < end ? stop + 1 : end;
+            return i;
+        }
+    }
+    return -1;
+}
+
+static ot_status no_column(const ot_columns *t, const char *text, const char *end, const char *what, ot_error *err)
+{
+    size_t n = strcspn(text, ",");
+    if (text + n > end) n = (size_t)(end - text);
+    ot_fail(err, OT_E_DATA, "%s: no column '%.*s' for %s; its columns are:", t->path, (int)n, text, what);
+    for (int i = 0; i < t->columns; i++) ot_fail_more(err, OT_E_DATA, "  %s", t->column[i].name);
+    return OT_E_DATA;
+}
+
+/* Columns of a list; those behind a minus are marked in `without`. */
+static ot_status read_list(const ot_columns *t, const char *text, const char *end, const char *what, int *list, int *n,
+                           bool *without, ot_error *err)
+{
+    *n = 0;
+    while (text < end) {
+        const char *behind;
+        int c = first_column(t, text, end, &behind);
+        bool minus = c < 0 && without && *text == '-';
+        if (minus) c = first_column(t, text + 1, end, &behind);
+        if (c < 0 || *n == t->columns) return no_column(t, text + minus, end, what, err);
+        if (minus) without[c] = true;
+        else list[(*n)++] = c;
+        text = behind;
+    }
+    return OT_OK;
+}
+
+/* The end of the group at p, and where the list behind its name begins: *list is p where it has none. */
+static const char *group_end(const char *p, const char **list)
+{
+    const char *end = p + strcspn(p, ";"), *is = memchr(p, '=', (size_t)(end - p));
+    *list = is ? is + 1 : p;
+    return end;
+}
+
+/* ---- targets ---------------------------------------------------------------------------------- */
+
+static bool is_text(const ot_column *q)
+{
+    for (int k = OT_CELL_NULL; k < OT_CELLS; k++)
+        if (q->count[k] && k != OT_CELL_NUMBER && k != OT_CELL_CODE) return true;
+    return false;
+}
+
+static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, const int *list, int n, ot_error *err)
+{
+    ot_goal *w = &t->wanted[t->n_targets++];
+    *w = (ot_goal){ .name = name, .n = n, .column = ot_arena_copy(d->arena, list, (size_t)n * sizeof *list) };
+    if (!name || !w->column) return no_memory(t, err);
+    for (int i = 0; i < n; i++) {
+        const ot_column *q = &t->column[list[i]];
+        if (q->no_value)
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing", t->path,
+                           (long long)q->no_value, q->name);
+        w->text = w->text || is_text(q);
+        if (w->text && n > 1)
+            return ot_fail(err, OT_E_DATA,
+                           "%s: line %lld, column '%s': contains '%.40s'; several targets together must be numbers",
+                           t->path, (long long)q->odd, q->name, q->which ? q->which : "");
+    }
+    for (int i = 0; i + 1 < t->n_targets; i++)
+        if (w->text && t->wanted[i].text)
+            return ot_fail(err, OT_E_DATA, "%s: columns '%s' and '%s' contain strings; only one target can", t->path,
+                           t->column[t->wanted[i].column[0]].name, t->column[list[0]].name);
+    d->column = t->n_targets > 1 || n > 1 ? t->target : t->column[list[0]].name;
+    return OT_OK;
+}
+
+/* --target: a column, several, or OUTPUT=columns. */
+static ot_status given_targets(ot_dataset *d, ot_columns *t, const char *text, ot_error *err)
+{
+    int n, *list = ot_arena_alloc(d->arena, (size_t)(t->columns + 1) * sizeof *list);
+    if (!list) return no_memory(t, err);
+    list[0] = ot_column_find(t, text);
+    if (list[0] >= 0) return add_target(d, t, "target", list, 1, err);
+    for (const char *p = text, *from, *end; *p; p = *end ? end + 1 : end) {
+        end = group_end(p, &from);
+        OT_TRY(read_list(t, from, end, "the target", list, &n, NULL, err));
+        if (!n) return no_column(t, from, end, "the target", err);
+        const char *name = from == p ? "target" : ot_arena_printf(d->arena, "target_%.*s", (int)(from - 1 - p), p);
+        if (t->n_targets == t->columns) return ot_fail(err, OT_E_DATA, "%s: --target names too many columns", t->path);
+        OT_TRY(add_target(d, t, name, list, n, err));
+    }
+    return t->n_targets ? OT_OK : no_column(t, text, text, "the target", err);
+}
+
+/* Elements of a sample that an input wants; -1: it is open. */
+static int64_t elements_of(const ot_data_input *in)
+{
+    int64_t n = 1;
+    if (in->shape.rank < 0) return -1;
+    for (int i = 1; i < in->shape.rank; i++)
+        if (in->shape.dim[i] < 0 || !ot_mul(n, in->shape.dim[i], &n)) return -1;
+    return n;
+}
+
+ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
+{
+    const ot_data_options *o = &t->options;
+    const char *recorded = NULL;
+    int named = 0, last = t->columns - 1;
+    t->n_targets = 0;
+    t->wanted = ot_arena_alloc(d->arena, sizeof *t->wanted * (size_t)t->columns);
+    if (!t->wanted) return no_memory(t, err);
+    d->column = NULL;
+    d->last = false;
+    if (!t->target) OT_TRY(ot_table_recall_target(t, d->arena, &recorded, err));
+    if (t->target || recorded) {
+        ot_error missing = { 0 };
+        ot_status s = given_targets(d, t, t->target ? t->target : recorded, &missing);
+        if (s && o->unlabelled && s == OT_E_DATA) {
+            t->n_targets = 0;
+            d->column = NULL;
+            return OT_OK;
+        }
+        return s ? ot_fail(err, s, "%-s", missing.text) : OT_OK;
+    }
+    for (int i = 0; i < t->columns; i++)
+        if (!strcmp(t->column[i].name, "target")) last = i, named++;
+    if (named > 1) return ot_fail(err, OT_E_DATA, "%s: %d columns are named 'target', expected one", t->path, named);
+    if (!named && o->unlabelled && o->n_inputs == 1 && elements_of(o->input) == t->columns) return OT_OK;
+    OT_TRY(add_target(d, t, "target", &last, 1, err));
+    d->last = !named;
+    return OT_OK;
+}
+
+/* ---- groups of columns ------------------------------------------------------------------------ */
+
+typedef struct group {
+    const ot_data_input *of;
+    int *column, n;
+    bool given;
+} group;
+
+typedef struct chooser {
+    ot_dataset *d;
+    ot_columns *t;
+    group *g;
+    int n;
+    bool *taken, *without;
+    ot_error *err;
+} chooser;
+
+static bool usable(const ot_column *q) { return q->kind != OT_KIND_LABEL && q->kind != OT_KIND_EMPTY; }
+
+static group *find_group(const chooser *x, const char *name, size_t n)
+{
+    for (int i = 0; i < x->n; i++)
+        if (strlen(x->g[i].of->name) == n && !memcmp(x->g[i].of->name, name, n)) return &x->g[i];
+    return NULL;
+}
+
+static ot_status no_input(const chooser *x, const char *name, size_t n)
+{
+    const char **names = ot_arena_alloc(x->d->arena, sizeof *names * (size_t)x->n);
+    for (int i = 0; names && i < x->n; i++) names[i] = x->g[i].of->name;
+    const char *all = names ? ot_arena_names(x->d->arena, names, x->n) : NULL;
+    return ot_fail(x->err, OT_E_USAGE, "--inputs: the model has no input '%.*s', only %s", (int)n, name,
+                   all ? all : "others");
+}
+
+static ot_status given_groups(chooser *x, const char *text)
+{
+    for (const char *p = text, *from, *end; *p; p = *end ? end + 1 : end) {
+        end = group_end(p, &from);
+        group *g = from > p ? find_group(x, p, (size_t)(from - 1 - p)) : x->n == 1 ? x->g : NULL;
+        if (!g && x->n == 1 && from > p) { /* an equals sign in the name of a column */
+            g = x->g;
+            from = p;
+        }
+        if (!g && from == p)
+            return ot_fail(x->err, OT_E_USAGE,
+                           "--inputs: the model has %d inputs: expected INPUT=COLUMN,..., got '%.*s'", x->n,
+                           (int)(end - p), p);
+        if (!g) return no_input(x, p, (size_t)(from - 1 - p));
+        OT_TRY(read_list(x->t, from, end, "--inputs", g->column, &g->n, x->without, x->err));
+        g->given = g->n > 0;
+    }
+    for (int i = 0; i < x->n; i++)
+        for (int k = 0; k < x->g[i].n; k++) x->taken[x->g[i].column[k]] = true;
+    return OT_OK;
+}
+
+/* What is left goes to the one input that has nothing; of two, numbers to floats and categories to integers. */
+static void spread_rest(chooser *x)
+{
+    group *open[2] = { NULL };
+    int n = 0;
+    for (int i = 0; i < x->n; i++)
+        if (!x->g[i].n && n++ < 2) open[n - 1] = &x->g[i];
+    bool split = n == 2 && ot_is_float(open[0]->of->dtype) != ot_is_float(open[1]->of->dtype);
+    if (n != 1 && !split) return;
+    for (int i = 0; i < x->t->columns; i++) {
+        const ot_column *q = &x->t->column[i];
+        if (x->taken[i] || x->without[i] || !usable(q)) continue;
+        bool number = q->kind != OT_KIND_CATEGORY;
+        group *g = n == 1 ? open[0] : ot_is_float(open[0]->of->dtype) == number ? open[0] : open[1];
+        g->column[g->n++] = i;
+        x->taken[i] = true;
+    }
+}
+
+/* Names of columns that nothing uses. */
+static ot_status tell_unused(const chooser *x)
+{
+    ot_columns *t = x->t;
+    const char **name[2] = { ot_arena_alloc(x->d->arena, sizeof **name * (size_t)t->columns),
+                             ot_arena_alloc(x->d->arena, sizeof **name * (size_t)t->columns) };
+    int n[2] = { 0 };
+    if (!name[0] || !name[1]) return no_memory(t, x->err);
+    for (int i = 0; i < t->columns; i++) {
+        bool label = !usable(&t->column[i]);
+        if (!x->taken[i] && !(x->without[i] && label)) name[label][n[label]++] = t->column[i].name;
+    }
+    for (int k = 0; k < 2; k++) {
+        const char *all = ot_arena_names(x->d->arena, name[k], n[k]);
+        if (!all) return no_memory(t, x->err);
+        if (n[k])
+            OT_TRY(ot_dataset_tell(x->d, x->err, "%s: column%s %s %s not used%s", t->path, n[k] > 1 ? "s" : "", all,
+                                   n[k] > 1 ? "are" : "is",
+                                   k ? ": identifiers, free text or nothing but missing values (change with --inputs)"
+                                     : ""));
+    }
+    return OT_OK;
+}
+
+static ot_status no_group(const chooser *x)
+{
+    const ot_columns *t = x->t;
+    if (x->n == 1)
+        return ot_fail(
+            x->err, OT_E_DATA,
+            "%s: no column can be an input: column '%s' is the target, others are identifiers, free text or have no "
+            "values; choose with --inputs and --target",
+            t->path, x->d->column ? x->d->column : "");
+    ot_fail(x->err, OT_E_DATA,
+            "%s: which columns go to which input? Inputs that are named like a column get that column; others need "
+            "--inputs 'INPUT=COLUMN,COLUMN;INPUT=COLUMN'. Inputs without columns:",
+            t->path);
+    for (int i = 0; i < x->n; i++)
+        if (!x->g[i].n) ot_fail_more(x->err, OT_E_DATA, "  %s", x->g[i].of->name);
+    ot_fail_more(x->err, OT_E_DATA, "columns:");
+    for (int i = 0; i < t->columns; i++)
+        ot_fail_more(x->err, OT_E_DATA, "  %s (%s)", t->column[i].name, ot_kind_name[t->column[i].kind]);
+    return OT_E_DATA;
+}
+
+/* ---- forms ------------------------------------------------------------------------------------- */
+
+static int64_t missing_of(const ot_column *q)
+{
+    return q->count[OT_CELL_MISSING] + q->count[OT_CELL_NAN] + q->count[OT_CELL_NULL];
+}
+
+static int wide(const ot_column *q)
+{
+    switch (q->kind) {
+    case OT_KIND_CATEGORY:
+    case OT_KIND_LABEL: return q->words.n + (missing_of(q) > 0);
+    case OT_KIND_DATE: return OT_DATE_PARTS;
+    case OT_KIND_TIME: return OT_TIME_PARTS;
+    default: return 1;
+    }
+}
+
+static ot_status wrong_width(const chooser *x, const group *g, int64_t want, int64_t natural)
+{
+    const ot_columns *t = x->t;
+    ot_error *err = x->err;
+    char shape[128];
+    ot_fail(err, OT_E_DATA, "%s: input '%s' is %s, %lld elements per row, but its %d column%s %lld: ", t->path,
+            g->of->name, ot_shape_text(&g->of->shape, shape), (long long)want, g->n, g->n == 1 ? " has" : "s have",
+            (long long)natural);
+    if (natural != g->n && ot_is_float(g->of->dtype))
+        ot_fail_more(err, OT_E_DATA,
+                     "with one element per category (one-hot), or %d with one element per column:", g->n);
+    for (int i = 0; i < g->n; i++) {
+        const ot_column *q = &t->column[g->column[i]];
+        ot_fail_more(err, OT_E_DATA, "  %s: %s, %d", q->name, ot_kind_name[q->kind],
+                     ot_is_float(g->of->dtype) ? wide(q) : 1);
+    }
+    return ot_fail_more(err, OT_E_DATA, "choose columns with --inputs, or make a model for that many");
+}
+
+static ot_status check_column(const ot_columns *t, const ot_column *q, bool text, ot_error *err)
+{
+    int64_t numbers = q->count[OT_CELL_NUMBER] + q->count[OT_CELL_CODE], there = t->rows - missing_of(q);
+    if (q->kind == OT_KIND_EMPTY && !text)
+        return ot_fail(err, OT_E_DATA, "%s: column '%s' has no values", t->path, q->name);
+    if (q->kind == OT_KIND_LABEL && q->words.full && !text)
+        return ot_fail(err, OT_E_DATA, "%s: column '%s' has more than %d different strings: too many for categories",
+                       t->path, q->name, q->words.n);
+    if (q->kind == OT_KIND_CATEGORY && q->odd && numbers * 10 >= there * 9 && !text)
+        return ot_fail(
+            err, OT_E_DATA,
+            "%s: line %lld, column '%s': contains '%.40s'; expected a number as in %lld other rows (a missing "
+            "value is an empty cell, NA, NaN, null or ?)",
+            t->path, (long long)q->odd, q->name, q->which, (long long)numbers);
+    return OT_OK;
+}
+
+/* The form of column q in an input; ids: one element per column. */
+static ot_column_field field_of(ot_column *q, int column, const ot_data_input *in, bool ids, bool scaled, bool gaps)
+{
+    ot_column_field f = { .column = column, .name = q->name, .kind = q->kind, .width = 1, .words = &q->words };
+    bool number = ot_is_float(in->dtype) || in->dtype == OT_UNDEFINED;
+    if (f.kind == OT_KIND_LABEL) f.kind = OT_KIND_CATEGORY;
+    f.own = f.kind == OT_KIND_CATEGORY && missing_of(q) > 0;
+    if (in->dtype == OT_STRING) {
+        f.form = OT_FORM_TEXT;
+    } else if (f.kind == OT_KIND_CATEGORY) {
+        f.form = number && !ids ? OT_FORM_ONE_HOT : OT_FORM_ID;
+        if (f.form == OT_FORM_ONE_HOT) f.width = wide(q);
+    } else if (!ids && number && (f.kind == OT_KIND_DATE || f.kind == OT_KIND_TIME)) {
+        f.form = OT_FORM_PARTS;
+        f.width = wide(q);
+    } else {
+        f.form = OT_FORM_VALUE;
+        f.scaled = number && scaled && !gaps && f.kind != OT_KIND_BOOLEAN;
+    }
+    f.scaled = f.scaled || (f.form == OT_FORM_PARTS && scaled);
+    f.measured = f.form != OT_FORM_VALUE && f.form != OT_FORM_PARTS;
+    return f;
+}
+
+/* The shape of a sample: the model's where the elements are as many. */
+ot_shape ot_table_sample(const ot_data_input *in, int64_t n)
+{
+    ot_shape s = { 1, { n } };
+    if (in->shape.rank < 1 || elements_of(in) != n) return s;
+    s.rank = in->shape.rank - 1;
+    memcpy(s.dim, in->shape.dim + 1, (size_t)s.rank * sizeof *s.dim);
+    return s;
+}
+
+static ot_status make_input(const chooser *x, const group *g, ot_table_input *in)
+{
+    ot_columns *t = x->t;
+    bool number = ot_is_float(g->of->dtype) || g->of->dtype == OT_UNDEFINED, text = g->of->dtype == OT_STRING;
+    bool plain = !t->mapped && x->n == 1 && !t->options.columns;
+    int64_t want = elements_of(g->of), natural = 0;
+    for (int i = 0; i < g->n; i++) {
+        const ot_column *q = &t->column[g->column[i]];
+        OT_TRY(check_column(t, q, text, x->err));
+        natural += number ? wide(q) : 1;
+    }
+    bool ids = !number || (want == g->n && want != natural);
+    *in = (ot_table_input){ .name = x->n > 1 || !plain ? g->of->name : "",
+                            .of = g->of->name,
+                            .dtype = number || plain ? OT_F32
+                                     : text          ? OT_STRING
+                                                     : OT_I64,
+                            .gaps = g->of->gaps && number,
+                            .n = g->n };
+    if (want >= 0 && want != natural && want != g->n && !plain) return wrong_width(x, g, want, natural);
+    if (!ids && natural > INT32_MAX / 8) return wrong_width(x, g, want, natural);
+    in->shape = plain ? (ot_shape){ 1, { g->n } } : ot_table_sample(g->of, ids ? g->n : natural);
+    in->field = ot_arena_alloc(x->d->arena, sizeof *in->field * (size_t)(g->n + 1));
+    if (!in->field) return no_memory(t, x->err);
+    for (int i = 0, at = 0; i < g->n; i++) {
+        ot_column *q = &t->column[g->column[i]];
+        ot_data_input as = *g->of;
+        if (plain) as.dtype = OT_F32;
+        ot_column_field *f = &in->field[i];
+        *f = field_of(q, g->column[i], &as, ids, t->scaled, in->gaps);
+        f->at = at;
+        at += f->width;
+        bool lacks = f->scaled || (missing_of(q) > 0 && !in->gaps);
+        if (!lacks || in->dtype != OT_F32) f->measured = true;
+        if (f->measured)
+            for (int k = 0; k < f->width && k < OT_TIME_PARTS; k++) f->std[k] = 1;
+        /* A whole number that is not below 0 is its own id. */
+        bool id = in->dtype == OT_I64 && f->form == OT_FORM_VALUE && f->kind != OT_KIND_BOOLEAN;
+        if (id && (missing_of(q) || q->whole < t->rows))
+            return ot_fail(x->err, OT_E_DATA,
+                           "%s: column '%s' for input '%s' (%s) has %s; expected whole numbers or categories", t->path,
+                           q->name, g->of->name, ot_dtype_name(g->of->dtype),
+                           missing_of(q) ? "missing values" : "other values than whole numbers");
+        t->pending = t->pending || !f->measured;
+    }
+    return OT_OK;
+}
+
+/* The first input column that is more than numbers; NULL: there is none. */
+static const ot_column *mapped_column(const ot_columns *t, const bool *target)
+{
+    for (int i = 0; i < t->columns; i++)
+        if (!target[i] && (t->column[i].kind != OT_KIND_NUMBER || missing_of(&t->column[i]))) return &t->column[i];
+    return NULL;
+}
+
+static ot_status check_alone(const ot_columns *t, const bool *target, ot_error *err)
+{
+    const ot_column *q = t->options.alone && !t->options.columns ? mapped_column(t, target) : NULL;
+    if (!q) return OT_OK;
+    int64_t line = q->odd ? q->odd : q->no_value;
+    char where[64] = "";
+    if (line) snprintf(where, sizeof where, "line %lld, ", (long long)line);
+    return ot_fail(
+        err, OT_E_DATA,
+        "%s: %scolumn '%s' %s, and the model does not record how that is handled (a model that was trained on "
+        "such a table does); --inputs auto measures means and categories on this file",
+        t->path, where, q->name, missing_of(q) ? "has missing values" : "does not contain numbers");
+}
+
+static ot_status check_names(const ot_columns *t, ot_error *err)
+{
+    ot_words seen = { 0 };
+    ot_arena *a = ot_arena_new();
+    ot_status s = a ? OT_OK : no_memory(t, err);
+    for (int i = 0; i < t->columns && !s; i++) {
+        const char *name = t->column[i].name;
+        if (ot_words_find(&seen, name) >= 0)
+            s = ot_fail(err, OT_E_DATA, "%s: two columns are named '%s'", t->path, name);
+        else s = ot_words_add(&seen, name, OT_MOST_COLUMNS, a, t->path, err);
+    }
+    ot_words_free(&seen);
+    ot_arena_free(a);
+    return s;
+}
+
+/* --inputs says more than that the columns are chosen again. */
+static bool given(const ot_columns *t) { return t->options.columns && strcmp(t->options.columns, "auto"); }
+
+static ot_status choose(chooser *x)
+{
+    ot_columns *t = x->t;
+    bool all = true;
+    for (int k = 0; k < t->n_targets; k++)
+        for (int i = 0; i < t->wanted[k].n; i++) x->taken[t->wanted[k].column[i]] = true;
+    OT_TRY(check_alone(t, x->taken, x->err));
+    if (given(t)) OT_TRY(given_groups(x, t->options.columns));
+    for (int i = 0; i < x->n && x->n > 1; i++) {
+        int c = x->g[i].n ? -1 : ot_column_find(t, x->g[i].of->name);
+        if (c < 0 || x->taken[c]) continue;
+        x->g[i].column[x->g[i].n++] = c;
+        x->taken[c] = true;
+    }
+    spread_rest(x);
+    for (int i = 0; i < x->n; i++) all = all && x->g[i].n;
+    if (!all && !t->mapped && !t->options.columns && x->n > 1) { /* ot_adapt_inputs says what the inputs need */
+        static const ot_data_input any = { .name = "", .dtype = OT_F32, .shape = { .rank = -1 } };
+        x->g[0] = (group){ .of = &any, .column = x->g[0].column };
+        x->n = 1;
+        memset(x->taken, 0, (size_t)t->columns);
+        return choose(x);
+    }
+    if (!all) return no_group(x);
+    t->n_inputs = x->n;
+    t->input = ot_arena_alloc(x->d->arena, sizeof *t->input * (size_t)x->n);
+    if (!t->input) return no_memory(t, x->err);
+    if (t->mapped || x->n > 1 || t->options.columns) OT_TRY(check_names(t, x->err));
+    for (int i = 0; i < x->n; i++) OT_TRY(make_input(x, &x->g[i], &t->input[i]));
+    return tell_unused(x);
+}
+
+ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err)
+{
+    static const ot_data_input any = { .name = "", .dtype = OT_F32, .shape = { .rank = -1 } };
+    const ot_data_options *o = &t->options;
+    ot_arena *a = d->arena;
+    int n = o->n_inputs ? o->n_inputs : 1;
+    chooser x = { d,
+                  t,
+                  ot_arena_alloc(a, sizeof *x.g * (size_t)n),
+                  n,
+                  ot_arena_alloc(a, (size_t)t->columns),
+                  ot_arena_alloc(a, (size_t)t->columns),
+                  err };
+    if (!x.g || !x.taken || !x.without) return no_memory(t, err);
+    for (int i = 0; i < n; i++) {
+        x.g[i].of = o->n_inputs ? &o->input[i] : &any;
+        x.g[i].column = ot_arena_alloc(a, sizeof(int) * (size_t)t->columns);
+        if (!x.g[i].column) return no_memory(t, err);
+    }
+    t->pending = false;
+    const char *how = o->normalize;
+    t->scaled = how ? !strcmp(how, "mean,std") : t->mapped;
+    return choose(&x);
+}

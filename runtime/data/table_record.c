@@ -1,0 +1,291 @@
+/* table_record.c - how columns became inputs, as JSON in a trained model, and back.
+ *
+ *   {"target": "income",
+ *    "inputs": {"x": {"kind": "table", "columns": [
+ *      {"name": "age", "type": "number", "as": "value", "mean": 38.6, "std": 13.6, "missing": 38.6},
+ *      {"name": "job", "type": "category", "as": "one-hot", "values": ["clerk", "nurse"], "missing": true}, ...]}}}
+ *
+ * An input's elements are those of its columns, in this order.  `missing`: the number that replaces a missing value before
+ * mean and std apply; of a category, whether missing values are one more, the last.  A date as parts has lists of numbers. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/json.h"
+#include "runtime/data/table.h"
+
+static ot_status no_memory(const ot_columns *t, ot_error *err)
+{
+    return ot_fail(err, OT_E_NOMEM, "%s: no memory", t->path);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------ */
+
+static json_t *numbers(const double *v, int n)
+{
+    if (n == 1) return json_real(*v);
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) ot_json_add(&list, json_real(v[i]));
+    return list;
+}
+
+static json_t *parts(int n)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) ot_json_add(&list, json_string(ot_date_part[i]));
+    return list;
+}
+
+static json_t *words(const ot_words *w)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < w->n; i++) ot_json_add(&list, json_string(w->word[i]));
+    return list;
+}
+
+static json_t *field_json(const ot_column_field *f, bool number, bool gaps)
+{
+    json_t *o = json_object();
+    ot_json_set(&o, "name", json_string(f->name));
+    ot_json_set(&o, "type", json_string(ot_kind_name[f->kind]));
+    ot_json_set(&o, "as", json_string(ot_column_form_name[f->form]));
+    if (f->form == OT_FORM_PARTS) ot_json_set(&o, "parts", parts(f->width));
+    if (f->form == OT_FORM_ID || f->form == OT_FORM_ONE_HOT) {
+        ot_json_set(&o, "values", words(f->words));
+        ot_json_set(&o, "missing", json_boolean(f->own));
+    }
+    if (!number || gaps || (f->form != OT_FORM_VALUE && f->form != OT_FORM_PARTS)) return o;
+    if (f->scaled) {
+        ot_json_set(&o, "mean", numbers(f->mean, f->width));
+        ot_json_set(&o, "std", numbers(f->std, f->width));
+    }
+    ot_json_set(&o, "missing", numbers(f->fill, f->width));
+    return o;
+}
+
+static json_t *inputs_json(const ot_columns *t)
+{
+    json_t *inputs = json_object();
+    for (int i = 0; i < t->n_inputs; i++) {
+        const ot_table_input *in = &t->input[i];
+        json_t *one = json_object(), *columns = json_array();
+        for (int k = 0; k < in->n; k++) ot_json_add(&columns, field_json(&in->field[k], in->dtype == OT_F32, in->gaps));
+        ot_json_set(&one, "kind", json_string("table"));
+        ot_json_set(&one, "columns", columns);
+        ot_json_set(&inputs, in->of, one);
+    }
+    return inputs;
+}
+
+ot_status ot_table_record(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err)
+{
+    json_t *root = json_object();
+    const char *target = t->target ? t->target : d->column;
+    ot_json_set(&root, "inputs", inputs_json(t));
+    if (t->n_targets && target) ot_json_set(&root, "target", json_string(target));
+    char *text = ot_json_dump(root, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    json_decref(root);
+    *out = text ? ot_arena_strdup(d->arena, text) : NULL;
+    free(text);
+    return *out ? OT_OK : no_memory(t, err);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------ */
+
+static ot_status load(const ot_columns *t, json_t **root, ot_error *err)
+{
+    const char *text = t->options.preprocess;
+    *root = NULL;
+    if (!text) return OT_OK;
+    if (ot_json_parse(text, strlen(text), root)) return no_memory(t, err);
+    return *root ? OT_OK : ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: is not valid JSON");
+}
+
+ot_status ot_table_recall_target(const ot_columns *t, ot_arena *a, const char **out, ot_error *err)
+{
+    json_t *root;
+    *out = NULL;
+    OT_TRY(load(t, &root, err));
+    const char *text = json_string_value(json_object_get(root, "target"));
+    if (text) *out = ot_arena_strdup(a, text);
+    ot_status s = text && !*out ? no_memory(t, err) : OT_OK;
+    json_decref(root);
+    return s;
+}
+
+static ot_status invalid(const char *what, const char *where, ot_error *err)
+{
+    return ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: column '%s': '%s' is invalid", where, what);
+}
+
+static bool one_of(const char *text, const char *const *name, int n, int *out)
+{
+    for (int i = 0; i < n; i++)
+        if (text && !strcmp(text, name[i])) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+/* A number or a list of f->width; false: something else. */
+static bool take_numbers(const json_t *v, int n, double *out)
+{
+    if (n == 1 && json_is_number(v)) out[0] = json_number_value(v);
+    else if (n > 1 && json_array_size(v) == (size_t)n)
+        for (int i = 0; i < n; i++) {
+            if (!json_is_number(json_array_get(v, (size_t)i))) return false;
+            out[i] = json_number_value(json_array_get(v, (size_t)i));
+        }
+    else return false;
+    return true;
+}
+
+static ot_status take_words(ot_dataset *d, const ot_columns *t, const json_t *o, ot_column_field *f, ot_error *err)
+{
+    const json_t *list = json_object_get(o, "values");
+    ot_words *w = ot_arena_alloc(d->arena, sizeof *w);
+    if (!w) return no_memory(t, err);
+    if (!json_is_array(list) || json_array_size(list) > INT32_MAX / 8) return invalid("values", f->name, err);
+    f->words = w;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (!text || ot_words_find(w, text) >= 0) return invalid("values", f->name, err);
+        OT_TRY(ot_words_add(w, text, INT32_MAX / 8, d->arena, t->path, err));
+    }
+    f->own = json_is_true(json_object_get(o, "missing"));
+    if (f->form == OT_FORM_ONE_HOT) f->width = w->n + f->own;
+    return OT_OK;
+}
+
+static ot_status take_field(ot_dataset *d, const ot_columns *t, const json_t *o, ot_column_field *f, ot_error *err)
+{
+    const char *name = json_string_value(json_object_get(o, "name"));
+    int kind, form;
+    *f = (ot_column_field){ .width = 1, .measured = true, .std = { 1, 1, 1, 1, 1 } };
+    if (!name) return invalid("name", "(without a name)", err);
+    if (!(f->name = ot_arena_strdup(d->arena, name))) return no_memory(t, err);
+    if (!one_of(json_string_value(json_object_get(o, "type")), ot_kind_name, OT_KINDS, &kind))
+        return invalid("type", name, err);
+    if (!one_of(json_string_value(json_object_get(o, "as")), ot_column_form_name, OT_FORMS, &form))
+        return invalid("as", name, err);
+    f->kind = (ot_kind)kind;
+    f->form = (ot_column_form)form;
+    f->column = ot_column_find(t, name);
+    if (f->form == OT_FORM_ID || f->form == OT_FORM_ONE_HOT) return take_words(d, t, o, f, err);
+    if (f->form == OT_FORM_TEXT) return OT_OK;
+    if (f->form == OT_FORM_PARTS) f->width = f->kind == OT_KIND_TIME ? OT_TIME_PARTS : OT_DATE_PARTS;
+    bool calendar = f->kind == OT_KIND_DATE || f->kind == OT_KIND_TIME;
+    if (f->kind == OT_KIND_CATEGORY || f->kind >= OT_KIND_LABEL || (f->form == OT_FORM_PARTS && !calendar))
+        return invalid("type", name, err);
+    const json_t *mean = json_object_get(o, "mean"), *std = json_object_get(o, "std"),
+                 *fill = json_object_get(o, "missing");
+    f->scaled = mean != NULL;
+    if (fill && !take_numbers(fill, f->width, f->fill)) return invalid("missing", name, err);
+    if (mean && !take_numbers(mean, f->width, f->mean)) return invalid("mean", name, err);
+    if (mean && !take_numbers(std, f->width, f->std)) return invalid("std", name, err);
+    for (int k = 0; k < f->width; k++)
+        if (!isfinite(f->mean[k]) || !(f->std[k] > 0)) return invalid("std", name, err);
+    return OT_OK;
+}
+
+static ot_status take_input(ot_dataset *d, const ot_columns *t, const json_t *list, const ot_data_input *of,
+                            ot_table_input *in, const char **lost, ot_error *err)
+{
+    int64_t width = 0;
+    bool number = ot_is_float(of->dtype), text = of->dtype == OT_STRING;
+    *in = (ot_table_input){ .name = of->name, .of = of->name, .gaps = of->gaps && number };
+    in->dtype = number ? OT_F32 : text ? OT_STRING : OT_I64;
+    if (!json_is_array(list) || !json_array_size(list) || json_array_size(list) > OT_MOST_COLUMNS)
+        return invalid("columns", of->name, err);
+    in->n = (int)json_array_size(list);
+    in->field = ot_arena_alloc(d->arena, sizeof *in->field * (size_t)in->n);
+    if (!in->field) return no_memory(t, err);
+    for (int i = 0; i < in->n; i++) {
+        ot_column_field *f = &in->field[i];
+        OT_TRY(take_field(d, t, json_array_get(list, (size_t)i), f, err));
+        if ((f->form == OT_FORM_TEXT) != text) return invalid("as", f->name, err);
+        if (!number && (f->form == OT_FORM_ONE_HOT || f->form == OT_FORM_PARTS)) return invalid("as", f->name, err);
+        if (f->column < 0 && !*lost) *lost = f->name;
+        f->at = (int)width;
+        width += f->width;
+        if (width > INT32_MAX / 8) return invalid("values", f->name, err);
+    }
+    in->shape = ot_table_sample(of, width);
+    return OT_OK;
+}
+
+/* Columns that the model does not know; targets are no such. */
+static ot_status tell_extra(ot_dataset *d, const ot_columns *t, ot_error *err)
+{
+    const char **name = ot_arena_alloc(d->arena, sizeof *name * (size_t)t->columns);
+    bool *used = ot_arena_alloc(d->arena, (size_t)t->columns);
+    int n = 0;
+    if (!name || !used) return no_memory(t, err);
+    for (int i = 0; i < t->n_inputs; i++)
+        for (int k = 0; k < t->input[i].n; k++) used[t->input[i].field[k].column] = true;
+    for (int i = 0; i < t->n_targets; i++)
+        for (int k = 0; k < t->wanted[i].n; k++) used[t->wanted[i].column[k]] = true;
+    for (int i = 0; i < t->columns; i++)
+        if (!used[i]) name[n++] = t->column[i].name;
+    const char *all = ot_arena_names(d->arena, name, n);
+    if (!all) return no_memory(t, err);
+    return !n ? OT_OK
+              : ot_dataset_tell(d, err, "%s: column%s %s %s not used: the model was trained without %s", t->path,
+                                n > 1 ? "s" : "", all, n > 1 ? "are" : "is", n > 1 ? "them" : "it");
+}
+
+static void forget_fields(ot_columns *t)
+{
+    for (int i = 0; i < t->n_inputs && t->input; i++)
+        for (int k = 0; k < t->input[i].n && t->input[i].field; k++)
+            if (t->input[i].field[k].words) ot_words_free(t->input[i].field[k].words);
+}
+
+/* The model's inputs that are recorded as tables; *found false: they are not all there. */
+static ot_status take_inputs(ot_dataset *d, ot_columns *t, const json_t *inputs, bool *found, ot_error *err)
+{
+    const ot_data_options *o = &t->options;
+    const char *lost = NULL;
+    *found = o->n_inputs > 0;
+    t->input = ot_arena_alloc(d->arena, sizeof *t->input * (size_t)(o->n_inputs + 1));
+    if (!t->input) return no_memory(t, err);
+    t->n_inputs = 0;
+    for (int i = 0; i < o->n_inputs; i++) {
+        const json_t *one = json_object_get(inputs, o->input[i].name);
+        const char *kind = json_string_value(json_object_get(one, "kind"));
+        if (!kind || strcmp(kind, "table")) {
+            *found = false;
+            forget_fields(t);
+            t->n_inputs = 0;
+            return OT_OK;
+        }
+        ot_table_input *in = &t->input[t->n_inputs++];
+        OT_TRY(take_input(d, t, json_object_get(one, "columns"), &o->input[i], in, &lost, err));
+    }
+    if (lost) {
+        ot_fail(err, OT_E_DATA, "%s: no column '%s', which the model was trained with; its columns are:", t->path,
+                lost);
+        for (int i = 0; i < t->columns; i++) ot_fail_more(err, OT_E_DATA, "  %s", t->column[i].name);
+        return ot_fail_more(err, OT_E_DATA,
+                            "to train on another table, choose its columns with --inputs (auto: by names and types)");
+    }
+    return *found ? tell_extra(d, t, err) : OT_OK;
+}
+
+ot_status ot_table_recall(ot_dataset *d, ot_columns *t, bool *found, ot_error *err)
+{
+    json_t *root;
+    *found = false;
+    if (t->options.columns) return OT_OK;
+    OT_TRY(load(t, &root, err));
+    ot_status s = root ? take_inputs(d, t, json_object_get(root, "inputs"), found, err) : OT_OK;
+    json_decref(root);
+    return s;
+}
+
+void ot_table_forget(ot_columns *t)
+{
+    for (int i = 0; i < t->columns && t->column; i++) ot_words_free(&t->column[i].words);
+    forget_fields(t);
+}

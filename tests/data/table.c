@@ -1,0 +1,235 @@
+/* table.c - tables of more than numbers: kinds of columns, forms, inputs, what is recorded and recalled. */
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ANY { -1, { 0 } }
+
+static ot_dataset *open_with(const char *text, const ot_data_options *o, ot_status want, ot_error *e)
+{
+    char path[128];
+    ot_dataset *d = NULL;
+    *e = (ot_error){ 0 };
+    ot_folder_put("t.csv", text, strlen(text));
+    snprintf(path, sizeof path, "%s/t.csv", ot_test_folder);
+    ot_status s = ot_dataset_open(path, OT_SPLIT_TRAIN, o, &d, e);
+    if (s != want) fail_msg("'%s': status %d, not %d: %s", text, s, want, e->text);
+    return d;
+}
+
+static void assert_row(const ot_dataset *d, const char *name, int64_t row, int n, const float *x)
+{
+    const ot_array *a = ot_dataset_find(d, name);
+    assert_non_null(a);
+    assert_true(a->t.dtype == OT_F32 && a->t.rank == 2);
+    assert_int_equal(a->t.dim[1], n);
+    for (int i = 0; i < n; i++) {
+        float have = ((const float *)a->t.data)[row * n + i];
+        if (!(fabsf(have - x[i]) < 1e-5f) && !(isnan(have) && isnan(x[i])))
+            fail_msg("row %lld, element %d: %g, not %g", (long long)row, i, (double)have, (double)x[i]);
+    }
+}
+
+static const char *const people = "age,job,since,ok,zip,y\n"
+                                  "20,nurse,2024-02-29,true,00123,1\n"
+                                  "40,clerk,2024-03-01,false,00123,0\n"
+                                  "NA,,2024-03-02,true,99999,1\n"
+                                  "60,nurse,2024-03-03,true,00123,0\n";
+
+static void kinds_and_widths(void **state)
+{
+    (void)state;
+    const ot_data_input in = { .name = "x", .dtype = OT_F32, .shape = ANY };
+    const ot_data_options o = { .input = &in, .n_inputs = 1, .normalize = "none" };
+    ot_error e;
+    ot_dataset *d = open_with(people, &o, OT_OK, &e);
+    /* age, job (clerk, nurse, missing), year, month, day, weekday, ok, zip (00123, 99999) */
+    assert_row(d, "x", 0, 11, (float[]){ 20, 0, 1, 0, 2024, 2, 29, 3, 1, 1, 0 });
+    assert_row(d, "x", 2, 11, (float[]){ 40, 0, 0, 1, 2024, 3, 2, 5, 1, 0, 1 });
+    assert_non_null(strstr(d->notes, "job"));
+    assert_non_null(d->preprocess);
+    assert_int_equal(ot_dataset_check(d, &e), OT_OK);
+    ot_dataset_free(d);
+}
+
+/* As many elements as columns: a number for each. */
+static void ids(void **state)
+{
+    (void)state;
+    const ot_data_input in = { .name = "x", .dtype = OT_F32, .shape = { 2, { -1, 5 } } };
+    ot_data_options o = { .input = &in, .n_inputs = 1, .normalize = "none" };
+    ot_error e;
+    ot_dataset *d = open_with(people, &o, OT_OK, &e);
+    assert_row(d, "x", 0, 5, (float[]){ 20, 1, 19782, 1, 0 });
+    assert_row(d, "x", 2, 5, (float[]){ 40, 2, 19784, 1, 1 });
+    ot_dataset_free(d);
+    const ot_data_input other = { .name = "x", .dtype = OT_F32, .shape = { 2, { -1, 7 } } };
+    o.input = &other;
+    assert_null(open_with(people, &o, OT_E_DATA, &e));
+    assert_non_null(strstr(e.text, "11"));
+    assert_non_null(strstr(e.text, "or 5 with one element per column"));
+}
+
+static void several_inputs(void **state)
+{
+    (void)state;
+    const ot_data_input in[] = { { .name = "num", .dtype = OT_F32, .shape = { 2, { -1, -1 } } },
+                                 { .name = "cat", .dtype = OT_I64, .shape = { 2, { -1, 2 } } },
+                                 { .name = "age", .dtype = OT_F32, .shape = { 2, { -1, 1 } } },
+                                 { .name = "word", .dtype = OT_STRING, .shape = { 2, { -1, 1 } } } };
+    ot_data_options o = { .input = in, .n_inputs = 4, .normalize = "none", .columns = "word=job;num=since,ok" };
+    ot_error e;
+    ot_dataset *d = open_with(people, &o, OT_E_DATA, &e); /* one column is left for two elements */
+    assert_non_null(strstr(e.text, "input 'cat'"));
+    o.columns = "word=job;num=since,ok;cat=zip,job";
+    d = open_with(people, &o, OT_OK, &e);
+    assert_row(d, "num", 1, 5, (float[]){ 2024, 3, 1, 4, 0 });
+    assert_row(d, "age", 1, 1, (float[]){ 40 });
+    const ot_array *cat = ot_dataset_find(d, "cat"), *word = ot_dataset_find(d, "word");
+    assert_true(cat->t.dtype == OT_I64 && ((int64_t *)cat->t.data)[4] == 1 && ((int64_t *)cat->t.data)[5] == 2);
+    assert_string_equal(((char **)word->t.data)[1], "clerk");
+    ot_dataset_free(d);
+    o.columns = "mad=job";
+    assert_null(open_with(people, &o, OT_E_USAGE, &e));
+    o.columns = "num=mad";
+    assert_null(open_with(people, &o, OT_E_DATA, &e));
+}
+
+/* Means of the samples that train, also for those that are kept back; the same from the record. */
+static void measured_on_the_rest(void **state)
+{
+    (void)state;
+    const ot_data_input in = { .name = "x", .dtype = OT_F32, .shape = ANY };
+    ot_data_options o = { .input = &in, .n_inputs = 1, .part = true };
+    ot_error e;
+    int classes;
+    ot_dataset *v, *d = open_with("a,b,y\n1,p,0.5\n2,q,1.5\n3,p,2.5\n10,q,3.5\n,p,4.5\n", &o, OT_OK, &e);
+    assert_int_equal(ot_dataset_split(d, 0.4, 3, &v, &classes, &e), OT_OK);
+    assert_int_equal(ot_dataset_fit(d, v, &e), OT_OK);
+    double mean = 0, square = 0, raw[5] = { 1, 2, 3, 10, NAN };
+    int n = 0;
+    for (int i = 0; i < 3; i++)
+        if (!isnan(raw[d->origin[i]])) mean += raw[d->origin[i]], n++;
+    mean /= n;
+    for (int i = 0; i < 3; i++)
+        if (!isnan(raw[d->origin[i]])) square += pow(raw[d->origin[i]] - mean, 2);
+    double std = sqrt(square / n);
+    ot_dataset *const part[] = { d, v };
+    for (int k = 0; k < 2; k++)
+        for (int64_t i = 0; i < part[k]->samples; i++) {
+            int64_t at = part[k]->origin[i];
+            float want = (float)(isnan(raw[at]) ? 0 : (raw[at] - mean) / std);
+            assert_row(part[k], "x", i, 3, (float[]){ want, at % 2 == 0, at % 2 == 1 });
+        }
+    ot_data_options again = { .input = &in, .n_inputs = 1, .preprocess = d->preprocess };
+    ot_dataset *r = open_with("y,z,b,a\n1.5,7,p,10\n2.5,7,new,\n", &again, OT_OK, &e);
+    assert_row(r, "x", 0, 3, (float[]){ (float)((10 - mean) / std), 1, 0 });
+    assert_row(r, "x", 1, 3, (float[]){ 0, 0, 0 });
+    assert_non_null(strstr(r->notes, "'z' is not used"));
+    assert_non_null(strstr(r->notes, "'new' in line 3"));
+    assert_string_equal(r->column, "y");
+    ot_dataset_free(r);
+    assert_null(open_with("y,a\n1,2\n", &again, OT_E_DATA, &e));
+    assert_non_null(strstr(e.text, "no column 'b'"));
+    assert_null(open_with("b,a\np,2\n", &again, OT_E_DATA, &e));
+    again.unlabelled = true;
+    r = open_with("b,a\np,2\n", &again, OT_OK, &e);
+    assert_true(r->samples == 1 && r->n == 1);
+    ot_dataset_free(r);
+    ot_dataset_free(v);
+    ot_dataset_free(d);
+}
+
+static void several_targets(void **state)
+{
+    (void)state;
+    ot_data_options o = { .target = "p,q" };
+    ot_error e;
+    ot_dataset *d = open_with("a,p,q,r\n1,0,1,x\n2,1,1,y\n", &o, OT_OK, &e);
+    const ot_array *y = ot_dataset_find(d, "target");
+    assert_true(y->t.dtype == OT_I64 && y->t.rank == 2 && y->t.dim[1] == 2 && ((int64_t *)y->t.data)[1] == 1);
+    ot_dataset_free(d);
+    o.target = "out=r;aux=p,a";
+    d = open_with("a,p,q,r\n1,0,1,x\n2,1,1,y\n", &o, OT_OK, &e);
+    assert_int_equal(ot_dataset_find(d, "target_out")->t.dtype, OT_I64);
+    assert_int_equal(ot_dataset_find(d, "target_aux")->t.dtype, OT_F32);
+    assert_string_equal(d->class_name[1], "y");
+    ot_dataset_free(d);
+    o.target = "p,r";
+    assert_null(open_with("a,p,q,r\n1,0,1,x\n2,1,1,y\n", &o, OT_E_DATA, &e));
+}
+
+static void identifiers(void **state)
+{
+    (void)state;
+    char text[2000] = "id,a,y\n";
+    ot_error e;
+    for (int i = 0; i < 30; i++) sprintf(text + strlen(text), "no. %d,%s,%d\n", i, i % 2 ? "p" : "q", i % 3);
+    ot_dataset *d = open_with(text, NULL, OT_OK, &e);
+    assert_int_equal(d->array[0].t.dim[1], 2);
+    assert_non_null(strstr(d->notes, "'id' is not used"));
+    ot_dataset_free(d);
+}
+
+static void headers(void **state)
+{
+    (void)state;
+    ot_error e;
+    ot_dataset *d = open_with("colour,size\nred,big\nblue,big\nred,small\n", NULL, OT_OK, &e);
+    assert_true(d->samples == 3);
+    assert_string_equal(d->column, "size");
+    ot_dataset_free(d);
+    d = open_with("red,big\nblue,big\nred,small\n", NULL, OT_OK, &e);
+    assert_true(d->samples == 3);
+    assert_string_equal(d->column, "2");
+    assert_true(ot_dataset_line(d, 2) == 3);
+    ot_dataset_free(d);
+    assert_null(open_with("colour,size\nr\xE9"
+                          "d,1\nblue,2\n",
+                          NULL, OT_E_DATA, &e));
+    assert_non_null(strstr(e.text, "is not UTF-8"));
+    assert_null(open_with("a,a,y\np,1,1\nq,2,2\n", NULL, OT_E_DATA, &e));
+    assert_non_null(strstr(e.text, "two columns are named 'a'"));
+}
+
+/* A record is a model's text, and may say anything. */
+static void hostile_records(void **state)
+{
+    (void)state;
+    static const char *const good =
+        "{\"inputs\":{\"x\":{\"kind\":\"table\",\"columns\":["
+        "{\"name\":\"a\",\"type\":\"number\",\"as\":\"value\",\"mean\":1.0,\"std\":2.0,\"missing\":1.0},"
+        "{\"name\":\"b\",\"type\":\"category\",\"as\":\"one-hot\",\"values\":[\"p\",\"q\"],\"missing\":false}]}},"
+        "\"target\":\"y\"}";
+    const ot_data_input in = { .name = "x", .dtype = OT_F32, .shape = ANY };
+    char text[512];
+    for (size_t i = 0; i <= strlen(good); i++)
+        for (int kind = 0; kind < 3; kind++) {
+            ot_error e = { 0 };
+            ot_dataset *d = NULL;
+            char path[128];
+            snprintf(text, sizeof text, "%s", good);
+            if (kind == 0) text[i] = 0;
+            else if (i < strlen(good)) text[i] = kind == 1 ? (char)(text[i] ^ 4) : '9';
+            ot_data_options o = { .input = &in, .n_inputs = 1, .preprocess = text };
+            ot_folder_put("t.csv", "a,b,y\n1,p,1\n2,q,2\n", 18);
+            snprintf(path, sizeof path, "%s/t.csv", ot_test_folder);
+            ot_status s = ot_dataset_open(path, OT_SPLIT_TRAIN, &o, &d, &e);
+            assert_true(s == OT_OK || s == OT_E_DATA || s == OT_E_MODEL);
+            assert_int_equal(s == OT_OK, d != NULL);
+            ot_dataset_free(d);
+        }
+}
+
+#define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, ot_folder_make, ot_folder_remove)
+
+int ot_test_table(void)
+{
+    const struct CMUnitTest table[] = {
+        IN_FOLDER(kinds_and_widths), IN_FOLDER(ids),         IN_FOLDER(several_inputs), IN_FOLDER(measured_on_the_rest),
+        IN_FOLDER(several_targets),  IN_FOLDER(identifiers), IN_FOLDER(headers),        IN_FOLDER(hostile_records),
+    };
+    return cmocka_run_group_tests(table, NULL, NULL);
+}
