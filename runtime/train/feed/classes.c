@@ -4,6 +4,7 @@
  * otherwise.  The model keeps the numbers it was trained with. */
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,4 +65,46 @@ ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, o
     ot_trainer_say(t, OT_WARNING, "%s; the class numbers are remapped to those of the data",
                    other.text); /* another task for the model */
     return OT_OK;
+}
+
+/* How many samples the largest and the smallest class of a table have. */
+static void note_balance(ot_trainer *t, const ot_dataset *d)
+{
+    enum { UNBALANCED = 10 };
+    const ot_array *y = NULL;
+    for (int i = 0; i < d->n && !y; i++)
+        if (d->array[i].role == OT_ARRAY_TARGET && d->array[i].t.dtype == OT_I64 && d->array[i].t.rank == 1)
+            y = &d->array[i];
+    int64_t *count = y ? ot_arena_alloc(t->a, (size_t)d->n_classes * sizeof *count) : NULL;
+    if (!count || d->n_classes < 2) return;
+    const int64_t *class = y->t.data;
+    for (int64_t i = 0; i < y->t.dim[0]; i++)
+        if (class[i] >= 0 && class[i] < d->n_classes) count[class[i]]++;
+    int most = 0, least = 0;
+    for (int i = 1; i < d->n_classes; i++) {
+        if (count[i] > count[most]) most = i;
+        if (count[i] < count[least]) least = i;
+    }
+    ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes },
+                  "%s: class sizes: from %lld (%.48s) to %lld (%.48s)%s", d->name, (long long)count[least],
+                  d->class_name[least], (long long)count[most], d->class_name[most],
+                  count[most] > UNBALANCED * count[least]
+                      ? "; --loss cross_entropy:class_weights=auto gives small classes more weight"
+                      : "");
+}
+
+/* Which number each text of a table has: "cat 0, dog 1". */
+void ot_trainer_note_classes(ot_trainer *t)
+{
+    enum { SHOWN = 8 };
+    const ot_dataset *d = t->data;
+    char text[512] = "";
+    size_t at = 0;
+    if (!d->table || !d->class_name || d->n_classes < 1) return;
+    for (int i = 0; i < d->n_classes && i < SHOWN && at < sizeof text; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.48s %d", i ? ", " : "", d->class_name[i], i);
+    ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: strings in column '%s' are %d class%s: %s%s",
+                  d->name, d->column, d->n_classes, d->n_classes == 1 ? "" : "es", text,
+                  d->n_classes > SHOWN ? " ..." : "");
+    note_balance(t, d);
 }

@@ -104,48 +104,6 @@ static ot_status complete_sets(ot_trainer *t, ot_error *err)
     return s;
 }
 
-/* How many samples the largest and the smallest class of a table have. */
-static void note_balance(ot_trainer *t, const ot_dataset *d)
-{
-    enum { UNBALANCED = 10 };
-    const ot_array *y = NULL;
-    for (int i = 0; i < d->n && !y; i++)
-        if (d->array[i].role == OT_ARRAY_TARGET && d->array[i].t.dtype == OT_I64 && d->array[i].t.rank == 1)
-            y = &d->array[i];
-    int64_t *count = y ? ot_arena_alloc(t->a, (size_t)d->n_classes * sizeof *count) : NULL;
-    if (!count || d->n_classes < 2) return;
-    const int64_t *class = y->t.data;
-    for (int64_t i = 0; i < y->t.dim[0]; i++)
-        if (class[i] >= 0 && class[i] < d->n_classes) count[class[i]]++;
-    int most = 0, least = 0;
-    for (int i = 1; i < d->n_classes; i++) {
-        if (count[i] > count[most]) most = i;
-        if (count[i] < count[least]) least = i;
-    }
-    ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes },
-                  "%s: class sizes: from %lld (%.48s) to %lld (%.48s)%s", d->name, (long long)count[least],
-                  d->class_name[least], (long long)count[most], d->class_name[most],
-                  count[most] > UNBALANCED * count[least]
-                      ? "; --loss cross_entropy:class_weights=auto gives small classes more weight"
-                      : "");
-}
-
-/* Which number each text of a table has: "cat 0, dog 1". */
-static void note_classes(ot_trainer *t)
-{
-    enum { SHOWN = 8 };
-    const ot_dataset *d = t->data;
-    char text[512] = "";
-    size_t at = 0;
-    if (!d->table || !d->class_name || d->n_classes < 1) return;
-    for (int i = 0; i < d->n_classes && i < SHOWN && at < sizeof text; i++)
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.48s %d", i ? ", " : "", d->class_name[i], i);
-    ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: strings in column '%s' are %d class%s: %s%s",
-                  d->name, d->column, d->n_classes, d->n_classes == 1 ? "" : "es", text,
-                  d->n_classes > SHOWN ? " ..." : "");
-    note_balance(t, d);
-}
-
 /* The test part of the file or named set `spec`, beside the one that trains; without one, if an option names the set, all of
  * it. */
 static ot_status open_other(ot_trainer *t, const char *spec, bool named, ot_dataset **out, ot_error *err)
@@ -169,7 +127,7 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
     t->has_val = t->s.val || t->s.val_split > 0 || t->s.folds;
     OT_TRY(ot_trainer_open_training(t, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
-    note_classes(t);
+    ot_trainer_note_classes(t);
     if (t->data->renumbers && t->data->n_classes < 2)
         return ot_fail(err, OT_E_DATA,
                        "%s: all images are in one class folder, '%s'; training needs at least two classes",

@@ -194,6 +194,7 @@ ot_status ot_classes_of(const ot_model *m, ot_arena *a, const char *const **out,
 /* The classes of d get the numbers that the model has for them.  trains: others are a warning, and d keeps its own.
  * Errors: OT_E_DATA: a class that the model does not have. */
 ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, ot_error *err);
+void ot_trainer_note_classes(ot_trainer *t); /* which number each string of a table has, and class sizes */
 
 /* Of an evaluation the loss and the accuracy, and "losses" and "accuracies": objects of each head's by name, where the plan
  * has several losses. */
