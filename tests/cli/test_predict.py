@@ -105,6 +105,18 @@ def several(d):
     check(json.loads(call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--json').stdout)[0]['sample'] == 0, '--json')
 
 
+def table_of_strings(d):
+    """What a table says its target is does not matter, not even whether it has one."""
+    rows = [f'{k % 7},{k % 3},{"no" if k % 7 < 3 else "yes"}' for k in range(70)]
+    open(f'{d}/t.csv', 'w').write('a,b,target\n' + '\n'.join(rows) + '\n')
+    call('new', 'mlp', '--input', '2x1x1', '--hidden', '4', '--classes', '2', '-o', f'{d}/n.onnx')
+    call('train', f'{d}/n.onnx', '--data', f'{d}/t.csv', '--epochs', '2', '--run-dir', 'none', '-o', f'{d}/nt.onnx')
+    want = call('predict', f'{d}/nt.onnx', f'{d}/t.csv').stdout
+    check({r[2] for r in table(want)[1]} <= {'no', 'yes'}, want[:200])
+    open(f'{d}/other.csv', 'w').write('a,b,target\n' + '\n'.join(r.replace('yes', 'perhaps') for r in rows) + '\n')
+    check(call('predict', f'{d}/nt.onnx', f'{d}/other.csv').stdout == want, 'other targets')
+
+
 def refused(d):
     model(f'{d}/m.onnx', [('y', 2, None, False)])
     before = open(f'{d}/x.npz', 'rb').read()
@@ -122,5 +134,6 @@ with tempfile.TemporaryDirectory() as folder:
     np.savez(f'{folder}/x.npz', x=x)
     kinds(folder)
     several(folder)
+    table_of_strings(folder)
     refused(folder)
 finish('predictions')

@@ -188,6 +188,10 @@ static void print_array(const ot_array *a, FILE *f)
 {
     char name[512], shape[128];
     ot_shape s = ot_array_shape(a);
+    if (a->source) {
+        fprintf(f, "  %-16s images in files, decoded to %lld channels\n", title(a, name), (long long)a->t.dim[3]);
+        return;
+    }
     fprintf(f, "  %-16s %-8s %-20s %s", title(a, name), ot_dtype_name(a->t.dtype), ot_shape_text(&s, shape),
             a->role == OT_ARRAY_TARGET ? "target"
             : a->whole                 ? "input, whole with every batch"
@@ -254,7 +258,7 @@ static ot_status print_text(job *j, FILE *f, ot_error *err)
             if (c.n) print_classes(d, &c, f);
         }
         if (j->compared) print_duplicates(j, &j->part[p], f);
-        else fputs("  samples were not compared with each other: they are not in memory\n", f);
+        else fputs("  samples were not compared with each other: they are read from files\n", f);
     }
     return OT_OK;
 }

@@ -549,7 +549,7 @@ static ot_status open_evaluation_inputs(ot_trainer *t, const ot_adapt_env *e, ot
         return ot_fail(err, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
     OT_TRY(ot_trainer_review(t, true, err));
     OT_TRY(open_evaluation_set(t, err));
-    if (!t->eval.data->origin) OT_TRY(ot_trainer_number_classes(t, t->eval.data, false, err));
+    if (!t->eval.data->origin && !t->predicts) OT_TRY(ot_trainer_number_classes(t, t->eval.data, false, err));
     OT_TRY(ot_adapt_inputs(e, t->eval.data, &t->eval.fs, err));
     if (t->eval.fs.samples < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->eval.data->name);
     t->batch = t->s.batch ? t->s.batch : 64;
