@@ -170,6 +170,9 @@ ot_shape ot_table_sample(const ot_data_input *in, int64_t n);
 /* Frees what is not in the arena. */
 void ot_table_forget(ot_columns *t);
 
+/* Of a recorded number.  With one more, jansson aborts where it has no memory for the digits (lex_unget_unsave). */
+enum { OT_TABLE_DIGITS = 8 };
+
 /* The JSON of t's fields, in d->arena. */
 ot_status ot_table_record(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err);
 

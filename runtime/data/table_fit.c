@@ -1,7 +1,7 @@
 /* table_fit.c - what is measured on the training part of a table, and what two tables must have in common.
  *
  * Numerics  Mean and population standard deviation in f64, in the order of the samples; a column of one value has
- *           deviation 1. */
+ *           deviation 1.  Both are rounded to the digits of the record, more than a float has. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +39,14 @@ static void measure(const place *p, double *mean, double *std)
     if (!(*std > 0) || !isfinite(*std)) *std = 1;
 }
 
+/* v with the digits that the record has: what is recalled gives the same bits. */
+static double recorded(double v)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.*e", OT_TABLE_DIGITS - 1, v);
+    return strtod(text, NULL);
+}
+
 static void complete(const place *p, const ot_column_field *f, int k)
 {
     for (int64_t i = 0; i < p->rows; i++) {
@@ -53,6 +61,8 @@ static void fit_field(ot_dataset *d, ot_dataset *part, const ot_table_input *in,
     for (int k = 0; k < f->width; k++) {
         place p = place_of(d, in, f, k);
         measure(&p, &f->mean[k], &f->std[k]);
+        f->mean[k] = recorded(f->mean[k]);
+        f->std[k] = recorded(f->std[k]);
         f->fill[k] = f->mean[k];
         complete(&p, f, k);
         if (!part) continue;

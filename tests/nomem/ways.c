@@ -483,8 +483,28 @@ static ot_status tables(ot_error *err)
 {
     const char *csv = "a,b,kind\n1,2,red\n3,4,green\n5,6,red\n", *conf = "# of a run\nlr = 0.1\nfreeze = conv*\n";
     OT_TRY(put_file("table.csv", csv, strlen(csv), err));
+    const char *mixed = "age,job,since,y\n20,nurse,2024-02-29,p\nNA,clerk,2024-03-01,q\n60,,2024-03-03,p\n";
+    OT_TRY(put_file("mixed.csv", mixed, strlen(mixed), err));
     OT_TRY(put_file("run.conf", conf, strlen(conf), err));
     return pictures(err);
+}
+
+/* Text, dates and missing values become inputs, and once more from the record of them. */
+static ot_status mapped_table(char **text, ot_error *err)
+{
+    const ot_data_input in[] = { { .name = "x", .dtype = OT_F32, .shape = { .rank = -1 } },
+                                 { .name = "job", .dtype = OT_STRING, .shape = { 2, { -1, 1 } } } };
+    ot_data_options o = { .input = in, .n_inputs = 2, .columns = "x=age,job,since;job=job" };
+    ot_dataset *d = NULL, *again = NULL;
+    OT_TRY(ot_dataset_open("mixed.csv", OT_SPLIT_TRAIN, &o, &d, err));
+    o.preprocess = d->preprocess;
+    o.columns = NULL;
+    ot_status s = ot_dataset_open("mixed.csv", OT_SPLIT_TRAIN, &o, &again, err);
+    if (!s && again->n != d->n) s = ot_fail(err, OT_E_INTERNAL, "mixed.csv: arrays are lost");
+    (void)text;
+    ot_dataset_free(again);
+    ot_dataset_free(d);
+    return s;
 }
 
 static ot_status data(char **text, ot_error *err)
@@ -497,7 +517,7 @@ static ot_status data(char **text, ot_error *err)
                                   FIXTURES "vector-f8.idx",
                                   FIXTURES "packed-images-idx3-ubyte.gz",
                                   "table.csv" };
-    (void)text;
+    OT_TRY(mapped_table(text, err));
     for (int i = 0; i < OT_LEN(specs); i++) {
         ot_dataset *d = NULL;
         OT_TRY(ot_dataset_open(specs[i], OT_SPLIT_TRAIN, NULL, &d, err));
