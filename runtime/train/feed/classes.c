@@ -68,15 +68,16 @@ ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, o
 }
 
 /* How many samples the largest and the smallest class of a table have. */
-static void note_balance(ot_trainer *t, const ot_dataset *d)
+static ot_status note_balance(ot_trainer *t, const ot_dataset *d, ot_error *err)
 {
     enum { UNBALANCED = 10 };
     const ot_array *y = NULL;
     for (int i = 0; i < d->n && !y; i++)
         if (d->array[i].role == OT_ARRAY_TARGET && d->array[i].t.dtype == OT_I64 && d->array[i].t.rank == 1)
             y = &d->array[i];
-    int64_t *count = y ? ot_arena_alloc(t->a, (size_t)d->n_classes * sizeof *count) : NULL;
-    if (!count || d->n_classes < 2) return;
+    if (!y || d->n_classes < 2) return OT_OK;
+    int64_t *count = ot_arena_alloc(t->a, (size_t)d->n_classes * sizeof *count);
+    if (!count) return no_memory(err);
     const int64_t *class = y->t.data;
     for (int64_t i = 0; i < y->t.dim[0]; i++)
         if (class[i] >= 0 && class[i] < d->n_classes) count[class[i]]++;
@@ -91,20 +92,21 @@ static void note_balance(ot_trainer *t, const ot_dataset *d)
                   count[most] > UNBALANCED * count[least]
                       ? "; --loss cross_entropy:class_weights=auto gives small classes more weight"
                       : "");
+    return OT_OK;
 }
 
 /* Which number each text of a table has: "cat 0, dog 1". */
-void ot_trainer_note_classes(ot_trainer *t)
+ot_status ot_trainer_note_classes(ot_trainer *t, ot_error *err)
 {
     enum { SHOWN = 8 };
     const ot_dataset *d = t->data;
     char text[512] = "";
     size_t at = 0;
-    if (!d->table || !d->class_name || d->n_classes < 1) return;
+    if (!d->table || !d->class_name || d->n_classes < 1) return OT_OK;
     for (int i = 0; i < d->n_classes && i < SHOWN && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.48s %d", i ? ", " : "", d->class_name[i], i);
     ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: strings in column '%s' are %d class%s: %s%s",
                   d->name, d->column, d->n_classes, d->n_classes == 1 ? "" : "es", text,
                   d->n_classes > SHOWN ? " ..." : "");
-    note_balance(t, d);
+    return note_balance(t, d, err);
 }

@@ -127,7 +127,7 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
     t->has_val = t->s.val || t->s.val_split > 0 || t->s.folds;
     OT_TRY(ot_trainer_open_training(t, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
-    ot_trainer_note_classes(t);
+    OT_TRY(ot_trainer_note_classes(t, err));
     if (t->data->renumbers && t->data->n_classes < 2)
         return ot_fail(err, OT_E_DATA,
                        "%s: all images are in one class folder, '%s'; training needs at least two classes",

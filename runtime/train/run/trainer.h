@@ -194,7 +194,8 @@ ot_status ot_classes_of(const ot_model *m, ot_arena *a, const char *const **out,
 /* The classes of d get the numbers that the model has for them.  trains: others are a warning, and d keeps its own.
  * Errors: OT_E_DATA: a class that the model does not have. */
 ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, ot_error *err);
-void ot_trainer_note_classes(ot_trainer *t); /* which number each string of a table has, and class sizes */
+/* Which number each string of a table has, and class sizes.  Errors: OT_E_NOMEM. */
+ot_status ot_trainer_note_classes(ot_trainer *t, ot_error *err);
 
 /* Of an evaluation the loss and the accuracy, and "losses" and "accuracies": objects of each head's by name, where the plan
  * has several losses. */
