@@ -248,8 +248,11 @@ static void each_fails(void **state)
             for (long k = 0; without(&t, k, after);) k++;
             t.tried--; /* the last one went well */
         } else {
-            for (long k = 0; k < n; k++)
-                if (!without(&t, at[k], after)) wrong(&t, at[k], after, "is not reached", "");
+            for (long k = 0; k < n; k++) {
+                bool reached = false; /* threads and the clock make a few allocations more or less */
+                for (int again = 0; again < 3 && !reached; again++) reached = without(&t, at[k], after);
+                if (!reached) wrong(&t, at[k], after, "is not reached in three runs", "");
+            }
         }
     }
     printf("%s: %ld of %ld\n", p->name, t.tried - t.bad, t.tried);
