@@ -23,6 +23,33 @@ def load(run):
         return json.load(f)
 
 
+def untimely(p, folder):
+    """What is wrong with the times, if anything: the nodes are most of an update and never more; caches move bytes faster than memory does, but
+    not faster than what was measured there; the trace is as long as an update."""
+    total = sum(n['ms'] for n in p['nodes'])
+    if not 0.75 * p['update_ms'] < total <= 1.001 * p['update_ms']:
+        return f"nodes {total:.3f} ms of {p['update_ms']:.3f} per update"
+    beyond = [(n['node'], n['share_of_ceiling']) for n in p['nodes'] if not 0 <= n['share_of_ceiling'] < 1.5]
+    if beyond:
+        return f'beyond the ceilings: {beyond}'
+    with open(folder + '/trace.json') as f:
+        end = max(e['ts'] + e['dur'] for e in json.load(f)['traceEvents']) / 1e3
+    if not 0.2 * p['update_ms'] < end < 5 * p['update_ms']:
+        return f"the trace is {end} ms long, an update {p['update_ms']}"
+    return None
+
+
+def in_time(p, folder, *options):
+    """The times are right; a busy machine is measured again."""
+    problem = untimely(p, folder)
+    for again in range(20):
+        if not problem:
+            break
+        call(*train, *options, '--run-dir', 'again', '-o', 'again.onnx')
+        problem = untimely(load('again'), 'again')
+    check(not problem, problem)
+
+
 # two epochs of 7 updates, the last of each with a short batch, which is not measured
 r = call(*train, '--epochs', '2', '--profile=6', '--run-dir', 'a', '-o', 'a.onnx')
 call(*train, '--epochs', '2', '--run-dir', 'b', '-o', 'b.onnx')
@@ -34,20 +61,12 @@ rows = {n['node']: n for n in p['nodes']}
 check(p['updates'] == 6 and p['batch_size'] == B and p['device'] == 'cpu', p)
 total = sum(n['ms'] for n in p['nodes'])
 check(abs(total - p['kernels_ms']) < 1e-6 * total, f"{total} {p['kernels_ms']}")
-check(0.75 * p['update_ms'] < total <= 1.001 * p['update_ms'], f"nodes {total:.3f} ms of {p['update_ms']:.3f} per update")
 for n in p['nodes']:
     check(abs(n['ms'] - n['forward_ms'] - n['backward_ms'] - n['update_ms']) < 1e-6, n)
 check([n['ms'] for n in p['nodes']] == sorted((n['ms'] for n in p['nodes']), reverse=True), 'not by time')
 check(p['ceiling_flops_per_second'] > 1e8 and p['ceiling_bytes_per_second'] > 1e8, p)
 check(p['ceiling_cached_bytes_per_second'] >= p['ceiling_bytes_per_second'], p)
-# what caches hold moves faster than memory, but not faster than what was measured there; a busy machine may have been measured too slow
-shares = [(n['node'], n['share_of_ceiling']) for n in p['nodes']]
-for again in range(10):
-    if all(0 <= s < 1.5 for _, s in shares):
-        break
-    call(*train, '--epochs', '2', '--profile=6', '--run-dir', 'again', '-o', 'again.onnx')
-    shares = [(n['node'], n['share_of_ceiling']) for n in load('again')['nodes']]
-check(all(0 <= s < 1.5 for _, s in shares), f'beyond the ceilings: {shares}')
+in_time(p, 'a', '--epochs', '2', '--profile=6')
 for name, parts in (('conv1', ('forward', 'backward', 'update')), ('conv2', ('forward', 'backward', 'update')), ('pool1', ('forward', 'backward')),
                     ('fc1', ('forward', 'backward', 'update')), ('(loss)', ('forward', 'backward'))):
     for part in parts:
@@ -69,8 +88,6 @@ with open('a/trace.json') as f:
 check({e['cat'] for e in events} == {'forward', 'backward', 'update'} and {e['name'] for e in events} <= set(rows), 'the trace has other names')
 check(all(e['ph'] == 'X' and e['dur'] >= 0 for e in events), 'a trace event without a duration')
 check([e['ts'] for e in events] == sorted(e['ts'] for e in events), 'the trace is not in order')
-end = max(e['ts'] + e['dur'] for e in events) / 1e3
-check(0.2 * p['update_ms'] < end < 5 * p['update_ms'], f"the trace is {end} ms long, an update {p['update_ms']}")
 
 call('report', 'a')
 page = open('a/report.html').read()
@@ -83,8 +100,7 @@ call(*train, '--epochs', '1', '--accumulate', '2', '--profile=2', '--run-dir', '
 q = load('c')
 conv2 = {n['node']: n for n in q['nodes']}['conv2']
 check(1.9 < conv2['flops'] / rows['conv2']['flops'] < 2.1 and q['accumulate'] == 2, conv2)
-total = sum(n['ms'] for n in q['nodes'])
-check(0.75 * q['update_ms'] < total <= 1.001 * q['update_ms'], f"nodes {total:.3f} ms of {q['update_ms']:.3f} per update")
+in_time(q, 'c', '--epochs', '1', '--accumulate', '2', '--profile=2')
 
 # fewer updates than asked for; no folder; none that could be measured; values that are no number
 r = call(*train, '--steps', '2', '--profile', '--run-dir', 'none', '-o', 'd.onnx')

@@ -240,12 +240,11 @@ static ot_status reopen_log(ot_trainer *t, int i, int at, const char *path, cons
         int64_t end = t->log_bytes[i];
         if (end < 0 || st.st_size < end)
             ot_trainer_say(t, OT_WARNING, "%s: does not contain all steps before the checkpoint", shown);
-        if (end >= 0 && st.st_size > end && ot_truncate(fd, end)) {
-            ot_status s = ot_fail(err, ot_failed_call(errno), "%s: cannot be truncated: %s", shown, strerror(errno));
+        if ((end >= 0 && st.st_size > end && ot_truncate(fd, end)) || lseek(fd, 0, SEEK_END) < 0) {
+            ot_status s = ot_fail(err, ot_failed_call(errno), "%s: cannot be continued: %s", shown, strerror(errno));
             close(fd);
             return s;
         }
-        (void)lseek(fd, 0, SEEK_END);
     }
     return ot_log_add(&t->log, fd, shown, err);
 }
