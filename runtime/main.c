@@ -280,7 +280,8 @@ static ot_status do_eval(job *j)
 static ot_status do_predict(job *j)
 {
     char *text = NULL;
-    if (j->word[1] && ot_options_set(j->o, "data", j->word[1], &j->err)) return j->err.status;
+    for (int i = 1; i < 16 && j->word[i]; i++)
+        if (ot_options_set(j->o, "data", j->word[i], &j->err)) return j->err.status;
     ot_status s = load(j);
     if (!s) s = ot_predict_text(j->m, j->o, &j->cb, &text, &j->err);
     return s || !text ? s : put(j, text);
@@ -347,8 +348,12 @@ static ot_status do_bench(job *j)
 
 static ot_status do_data(job *j)
 {
-    char *text = NULL;
-    ot_status s = ot_data_text(j->word[0], j->o, &text, &j->err);
+    char *text = NULL, *all = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&all, &size); /* several files: a line each */
+    for (int i = 0; f && i < 16 && j->word[i]; i++) fprintf(f, "%s%s", i ? "\n" : "", j->word[i]);
+    ot_status s = f && !fclose(f) ? ot_data_text(all, j->o, &text, &j->err) : OT_E_NOMEM;
+    free(all);
     return s ? s : put(j, text);
 }
 

@@ -164,7 +164,7 @@ typedef struct ot_options ot_options;
       "continue a run from its last checkpoint, or train it longer")                                                   \
     X(EVAL, 2, eval, 1, "MODEL|RUN --data DATA", "a model, or the folder of a run",                                    \
       "loss, accuracy, confusion matrix; of a run with its own data and options")                                      \
-    X(PREDICT, 2097152, predict, 2, "MODEL DATA [-o FILE]", "a model",                                               \
+    X(PREDICT, 2097152, predict, 16, "MODEL DATA [-o FILE]", "a model",                                               \
       "classes and probabilities, or values, for each sample: CSV, JSON, NPZ")                                          \
     X(FIND_LR, 131072, find_lr, 1, "MODEL --data DATA", "a model", "try rising learning rates and suggest one")         \
     X(SWEEP, 1048576, sweep, 16, "MODEL --data DATA --grid NAME=A,B ...", "a model",                                   \
@@ -177,7 +177,7 @@ typedef struct ot_options ot_options;
     X(PLAN, 64, plan, 1, "MODEL [--data DATA]", "a model", "kernels and memory of a training step")                    \
     X(BENCH, 524288, bench, 1, "MODEL [--data DATA]", "a model", "time of training steps and predictions")             \
     X(NEW, 256, new, 1, "KIND -o FILE", "the kind of model, such as lenet", "a network with fresh weights")            \
-    X(DATA, 4194304, data, 1, "DATA [--val DATA] [--preview FILE.png]", "a data set, such as mnist, or a file",        \
+    X(DATA, 4194304, data, 16, "DATA [--val DATA] [--preview FILE.png]", "a data set, such as mnist, or a file",        \
       "arrays, classes and repeated samples of a data set; its images before and after --augment")                     \
     X(OPS, 128, ops, 0, "", NULL, "supported operators")                                                               \
     X(ENV, 512, env, 0, "", NULL, "libraries and machine")                                                             \
@@ -427,7 +427,7 @@ OT_API OT_CHECK ot_status ot_bench_text(const ot_model *m, const ot_options *o, 
 OT_API OT_CHECK ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_inspect_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_plan_text(const ot_model *m, const ot_options *o, char **text, ot_error *err);
-/* What the data set `data` contains, and those of the options "val" and "test" or its own test part: arrays with their ranges,
+/* What the data set `data` (several files: a line each) contains, and those of the options "val" and "test" or its own test part: arrays with their ranges,
  * classes with their counts, samples that occur twice; with the option "preview" a PNG of images before and after "augment".
  * Errors: OT_E_USAGE (no images for a preview), OT_E_DATA, OT_E_IO, OT_E_NOMEM. */
 OT_API OT_CHECK ot_status ot_data_text(const char *data, const ot_options *o, char **text, ot_error *err);

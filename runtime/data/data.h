@@ -72,6 +72,7 @@ typedef struct ot_dataset {
     ot_windows *windows;                   /* of samples that are windows over one sequence of tokens; else NULL */
     const struct ot_data_options *options; /* those it is opened with; NULL afterwards */
     struct ot_members *members;            /* the files that sources read; owned; NULL: there are none */
+    bool several;                          /* of several files: each is of arrays */
     bool renumbers;        /* class numbers are those of sorted names; ot_dataset_number gives them others */
     const int64_t *origin; /* of a part of a set: the number of each sample in the whole; NULL: its own */
 } ot_dataset;
@@ -91,6 +92,8 @@ typedef struct ot_data_input {
     bool gaps;      /* the model fills in missing values, which are NaN */
 } ot_data_input;
 
+enum { OT_MAP_FROM = 256 << 20 };
+
 typedef struct ot_data_options {
     const char *const *search;  /* more folders to search for named sets, NULL-terminated, or NULL */
     const ot_data_input *input; /* of the model, in its order, those that are fed; n_inputs 0: unknown */
@@ -105,6 +108,7 @@ typedef struct ot_data_options {
     int64_t length, stride; /* tokens of a sample, and from one sample to the next (--length, --stride); 0: not given */
     const char *text;       /* "bytes", "chars": the tokens of a text file (--text); NULL: not given */
     const char *tokenizer;  /* file or folder (--tokenizer); NULL: not given */
+    int64_t map_from;       /* a .npy of at least so many bytes is mapped, not read; 0: OT_MAP_FROM */
 } ot_data_options;
 
 /* Opens a named set or a path.  OT_SPLIT_TEST, OT_SPLIT_VAL: the set's own test or validation part; *out is NULL and the
@@ -113,8 +117,13 @@ typedef struct ot_data_options {
 extern const ot_registry ot_data_sources; /* valid values of `spec`: named sets, file formats */
 extern const ot_registry ot_data_sets;    /* the named sets alone */
 
+/* spec: the name of a set, or a path; or several files of arrays, one a line, each PATH or NAME=PATH, where NAME is what its
+ * array is called. */
 ot_status ot_dataset_open(const char *spec, ot_split split, const ot_data_options *o, ot_dataset **out, ot_error *err);
 void ot_dataset_free(ot_dataset *d);
+
+/* What follows NAME= in a part of spec; the part itself if it has no name. */
+const char *ot_data_path(const char *part);
 
 /* Keeps a fraction of d's samples back (at least one, and one remains), in the order of the file: d loses them, *out has
  * them.  The same for equal (seed, fraction, data).  *classes: of how many classes each gave its share; 0: the target is
@@ -157,6 +166,9 @@ int64_t ot_dataset_line(const ot_dataset *d, int64_t sample);
  * zeros and negative infinities: a mask that is added to scores.  Errors: OT_E_DATA naming array and sample. */
 ot_status ot_dataset_check(const ot_dataset *d, ot_error *err);
 ot_status ot_array_check(const ot_array *a, ot_error *err); /* the same for one array */
+
+/* The same for sample i, called `number`, of a mapped array, and whether its elements fit into type t (ot_array_fits). */
+ot_status ot_array_check_sample(const ot_array *a, int64_t i, int64_t number, ot_dtype t, ot_error *err);
 
 /* Was d read from that file?  *path: the name it was opened by. */
 bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path);

@@ -275,7 +275,8 @@ static bool is_mask(const ot_array *a, int64_t n)
     return true;
 }
 
-ot_status ot_array_check(const ot_array *a, ot_error *err)
+/* first: the number of the first sample. */
+static ot_status check_values(const ot_array *a, int64_t first, ot_error *err)
 {
     int64_t n = ot_array_elements(a), at = n && !a->mapped ? first_bad(a, n) : n;
     while (a->gaps && at < n && !isinf(value_at(a, at))) at++;
@@ -287,9 +288,11 @@ ot_status ot_array_check(const ot_array *a, ot_error *err)
                           ? ""
                           : "; inputs must be finite, except masks of 0 and negative infinity";
     if (a->whole) return ot_fail(err, OT_E_DATA, "%s: element %lld is %s%s", name, (long long)at, what, why);
-    return ot_fail(err, OT_E_DATA, "%s: sample %lld contains %s%s", name, (long long)(at / (n / a->t.dim[0])), what,
-                   why);
+    return ot_fail(err, OT_E_DATA, "%s: sample %lld contains %s%s", name, (long long)(first + at / (n / a->t.dim[0])),
+                   what, why);
 }
+
+ot_status ot_array_check(const ot_array *a, ot_error *err) { return check_values(a, 0, err); }
 
 ot_status ot_dataset_check(const ot_dataset *d, ot_error *err)
 {
@@ -303,32 +306,32 @@ ot_status ot_dataset_check(const ot_dataset *d, ot_error *err)
     return OT_OK;
 }
 
-static ot_status no_room(const ot_array *a, int64_t i, ot_dtype t, ot_error *err)
+static ot_status no_room(const ot_array *a, int64_t first, int64_t i, ot_dtype t, ot_error *err)
 {
     bool cut = !a->whole && a->t.rank > 0 && a->t.dim[0] > 0;
     int64_t each = cut ? ot_array_elements(a) / a->t.dim[0] : 1;
     return ot_fail(err, OT_E_DATA, "%s: %s %lld has value %.9g, which does not fit into %s",
-                   *a->t.name ? a->t.name : "the array", cut ? "sample" : "element", (long long)(i / each),
+                   *a->t.name ? a->t.name : "the array", cut ? "sample" : "element", (long long)(first + i / each),
                    value_at(a, i), ot_dtype_name(t));
 }
 
 /* Finite values that would become infinite: more than half a step above the largest of the type. */
-static ot_status float_fits(const ot_array *a, ot_dtype t, ot_error *err)
+static ot_status float_fits(const ot_array *a, int64_t first, ot_dtype t, ot_error *err)
 {
     double most = t == OT_F16 ? 65520 : t == OT_F32 ? 0x1.ffffffp127 : (double)INFINITY;
     bool small = ot_dtype_bits(a->t.dtype) <= 8 || a->t.dtype == OT_F16 || a->t.dtype == OT_STRING;
     if (small || most == (double)INFINITY || (t == OT_F32 && a->t.dtype != OT_F64)) return OT_OK;
     for (int64_t i = 0, n = ot_array_elements(a); i < n; i++) {
         double v = fabs(value_at(a, i));
-        if (v >= most && isfinite(v)) return no_room(a, i, t, err);
+        if (v >= most && isfinite(v)) return no_room(a, first, i, t, err);
     }
     return OT_OK;
 }
 
-ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err)
+static ot_status values_fit(const ot_array *a, int64_t first, ot_dtype t, ot_error *err)
 {
     if (a->mapped) return OT_OK;
-    if (ot_is_float(t)) return float_fits(a, t, err);
+    if (ot_is_float(t)) return float_fits(a, first, t, err);
     if (!ot_is_int(t) && t != OT_BOOL) return OT_OK;
     if (a->t.dtype == t || a->t.dtype == OT_BOOL) return OT_OK;
     int bits = t == OT_BOOL ? 1 : ot_dtype_bits(t);
@@ -347,9 +350,25 @@ ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err)
             int64_t v = ot_get_i64(a->t.data, a->t.dtype, ot_array_at(a, i));
             fits = wide ? (uint64_t)v <= most : v >= least && (v < 0 || (uint64_t)v <= most);
         }
-        if (!fits) return no_room(a, i, t, err);
+        if (!fits) return no_room(a, first, i, t, err);
     }
     return OT_OK;
+}
+
+ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err) { return values_fit(a, 0, t, err); }
+
+ot_status ot_array_check_sample(const ot_array *a, int64_t i, int64_t number, ot_dtype t, ot_error *err)
+{
+    ot_array one = *a;
+    int64_t each = 1;
+    for (int k = 1; k < a->t.rank; k++) each *= a->t.dim[k];
+    one.t.data = (char *)a->t.data + ot_array_at(a, i * each) * (ot_dtype_bits(a->t.dtype) / 8);
+    one.t.dim[0] = 1;
+    one.mapped = one.same = false;
+    one.stride = 0;
+    one.row = NULL;
+    OT_TRY(check_values(&one, number, err));
+    return values_fit(&one, number, t, err);
 }
 
 int64_t ot_dataset_bytes(const ot_dataset *d)

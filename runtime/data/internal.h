@@ -76,6 +76,15 @@ ot_status ot_windows_keep(ot_dataset *d, double fraction, int fold, int folds, o
 
 int64_t ot_windows_bytes(const ot_windows *w); /* of tokens in memory; NULL: 0 */
 
+/* ---- files ------------------------------------------------------------------------------------ */
+
+/* A file by its first bytes; its arrays are added to d. */
+ot_status ot_dataset_file(const char *path, ot_dataset *d, ot_error *err);
+
+/* Is spec more than a name or a path?  Then all of its files: several.c. */
+bool ot_several(const char *spec);
+ot_status ot_several_open(const char *spec, ot_dataset *d, ot_error *err);
+
 /* ---- formats --------------------------------------------------------------------------------- */
 
 /* One idx file into array `a`. */
@@ -90,6 +99,8 @@ ot_status ot_npy_read(ot_stream *s, ot_dataset *d, ot_array *a, ot_error *err);
 
 /* A .npy of one dimension and integers, where the model has an input for tokens: as ot_tokens_open.  *found: it is one. */
 ot_status ot_npy_tokens(const char *path, ot_dataset *d, bool *found, ot_error *err);
+/* A .npy of at least options.map_from bytes whose elements are in the file as they are in memory: mapped.  *found: it is one. */
+ot_status ot_npy_map(const char *path, ot_dataset *d, bool *found, ot_error *err);
 ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err);
 
 /* Images in class folders, of a folder or an archive; pictures.c.  Takes m.  *found: the part exists. */

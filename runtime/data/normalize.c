@@ -105,12 +105,11 @@ void ot_pixel_counts_add(ot_pixel_counts *n, const uint8_t *x, int64_t pixels, i
 /* The values of an array in memory, per channel. */
 static void count(const ot_array *a, const ot_picture *q, ot_pixel_counts *n)
 {
-    const uint8_t *x = a->t.data;
     int64_t plane = q->h * q->w;
     for (int64_t s = 0; s < a->t.dim[0]; s++) {
+        const uint8_t *x = (const uint8_t *)a->t.data + ot_array_at(a, s * plane * q->c);
         if (q->channels_last) {
             ot_pixel_counts_add(n, x, plane, q->c);
-            x += plane * q->c;
             continue;
         }
         for (int64_t c = 0; c < q->c; c++)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { LONGEST_HEADER = 64 << 10 };
 
@@ -328,4 +329,42 @@ ot_status ot_npy_tokens(const char *path, ot_dataset *d, bool *found, ot_error *
     status = copy_tokens(&s, d, err);
     ot_stream_close(&s);
     return status;
+}
+
+/* Bytes of the elements; -1: more than 64 bits count. */
+static int64_t bytes_of(const header *h)
+{
+    return ot_shape_fits(&h->shape, h->dtype) ? (int64_t)ot_bytes(&h->shape, h->dtype) : -1;
+}
+
+ot_status ot_npy_map(const char *path, ot_dataset *d, bool *found, ot_error *err)
+{
+    enum { LARGE = 16 << 10 };
+    header h = { 0 };
+    ot_stream s;
+    int64_t at = 0, size = 0, from = d->options->map_from ? d->options->map_from : OT_MAP_FROM;
+    const void *bytes = NULL;
+    OT_TRY(ot_stream_open(&s, path, err));
+    ot_status status = s.packed > 0 ? OT_OK : read_header(&s, &h, &at, err);
+    bool as_in_memory =
+        !s.packed && !h.swapped && h.dtype != OT_STRING && h.dtype != OT_BOOL && (!h.fortran || h.shape.rank < 2);
+    ot_stream_close(&s);
+    int64_t need = as_in_memory && !status ? bytes_of(&h) : 0;
+    if (status || need < from || at % (ot_dtype_bits(h.dtype) / 8)) return status;
+    OT_TRY(ot_dataset_map(d, path, &bytes, &size, err));
+    if (need != size - at)
+        return ot_fail(err, OT_E_DATA, "%s: its header says %lld bytes of elements, but it contains %lld", path,
+                       (long long)need, (long long)(size - at));
+    ot_array *a = ot_dataset_add(d, "");
+    if (!a) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    a->t.dtype = h.dtype;
+    a->t.rank = h.shape.rank;
+    memcpy(a->t.dim, h.shape.dim, sizeof a->t.dim);
+    a->t.data = (char *)(uintptr_t)bytes + at;
+    a->mapped = true;
+    /* Of large samples more is read than the page that is touched first. */
+    if (h.shape.rank && h.shape.dim[0] > 0 && need / h.shape.dim[0] >= LARGE)
+        (void)madvise((void *)(uintptr_t)bytes, (size_t)size, MADV_NORMAL);
+    *found = true;
+    return ot_dataset_tell(d, err, "%s: is mapped, not read into memory; each batch is checked when it is made", path);
 }

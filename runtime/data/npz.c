@@ -275,15 +275,17 @@ static ot_status read_members(const zip *z, ot_dataset *d, const unsigned char *
 
 static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-static ot_status check_names(const zip *z, const ot_dataset *d)
+/* Of the arrays from `first` on. */
+static ot_status check_names(const zip *z, const ot_dataset *d, int first)
 {
-    if (d->n < 2) return OT_OK;
-    const char **name = malloc((size_t)d->n * sizeof *name);
+    int n = d->n - first;
+    if (n < 2) return OT_OK;
+    const char **name = malloc((size_t)n * sizeof *name);
     if (!name) return ot_fail(z->err, OT_E_NOMEM, "%s: no memory", z->path);
-    for (int i = 0; i < d->n; i++) name[i] = d->array[i].t.name;
-    qsort(name, (size_t)d->n, sizeof *name, by_name);
+    for (int i = 0; i < n; i++) name[i] = d->array[first + i].t.name;
+    qsort(name, (size_t)n, sizeof *name, by_name);
     ot_status s = OT_OK;
-    for (int i = 1; i < d->n && !s; i++)
+    for (int i = 1; i < n && !s; i++)
         if (!strcmp(name[i - 1], name[i]))
             s = ot_fail(z->err, OT_E_DATA, "%s: has two arrays named '%s'", z->path, name[i]);
     free(name);
@@ -343,6 +345,7 @@ static ot_status find_tail(const zip *z, tail *t)
 static ot_status read_archive(const zip *z, ot_dataset *d)
 {
     tail t = { 0 };
+    int first = d->n;
     OT_TRY(find_tail(z, &t));
     if (t.size > (uint64_t)t.end || t.offset != (uint64_t)t.end - t.size)
         return damaged(z, "the directory is not at its offset");
@@ -355,7 +358,7 @@ static ot_status read_archive(const zip *z, ot_dataset *d)
     if (!s) s = read_members(z, d, b, (int64_t)t.size, (int64_t)t.count, (int64_t)t.offset, place);
     free(place);
     free(b);
-    return s ? s : check_names(z, d);
+    return s ? s : check_names(z, d, first);
 }
 
 ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err)

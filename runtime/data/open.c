@@ -179,9 +179,10 @@ static bool ends_in(const char *s, const char *end)
 static ot_status open_npy(const char *path, ot_dataset *d, ot_error *err)
 {
     ot_stream s;
-    bool tokens;
-    OT_TRY(ot_npy_tokens(path, d, &tokens, err));
-    if (tokens) return OT_OK;
+    bool found = false;
+    if (!d->several) OT_TRY(ot_npy_tokens(path, d, &found, err));
+    if (!found) OT_TRY(ot_npy_map(path, d, &found, err));
+    if (found) return OT_OK;
     ot_array *a = ot_dataset_add(d, "");
     if (!a) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     OT_TRY(ot_stream_open(&s, path, err));
@@ -241,7 +242,7 @@ static bool is_idx(const char *path, const unsigned char *head)
     X(text, ot_corpus_open, "a text (.txt) for a language model, as bytes or characters (--text) or with --tokenizer") \
     X(idx, ot_idx_open, "MNIST's format (plain or .gz): images, with the labels in a file beside it")
 
-static ot_status open_file(const char *path, ot_dataset *d, ot_error *err)
+ot_status ot_dataset_file(const char *path, ot_dataset *d, ot_error *err)
 {
     static const struct {
         const char *name;
@@ -364,7 +365,7 @@ static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool
     OT_TRY(open_archive(path, split, d, &archive, found, err));
     if (archive) return OT_OK;
     *found = split == OT_SPLIT_TRAIN; /* a file is one part: the one for training */
-    return *found ? open_file(path, d, err) : OT_OK;
+    return *found ? ot_dataset_file(path, d, err) : OT_OK;
 }
 
 ot_status ot_dataset_open(const char *spec, ot_split split, const ot_data_options *o, ot_dataset **out, ot_error *err)
@@ -380,7 +381,11 @@ ot_status ot_dataset_open(const char *spec, ot_split split, const ot_data_option
         ot_dataset_free(d);
         return OT_OK;
     }
-    ot_status s = known ? open_named(known, split, d, &found, err) : open_path(spec, split, d, &found, err);
+    bool several = !known && ot_several(spec);
+    if (several) found = split == OT_SPLIT_TRAIN; /* as of one file */
+    ot_status s = known     ? open_named(known, split, d, &found, err)
+                  : several ? (found ? ot_several_open(spec, d, err) : OT_OK)
+                            : open_path(spec, split, d, &found, err);
     if (!s && !found && split == OT_SPLIT_TRAIN)
         s = ot_fail(err, OT_E_DATA, "%s: has only a test set, no training set", spec);
     if (!s && found) {

@@ -507,6 +507,18 @@ static ot_status mapped_table(char **text, ot_error *err)
     return s;
 }
 
+/* Several files, one of them mapped. */
+static ot_status several(ot_error *err)
+{
+    ot_dataset *d = NULL;
+    const ot_data_options o = { .map_from = 1 };
+    OT_TRY(ot_dataset_open("a=" FIXTURES "little-f4.npy\ntarget=" FIXTURES "big-i8.npy\nb=inputs.npz", OT_SPLIT_TRAIN,
+                           &o, &d, err));
+    if (d->n != 3 || !d->array[0].mapped) ot_fail(err, OT_E_INTERNAL, "arrays are lost");
+    ot_dataset_free(d);
+    return err->status;
+}
+
 static ot_status data(char **text, ot_error *err)
 {
     const char *const specs[] = { FIXTURES "savez.npz",
@@ -518,6 +530,7 @@ static ot_status data(char **text, ot_error *err)
                                   FIXTURES "packed-images-idx3-ubyte.gz",
                                   "table.csv" };
     OT_TRY(mapped_table(text, err));
+    OT_TRY(several(err));
     for (int i = 0; i < OT_LEN(specs); i++) {
         ot_dataset *d = NULL;
         OT_TRY(ot_dataset_open(specs[i], OT_SPLIT_TRAIN, NULL, &d, err));

@@ -330,7 +330,9 @@ static ot_status open_part(job *j, int p, const char *spec, ot_split split, ot_e
 
 static ot_status open_parts(job *j, const char *spec, ot_error *err)
 {
-    const char *val = ot_options_nth(j->o, "val", 0), *test = ot_options_nth(j->o, "test", 0);
+    const char *val = ot_options_joined(j->o, "val", j->a), *test = ot_options_joined(j->o, "test", j->a);
+    if (!val != !ot_options_count(j->o, "val") || !test != !ot_options_count(j->o, "test"))
+        return ot_fail(err, OT_E_NOMEM, "no memory for options");
     j->part[0].name = "training";
     j->part[1].name = "val";
     j->part[2].name = "test";

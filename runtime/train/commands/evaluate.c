@@ -172,9 +172,9 @@ static ot_status take_sets(ot_options *o, ot_error *err)
                 "option, or evaluate the model's file",
                 fixed[i]);
     for (int i = 0; i < OT_LEN(sets) && !ot_options_nth(o, "test", 0); i++) {
-        const char *set = ot_options_nth(o, sets[i], 0);
-        if (!set) continue;
-        OT_TRY(ot_options_set(o, "test", set, err));
+        const char *set;
+        if (!ot_options_count(o, sets[i])) continue;
+        for (int k = 0; (set = ot_options_nth(o, sets[i], k)); k++) OT_TRY(ot_options_set(o, "test", set, err));
         ot_options_unset(o, sets[i]);
     }
     return OT_OK;

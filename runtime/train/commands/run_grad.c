@@ -192,33 +192,28 @@ ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, in
 }
 
 /* Whether the arrays can be written at the end. */
-static ot_status check_arrays(const ot_model *m, const ot_options *o, const ot_dataset *d, const char *to,
-                              ot_error *err)
+static ot_status check_arrays(const ot_model *m, const ot_options *o, const char *from, const ot_dataset *d,
+                              const char *to, ot_error *err)
 {
     ot_arena *a = ot_arena_new();
     const char *what = a ? ot_arena_printf(a, "-o %s", to) : NULL;
-    ot_inputs in = { .model = m->file,
-                     .configs = a ? ot_options_configs(o, a) : NULL,
-                     .named = { ot_options_get(o, "data") },
-                     .data = { d } };
+    ot_inputs in = {
+        .model = m->file, .configs = a ? ot_options_configs(o, a) : NULL, .named = { from }, .data = { d }
+    };
     ot_status s = what ? ot_output_check(&in, AT_FDCWD, to, OT_FILE_ARRAYS, what, err)
                        : ot_fail(err, OT_E_NOMEM, "no memory for a path");
     ot_arena_free(a);
     return s;
 }
 
-ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
+static ot_status run_file(const ot_model *m, const ot_options *o, const char *from, const char *to,
+                          const ot_callbacks *cb, ot_error *err)
 {
-    OT_GIVEN(m);
-    OT_GIVEN(o);
-    const char *from = ot_options_get(o, "data"), *to = ot_options_get(o, "o");
     ot_dataset *d = NULL;
     ot_tensors out;
-    if (!from) return ot_fail(err, OT_E_USAGE, "--data is missing: name the .npz file with the inputs");
-    if (!to) return ot_fail(err, OT_E_USAGE, "-o is missing: name the .npz file to write");
-    OT_TRY(check_arrays(m, o, NULL, to, err));
+    OT_TRY(check_arrays(m, o, from, NULL, to, err));
     OT_TRY(ot_dataset_open(from, OT_SPLIT_TRAIN, NULL, &d, err));
-    ot_status s = check_arrays(m, o, d, to, err);
+    ot_status s = check_arrays(m, o, from, d, to, err);
     if (!s && cb && cb->message && ot_options_count(o, "batch-size"))
         cb->message(cb->user, OT_WARNING, "--batch-size is ignored: 'run' feeds whole arrays");
     if (!s) s = run_with(m, o, d, cb, &out, err);
@@ -227,6 +222,21 @@ ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks
         ot_tensors_free(&out);
     }
     ot_dataset_free(d);
+    return s;
+}
+
+ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
+{
+    OT_GIVEN(m);
+    OT_GIVEN(o);
+    const char *to = ot_options_get(o, "o");
+    if (!ot_options_count(o, "data"))
+        return ot_fail(err, OT_E_USAGE, "--data is missing: name the .npz file with the inputs");
+    if (!to) return ot_fail(err, OT_E_USAGE, "-o is missing: name the .npz file to write");
+    ot_arena *a = ot_arena_new();
+    const char *from = a ? ot_options_joined(o, "data", a) : NULL;
+    ot_status s = from ? run_file(m, o, from, to, cb, err) : ot_fail(err, OT_E_NOMEM, "no memory for options");
+    ot_arena_free(a);
     return s;
 }
 
@@ -316,9 +326,9 @@ static ot_status gradients(ot_trainer *t, ot_error *err)
     const char *to = t->s.out;
     if (!t->s.data) return ot_fail(err, OT_E_USAGE, "--data is missing: name the .npz file with inputs and targets");
     if (!to) return ot_fail(err, OT_E_USAGE, "-o is missing: name the .npz file to write");
-    OT_TRY(check_arrays(t->m, t->o, NULL, to, err));
+    OT_TRY(check_arrays(t->m, t->o, t->s.data, NULL, to, err));
     OT_TRY(ot_trainer_open_gradient(t, &slot, err));
-    OT_TRY(check_arrays(t->m, t->o, t->data, to, err));
+    OT_TRY(check_arrays(t->m, t->o, t->s.data, t->data, to, err));
     const ot_slot *q = &t->x.slot[slot];
     OT_TRY(make_room(q->plan, t->a, &sum, &scratch, err));
     for (int k = 0; k < batches; k++) {

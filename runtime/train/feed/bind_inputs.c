@@ -359,6 +359,9 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
         return ot_fail_more(err, bad.status, "%s", bad.text);
 
     if (f->whole) {
+        ot_array all = *a;
+        all.mapped = false;
+        if (a->mapped && !e->as_is && ot_array_check(&all, &bad)) return ot_fail_more(err, bad.status, "%s", bad.text);
         f->sample = have;
         /* `run` may be given another batch than the file was made with. */
         const char *of = counts(d);

@@ -33,8 +33,7 @@ ot_status ot_count_classes(const ot_dataset *d, const ot_array *target, int rank
     if (floats && !takes_classes(loss)) return not_classes(target, err);
     if (target->mapped)
         return ot_fail(err, OT_E_USAGE,
-                       "--classes auto: %s is a sequence of tokens, of which not all are read; give the "
-                       "number of outputs: --classes N",
+                       "--classes auto: %s is too large to be read as a whole; give the number of outputs: --classes N",
                        d->name);
     for (int i = 0; i < t->rank; i++) count *= t->dim[i];
     for (int64_t i = 0; i < count; i++) {

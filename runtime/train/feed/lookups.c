@@ -94,11 +94,25 @@ static ot_status out_of_range(const ot_feeders *fs, const ot_feeder *f, int64_t 
 {
     const ot_array *a = f->src;
     int64_t token = ot_dataset_token(fs->data, a, at), v = ot_get_i64(a->t.data, a->t.dtype, ot_array_at(a, at));
-    if (token < 0)
-        return ot_fail(err, OT_E_DATA, "%s: '%s' contains %lld; %s", fs->data->name, a->t.name, (long long)v,
-                       f->range.why);
+    if (token < 0) {
+        int64_t each = 1;
+        for (int k = 1; k < a->t.rank; k++) each *= a->t.dim[k];
+        return ot_fail(err, OT_E_DATA, "%s: '%s': sample %lld contains %lld; %s", fs->data->name, a->t.name,
+                       (long long)ot_dataset_origin(fs->data, at / each), (long long)v, f->range.why);
+    }
     return ot_fail(err, OT_E_DATA, "%s: token %lld is %lld; %s", fs->data->name, (long long)token, (long long)v,
                    f->range.why);
+}
+
+/* Values of a mapped array, which nothing has read before. */
+static ot_status check_samples(const ot_feeders *fs, const ot_feeder *f, const int64_t *index, int64_t n, ot_error *err)
+{
+    ot_error bad = { 0 };
+    if (!f->src->mapped || f->src->source || fs->data->windows || f->whole) return OT_OK;
+    for (int64_t i = 0; i < n; i++)
+        if (ot_array_check_sample(f->src, index[i], ot_dataset_origin(fs->data, index[i]), f->dtype, &bad))
+            return ot_fail(err, bad.status, "%s: %s", fs->data->name, bad.text);
+    return OT_OK;
 }
 
 ot_status ot_feeders_check(const ot_feeders *fs, const int64_t *index, int64_t n, ot_error *err)
@@ -109,6 +123,7 @@ ot_status ot_feeders_check(const ot_feeders *fs, const int64_t *index, int64_t n
     for (int i = 0; i < fs->n; i++) {
         const ot_feeder *f = &fs->f[i];
         const ot_range *r = &f->range;
+        OT_TRY(check_samples(fs, f, index, n, err));
         if (r->why && !f->whole && !ot_array_within(f->src, index, n, r->least, r->most, r->except, &at))
             return out_of_range(fs, f, at, err);
     }

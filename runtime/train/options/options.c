@@ -52,10 +52,11 @@ typedef struct row {
 
 static const row table[] = {
 #define G "Data"
-    ROW("data", 0, "DATASET|PATH", NULL, G, "training set: a name or a path", FED | OT_CMD_RESUME, 0, BASIC, TEXT, 0,
-        0),
-    ROW("val", 0, "DATASET|PATH", NULL, G, "validation set, evaluated after each epoch",
-        WHOLE | OT_CMD_RESUME | OT_CMD_DATA | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+    ROW("data", 0, "DATASET|PATH", NULL, G,
+        "training set: a name or a path; several files of arrays: once for each, NAME=PATH names its array",
+        FED | OT_CMD_RESUME, REPEAT, BASIC, TEXT, 0, 0),
+    ROW("val", 0, "DATASET|PATH", NULL, G, "validation set, evaluated after each epoch; several times as --data",
+        WHOLE | OT_CMD_RESUME | OT_CMD_DATA | OT_CMD_EVAL, REPEAT, 0, TEXT, 0, 0),
     ROW("val-split", 0, "F", NULL, G,
         "fraction of the training set kept back for validation, stratified by class and chosen by --seed",
         WHOLE | OT_CMD_EVAL, 0, 0, NUM, 0, 1),
@@ -64,8 +65,9 @@ static const row table[] = {
         "k/K: the k-th alone",
         WHOLE | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("test", 0, "DATASET|PATH", NULL, G,
-        "test set (built-in data sets include one): evaluated at the end; without validation samples after each epoch",
-        WHOLE | OT_CMD_RESUME | OT_CMD_DATA | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+        "test set (built-in data sets include one): evaluated at the end; without validation samples after each epoch; "
+        "several times as --data",
+        WHOLE | OT_CMD_RESUME | OT_CMD_DATA | OT_CMD_EVAL, REPEAT, 0, TEXT, 0, 0),
     ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", NULL, G,
         "scaling of image bytes (uint8); without it 1/255 for images and built-in data sets, none for .npz and .npy arrays; "
         "of a CSV: mean,std standardises its numbers, none does not",
@@ -520,6 +522,13 @@ const char *ot_options_nth(const ot_options *o, const char *name, int k)
 {
     int i = o && name ? index_of(name) : -1;
     return i < 0 || k < 0 || k >= o->value[i].n ? NULL : o->value[i].text[k];
+}
+
+const char *ot_options_joined(const ot_options *o, const char *name, ot_arena *a)
+{
+    const char *all = ot_options_nth(o, name, 0), *next;
+    for (int k = 1; all && (next = ot_options_nth(o, name, k)); k++) all = ot_arena_printf(a, "%s\n%s", all, next);
+    return all;
 }
 
 void ot_options_unset(ot_options *o, const char *name)

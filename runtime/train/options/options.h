@@ -90,7 +90,10 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
 
 const char *ot_precision_name(ot_precision p); /* as --precision has it */
 
-int ot_options_count(const ot_options *o, const char *name);   /* times given */
+int ot_options_count(const ot_options *o, const char *name); /* times given */
+/* All values of an option, a line each; NULL: it is not given, or there is no memory (then count is above 0). */
+const char *ot_options_joined(const ot_options *o, const char *name, ot_arena *a);
+
 void ot_options_unset(ot_options *o, const char *name);        /* as if it had never been given */
 int64_t ot_options_int(const ot_options *o, const char *name); /* value or default; checked by set */
 double ot_options_num(const ot_options *o, const char *name);

@@ -297,12 +297,15 @@ static ot_status read_teacher(const ot_options *o, ot_arena *a, ot_settings *s, 
     return ot_spec_parse(how, &ot_teachers, NULL, a, &s->learns, err);
 }
 
-/* --data NAME of a single value that may be missing. */
-static void read_texts(const ot_options *o, ot_settings *s)
+/* Options of a single value that may be missing, and sets of data. */
+static ot_status read_texts(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
 {
-    s->data = ot_options_get(o, "data");
-    s->val = ot_options_get(o, "val");
-    s->test = ot_options_get(o, "test");
+    s->data = ot_options_joined(o, "data", a);
+    s->val = ot_options_joined(o, "val", a);
+    s->test = ot_options_joined(o, "test", a);
+    if (!s->data != !ot_options_count(o, "data") || !s->val != !ot_options_count(o, "val") ||
+        !s->test != !ot_options_count(o, "test"))
+        return ot_fail(err, OT_E_NOMEM, "no memory for options");
     s->normalize = ot_options_nth(o, "normalize", 0); /* the defaults of these two are not what a user asked for */
     s->target = ot_options_nth(o, "target", 0);
     s->columns = ot_options_nth(o, "inputs", 0);
@@ -327,6 +330,7 @@ static void read_texts(const ot_options *o, ot_settings *s)
     s->shuffle = !ot_options_flag(o, "no-shuffle");
     s->drop_last = ot_options_flag(o, "drop-last");
     s->options.skip_nonfinite = !strcmp(ot_options_get(o, "on-nonfinite"), "skip");
+    return OT_OK;
 }
 
 const char *ot_precision_name(ot_precision p)
@@ -506,7 +510,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
 {
     ot_settings *s = out;
     *s = (ot_settings){ 0 };
-    read_texts(o, s);
+    OT_TRY(read_texts(o, a, s, err));
     read_numbers(o, s);
     read_precision(o, s);
     OT_TRY(read_device(ot_options_get(o, "device"), s, err));

@@ -458,12 +458,27 @@ const char *ot_checkpoint_model(ot_checkpoint *c)
     return c ? ot_arena_strdup(c->a, path_then(c, find(c, "model"), true, buf, sizeof buf)) : NULL;
 }
 
+/* The same for data: NAME=PATH, or a path that may contain '='. */
+static const char *data_then(const ot_checkpoint *c, const char *value, char *buf, size_t n)
+{
+    const char *whole = path_then(c, value, true, buf, n);
+    if (whole != value || !*c->base) return whole;
+    for (const char *p = strchr(value, '='); p; p = strchr(p + 1, '=')) {
+        char path[PATH_MAX];
+        const char *there = path_then(c, p + 1, true, path, sizeof path);
+        if (p[1] == '/' || there == p + 1) continue;
+        int k = snprintf(buf, n, "%.*s=%s", (int)(p - value), value, there);
+        return k > 0 && (size_t)k < n ? buf : value;
+    }
+    return value;
+}
+
 static ot_status set_option(const ot_checkpoint *c, ot_options *o, const char *name, const char *value, ot_error *err)
 {
     static const char *const read[] = { "data", "val", "test" }, *const written[] = { "deploy", "log", "teacher" };
     char buf[PATH_MAX];
     for (int i = 0; i < OT_LEN(read); i++)
-        if (!strcmp(name, read[i])) value = path_then(c, value, true, buf, sizeof buf);
+        if (!strcmp(name, read[i])) value = data_then(c, value, buf, sizeof buf);
     for (int i = 0; i < OT_LEN(written); i++)
         if (!strcmp(name, written[i]) && strcmp(value, "-")) value = path_then(c, value, false, buf, sizeof buf);
     return ot_options_set(o, name, value, err);

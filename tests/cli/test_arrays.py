@@ -1,0 +1,134 @@
+"""Data of several files of arrays, and arrays that are larger than memory should hold.
+
+usage: test_arrays.py PROGRAM
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import onnx
+    from onnx import TensorProto as T, helper, numpy_helper
+except ImportError as e:
+    print(f'skipped: {e}')
+    sys.exit(77)
+
+program = os.path.abspath(sys.argv[1])
+rng = np.random.default_rng(0)
+bad = []
+
+
+def run(*words, rc=0, says=(), folder=None):
+    p = subprocess.run([program, *words], capture_output=True, text=True, cwd=folder,
+                       env=dict(os.environ, OMP_NUM_THREADS='1', NO_COLOR='1'))
+    text = p.stdout + p.stderr
+    if p.returncode != rc:
+        bad.append(f'{" ".join(words)}: status {p.returncode}, expected {rc}: {text[-900:]}')
+    for s in says:
+        if s not in text:
+            bad.append(f'{" ".join(words)}: no {s!r} in {text[-1500:]}')
+    return text
+
+
+def check(what, good):
+    if not good:
+        bad.append(what)
+
+
+def value(name, t, shape):
+    return helper.make_tensor_value_info(name, t, shape)
+
+
+def weight(name, *shape):
+    return numpy_helper.from_array((rng.standard_normal(shape) / 3).astype(np.float32), name)
+
+
+def make_model(path, nodes, inputs, outputs, weights):
+    graph = helper.make_graph([helper.make_node(*n[:3], **(n[3] if len(n) > 3 else {})) for n in nodes], 'g', inputs, outputs, weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=8), path)
+
+
+def net(path, elements=4):
+    make_model(path, [('Gemm', ['x', 'w', 'b'], ['out'])], [value('x', T.FLOAT, ['N', elements])],
+               [value('out', T.FLOAT, ['N', 3])], [weight('w', elements, 3), weight('b', 3)])
+
+
+def weights(path):
+    return [numpy_helper.to_array(w).tobytes() for w in onnx.load(path).graph.initializer]
+
+
+def test_several():
+    x, y = rng.standard_normal((40, 4)).astype(np.float32), rng.integers(0, 3, 40)
+    net('net.onnx')
+    os.makedirs('d', exist_ok=True)
+    np.savez('all.npz', x=x, target=y)
+    np.savez('x.npz', x=x)
+    np.save('d/x.npy', x)
+    np.save('d/y.npy', y)
+    train = ['net.onnx', '--epochs', '3', '--lr', '0.1', '--device', 'cpu', '--seed', '4', '--metrics', 'all']
+    run(*train, '--data', 'all.npz', '--val-split', '0.2', '-o', 'a.onnx', '--run-dir', 'ra')
+    for i, data in enumerate((['x=d/x.npy', 'target=d/y.npy'], ['x.npz', 'target=d/y.npy'], ['d/x.npy', 'target=d/y.npy'])):
+        words = [w for p in data for w in ('--data', p)]
+        run(*train, *words, '--val-split', '0.2', '-o', 'b.onnx', '--run-dir', f'r{i}')
+        check(f'{data}: other weights than from one file', weights('a.onnx') == weights('b.onnx'))
+    run(*train, '--data', 'all.npz', '--val', 'x=d/x.npy', '--val', 'target=d/y.npy', '--test', 'x.npz', '--test', 'target=d/y.npy',
+        '-o', 'c.onnx', says=('x.npy + d/y.npy', 'x.npz + d/y.npy'))
+    # The run knows its files, from another folder too.
+    here = run('eval', 'r0')
+    there = run('eval', '../r0', folder='d')
+    check('eval RUN from another folder', here.split('weights:')[0] == there.split('weights:')[0] and 'accuracy' in here)
+    run('eval', 'r0', '--data', 'x=d/x.npy', '--data', 'target=d/y.npy', says=('accuracy',))
+    run('resume', '../r0', '--epochs', '5', folder='d', says=('5',))
+    one = run('predict', 'a.onnx', 'all.npz')
+    check('predict of two files', one == run('predict', 'a.onnx', 'x=d/x.npy', 'target=d/y.npy') == run('predict', 'a.onnx', 'd/x.npy'))
+    run('run', 'a.onnx', '--data', 'x=d/x.npy', '-o', 'one.npz')
+    run('run', 'a.onnx', '--data', 'x.npz', '-o', 'two.npz')
+    check('run of a named array', open('one.npz', 'rb').read() == open('two.npz', 'rb').read())
+    run('grad', 'a.onnx', '--data', 'x=d/x.npy', '--data', 'target=d/y.npy', '-o', 'g.npz')
+    run('data', 'x=d/x.npy', 'target=d/y.npy', says=('3 classes', '40 samples'))
+    run(*train, '--data', 'x=d/x.npy', '--data', 'target=d/y.npy', '-o', 'd/x.npy', rc=2, says=('d/x.npy',))
+    run(*train, '--data', 'd/x.npy', '--data', 'd/y.npy', rc=4, says=('--data INPUT=FILE --data target=FILE',))
+    run(*train, '--data', 'x=d/x.npy', '--data', 'target=nowhere.npy', rc=7, says=('nowhere.npy',))
+    with open('conf', 'w') as f:
+        f.write('data = x=d/x.npy\ndata = target=d/y.npy\n')
+    run(*train, '--config', 'conf', '-o', 'e.onnx', '--val-split', '0.2')
+    check('a config file with two files', weights('a.onnx') == weights('e.onnx'))
+
+
+def sparse(path, shape, dtype='<f4'):
+    """An array of zeros that takes no room."""
+    with open(path, 'wb') as f:
+        np.lib.format.write_array_header_1_0(f, {'descr': dtype, 'fortran_order': False, 'shape': shape})
+        f.truncate(f.tell() + int(np.prod(shape)) * np.dtype(dtype).itemsize)
+    return np.lib.format.open_memmap(path, 'r+')
+
+
+def test_mapped():
+    n, each = 3000, 30000 # 343 MiB
+    net('wide.onnx', each)
+    x = sparse('wide.npy', (n, each))
+    y = np.arange(n) % 3
+    for c in range(3):
+        x[y == c, c] = 1
+    x.flush()
+    np.save('wide-y.npy', y)
+    words = ['wide.onnx', '--data', 'x=wide.npy', '--data', 'target=wide-y.npy', '--val-split', '0.1', '--device', 'cpu',
+             '--batch-size', '100', '--epochs', '1', '--lr', '0.05', '--optimizer', 'sgd']
+    text = run(*words, '-o', 'w.onnx', says=('wide.npy: is mapped', 'accuracy'))
+    check(f'a mapped array trains: {text[-800:]}', 'accuracy 100' in text or 'accuracy 1.0' in text or '100.00 %' in text)
+    x[1234, 17] = np.nan
+    x.flush()
+    run(*words, rc=4, says=('wide.npy', "x: sample 1234 contains NaN"))
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    for name, test in list(globals().items()):
+        if name.startswith('test_'):
+            test()
+    os.chdir('/')
+for line in bad:
+    print(line)
+sys.exit(bool(bad))
