@@ -11,8 +11,10 @@
 
 #include "runtime/data/table.h"
 
-const char *const ot_kind_name[OT_KINDS] = { "number", "category", "boolean", "date", "time", "label", "empty" };
-const char *const ot_column_form_name[OT_FORMS] = { "value", "id", "one-hot", "parts", "text" };
+const char *const ot_kind_name[OT_KINDS] = {
+    "number", "category", "boolean", "date", "time", "label", "empty", "image"
+};
+const char *const ot_column_form_name[OT_FORMS] = { "value", "id", "one-hot", "parts", "text", "image" };
 
 /* A category of more words is free text. */
 enum { MOST_WORDS = 1 << 16 };
@@ -129,7 +131,9 @@ static bool all_names(const survey *x)
 static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
 {
     ot_columns *t = x->t;
-    t->header = x->above || all_names(x);
+    bool image = false;
+    for (int i = 0; i < t->columns && !image; i++) OT_TRY(ot_table_names_image(d, t, x->first[i], &image, err));
+    t->header = !image && (x->above || all_names(x));
     t->rows = x->rows + !t->header;
     for (int i = 0; i < t->columns; i++) {
         t->column[i].name = t->header ? x->first[i] : ot_arena_printf(d->arena, "%d", i + 1);
@@ -189,11 +193,12 @@ static ot_status find_columns(ot_dataset *d, ot_columns *t, ot_error *err)
     t->regular = true;
     t->rows = t->columns = 0;
     OT_TRY(survey_rows(d, &x, err));
-    if (t->columns < 2)
+    if (t->columns) OT_TRY(name_columns(d, &x, err));
+    for (int i = 0; i < t->columns; i++) t->column[i].kind = kind_of(&t->column[i], t->rows);
+    OT_TRY(ot_table_find_images(d, t, err));
+    if (t->columns < 2 && !(t->images && t->options.unlabelled))
         return ot_fail(err, OT_E_DATA, "%s: has %d column%s; expected at least one input column and one target column",
                        t->path, t->columns, t->columns == 1 ? "" : "s");
-    OT_TRY(name_columns(d, &x, err));
-    for (int i = 0; i < t->columns; i++) t->column[i].kind = kind_of(&t->column[i], t->rows);
     return OT_OK;
 }
 
@@ -211,7 +216,8 @@ static void find_mapping(ot_columns *t)
     t->mapped = t->fitted = false;
     for (int i = 0; i < t->columns; i++) {
         const ot_column *q = &t->column[i];
-        t->mapped |= !is_target(t, i) && (q->kind != OT_KIND_NUMBER || sum(q, OT_CELL_MISSING, OT_CELL_NULL));
+        bool other = q->kind != OT_KIND_NUMBER && q->kind != OT_KIND_IMAGE;
+        t->mapped |= !is_target(t, i) && (other || sum(q, OT_CELL_MISSING, OT_CELL_NULL));
     }
     for (int i = 0; i < t->columns && t->mapped; i++)
         if (t->column[i].kind == OT_KIND_NUMBER && t->column[i].count[OT_CELL_CODE])
@@ -409,6 +415,10 @@ static ot_status fill_row(void *user, const ot_rows *r, int64_t row, ot_error *e
     for (int i = 0; i < t->n_inputs; i++) {
         ot_table_input *in = &t->input[i];
         ot_array *a = &x->d->array[in->array];
+        if (in->member) {
+            OT_TRY(ot_table_add_file(x->d, t, r, in->field->column, &in->member[row], err));
+            continue;
+        }
         size_t size = in->dtype == OT_F32 ? 4 : 8;
         void *to = (char *)a->t.data + (size_t)row * (size_t)ot_numel(&in->shape) * size;
         for (int k = 0; k < in->n; k++) OT_TRY(fill_field(x, r, in, &in->field[k], to, err));
@@ -458,6 +468,11 @@ static ot_status add_arrays(ot_dataset *d, ot_columns *t, ot_error *err)
     d->n = 0;
     for (int i = 0; i < t->n_inputs; i++) {
         ot_table_input *in = &t->input[i];
+        if (in->member) {
+            if (!ot_dataset_add(d, in->name)) return no_memory(t, err);
+            in->array = d->n - 1;
+            continue;
+        }
         OT_TRY(add_array(d, t, in->name, in->dtype, &in->shape, &in->array, err));
         for (int k = 0; k < in->n; k++)
             d->array[in->array].gaps |= !in->field[k].measured && in->dtype == OT_F32 && t->pending;
@@ -514,6 +529,7 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
     if (!t->regular && !(t->line = ot_arena_alloc(d->arena, (size_t)t->rows * sizeof *t->line)))
         return no_memory(t, err);
     OT_TRY(each_row(t, fill_row, &x, err));
+    if (t->images) OT_TRY(ot_table_finish_images(d, t, err));
     set_classes(d, t);
     return tell_unknown(d, t, err);
 }

@@ -117,18 +117,47 @@ static ot_status read_file(const ot_members *m, const ot_packed_file *f, uint8_t
     return s;
 }
 
-ot_status ot_members_folder(const char *path, ot_members **out, ot_error *err)
+static ot_status not_opened(const char *path, ot_error *err)
+{
+    return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", path, strerror_r(errno, (char[128]){ 0 }, 128));
+}
+
+ot_status ot_members_beside(const char *folder, ot_members **out, ot_error *err)
 {
     *out = NULL;
-    ot_members *m = ot_members_new(path);
-    if (!m) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    ot_members *m = ot_members_new(folder);
+    if (!m) return ot_fail(err, OT_E_NOMEM, "%s: no memory", folder);
     m->read = read_file;
-    m->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int fd = m->fd < 0 ? -1 : openat(m->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    m->fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ot_status s = m->fd < 0 ? not_opened(folder, err) : OT_OK;
+    if (s) ot_members_free(m);
+    else *out = m;
+    return s;
+}
+
+bool ot_members_take(ot_members *m, const char *name, int64_t *at)
+{
+    struct stat st;
+    int fd = ot_open_beneath(m->fd, ".", name);
+    if (fd < 0) return false;
+    int number = fstat(fd, &st) ? errno : S_ISDIR(st.st_mode) ? EISDIR : S_ISREG(st.st_mode) ? 0 : EINVAL;
+    close(fd);
+    ot_packed_file f = { .size = st.st_size, .at = changed(&st), .packed = -1 };
+    *at = m->n;
+    if (!number && ot_members_add(m, name, strlen(name), &f, NULL)) number = ENOMEM;
+    errno = number;
+    return !number;
+}
+
+ot_status ot_members_folder(const char *path, ot_members **out, ot_error *err)
+{
+    ot_members *m;
+    OT_TRY(ot_members_beside(path, out, err));
+    m = *out;
+    *out = NULL;
+    int fd = openat(m->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     walk w = { .m = m, .err = err };
-    ot_status s =
-        fd < 0 ? ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", path, strerror_r(errno, (char[128]){ 0 }, 128))
-               : walk_folder(&w, fd, 0, 0);
+    ot_status s = fd < 0 ? not_opened(path, err) : walk_folder(&w, fd, 0, 0);
     if (!s) s = ot_members_sort(m, err);
     if (s) ot_members_free(m);
     else *out = m;

@@ -107,6 +107,11 @@ ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err);
 struct ot_members;
 ot_status ot_pictures_open(struct ot_members *m, ot_split split, ot_dataset *d, bool *found, ot_error *err);
 
+/* Makes x an array of n images, files of d->members by their numbers, which stay until d is freed.  Errors: OT_E_NOMEM. */
+ot_status ot_pictures_array(ot_dataset *d, ot_array *x, const int64_t *member, int64_t n, ot_error *err);
+
+bool ot_picture_name(const char *name); /* it ends as names of images do */
+
 /* ot_dataset_number of such a set. */
 ot_status ot_pictures_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err);
 

@@ -38,6 +38,11 @@ bool ot_file_room_reserve(ot_file_room *r, size_t n);
  * that leads out or nowhere, folders that are nested too deeply), OT_E_IO, OT_E_NOMEM. */
 ot_status ot_members_folder(const char *path, ot_members **out, ot_error *err);
 
+/* None of a folder's files yet: ot_members_take adds one by its name, `..` and links must not lead out of the folder.  *at: its
+ * number.  errno says why not: EXDEV, ENOENT, EISDIR ...; ENOMEM.  Nothing is sorted: a file may be there twice. */
+ot_status ot_members_beside(const char *folder, ot_members **out, ot_error *err);
+bool ot_members_take(ot_members *m, const char *name, int64_t *at);
+
 /* Those of a tar file (ustar, GNU or pax), from its headers alone. */
 ot_status ot_members_tar(const char *path, ot_members **out, ot_error *err);
 

@@ -52,7 +52,7 @@ static ot_status read_picture(const ot_image_source *s, int64_t row, int channel
 
 /* ---- which files, and what they are called ---------------------------------------------------- */
 
-static bool has_picture_name(const char *name)
+bool ot_picture_name(const char *name)
 {
     static const char *const end[] = { "jpg", "jpeg", "jpe", "jfif", "png", "webp", "bmp", "pbm",
                                        "pgm", "ppm",  "pnm", "pam",  "tif", "tiff", "jp2", "j2k" };
@@ -107,7 +107,7 @@ static ot_status is_picture(const ot_members *m, int64_t i, bool *is, ot_error *
     int64_t n = sizeof head;
     ot_pixels x;
     ot_error bad = { 0 };
-    *is = has_picture_name(m->list[i].name);
+    *is = ot_picture_name(m->list[i].name);
     if (*is) return OT_OK;
     OT_TRY(ot_members_peek(m, i, head, &n, err));
     if (n >= 12 && !memcmp(head, "GIF8", 4)) return OT_OK;
@@ -290,17 +290,6 @@ static ot_status look_at(picture_source *s, int64_t n, ot_error *err)
     return status;
 }
 
-static uint64_t fingerprint(const found *f)
-{
-    uint64_t h = 2;
-    for (int64_t i = 0; i < f->n; i++) {
-        const ot_packed_file *m = &f->m->list[f->member[i]];
-        h = ot_hash(h, m->name, strlen(m->name));
-        h = ot_hash(h, &(int64_t[3]){ m->size, m->at, (int64_t)m->crc }, 3 * sizeof(int64_t));
-    }
-    return h;
-}
-
 static bool say(ot_dataset *d, const char *fmt, ...) OT_PRINTF(2, 3);
 static bool say(ot_dataset *d, const char *fmt, ...)
 {
@@ -344,18 +333,22 @@ static ot_status add_target(const found *f, ot_dataset *d, ot_error *err)
     return number_classes(f, d, y, err);
 }
 
-static ot_status add_source(const found *f, ot_dataset *d, ot_error *err)
+ot_status ot_pictures_array(ot_dataset *d, ot_array *x, const int64_t *member, int64_t n, ot_error *err)
 {
-    ot_array *x = ot_dataset_add(d, "");
     picture_source *s = ot_arena_alloc(d->arena, sizeof *s);
-    if (!x || !s) return ot_fail(err, OT_E_NOMEM, "%s: no memory", f->m->path);
-    *s = (picture_source){ .base.read = read_picture, .m = f->m, .member = f->member };
-    OT_TRY(look_at(s, f->n, err));
+    if (!s) return ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
+    *s = (picture_source){ .base.read = read_picture, .m = d->members, .member = member };
+    OT_TRY(look_at(s, n, err));
     x->source = &s->base;
     x->mapped = x->picture = true;
     x->t.dtype = OT_U8;
     x->t.rank = 4;
-    memcpy(x->t.dim, (int64_t[]){ f->n, 0, 0, s->base.channels }, 4 * sizeof(int64_t));
+    memcpy(x->t.dim, (int64_t[]){ n, 0, 0, s->base.channels }, 4 * sizeof(int64_t));
+    for (int64_t i = 0; i < n; i++) {
+        const ot_packed_file *f = &s->m->list[member[i]];
+        d->mapped_hash = ot_hash(d->mapped_hash, f->name, strlen(f->name));
+        d->mapped_hash = ot_hash(d->mapped_hash, &(int64_t[3]){ f->size, f->at, (int64_t)f->crc }, 3 * sizeof(int64_t));
+    }
     return OT_OK;
 }
 
@@ -375,7 +368,9 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     OT_TRY(check_empty(&f, part, length, err));
     class_at(&f, 0, &first);
     if (first || !(d->options && d->options->unlabelled)) OT_TRY(add_target(&f, d, err));
-    OT_TRY(add_source(&f, d, err));
-    d->mapped_hash = fingerprint(&f);
+    ot_array *x = ot_dataset_add(d, "");
+    if (!x) return ot_fail(err, OT_E_NOMEM, "%s: no memory", m->path);
+    d->mapped_hash = 2;
+    OT_TRY(ot_pictures_array(d, x, f.member, f.n, err));
     return describe(d, &f, part, length, err);
 }

@@ -67,6 +67,7 @@ typedef enum ot_kind {
     OT_KIND_TIME,
     OT_KIND_LABEL, /* texts that all differ: an identifier */
     OT_KIND_EMPTY,
+    OT_KIND_IMAGE, /* names of image files */
     OT_KINDS
 } ot_kind;
 
@@ -90,6 +91,7 @@ typedef enum ot_column_form {
     OT_FORM_ONE_HOT,
     OT_FORM_PARTS, /* of a date */
     OT_FORM_TEXT,
+    OT_FORM_IMAGE,
     OT_FORMS
 } ot_column_form;
 
@@ -119,6 +121,7 @@ typedef struct ot_table_input {
     bool gaps;        /* the model fills in missing values */
     int n, array;
     ot_column_field *field;
+    int64_t *member; /* of images: by row, the number of the file in d->members; field is the column; else NULL */
 } ot_table_input;
 
 typedef struct ot_goal {
@@ -130,6 +133,8 @@ typedef struct ot_goal {
 
 struct ot_columns {
     const char *path;
+    const char *folder, *real; /* where its images are, as given and without links; NULL: not needed yet */
+    int images;                /* columns of them */
     char mark;
     bool header; /* the file names the columns */
     int columns;
@@ -163,6 +168,31 @@ ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err);
  * recorded is a table.  Errors: OT_E_DATA: a column is missing. */
 ot_status ot_table_recall(ot_dataset *d, ot_columns *t, bool *found, ot_error *err);
 ot_status ot_table_recall_target(const ot_columns *t, ot_arena *a, const char **out, ot_error *err);
+
+/* ---- columns of image files: table_files.c ------------------------------------------------- */
+
+bool ot_table_takes_images(const ot_data_input *in);
+
+/* *is: the text names a file below the folder of the table, which may be an image.  Errors: OT_E_NOMEM, OT_E_IO. */
+ot_status ot_table_names_image(ot_dataset *d, ot_columns *t, const char *text, bool *is, ot_error *err);
+
+/* Sets the kind of columns that are names of images, and t->images.  Errors: as above. */
+ot_status ot_table_find_images(ot_dataset *d, ot_columns *t, ot_error *err);
+
+/* The file that a cell of r names: its number in d->members.  Errors: OT_E_DATA (there is none, it leads elsewhere), OT_E_IO. */
+ot_status ot_table_add_file(ot_dataset *d, const ot_columns *t, const ot_rows *r, int column, int64_t *at,
+                            ot_error *err);
+
+/* Makes arrays of the inputs whose files are all added. */
+ot_status ot_table_finish_images(ot_dataset *d, ot_columns *t, ot_error *err);
+
+/* The columns that are the target of images where nothing names them: all others if they are numbers and nothing else uses
+ * them, else the last; n 0: there is none.  Sets d->column. */
+ot_status ot_table_labels(ot_dataset *d, const ot_columns *t, int *list, int *n, ot_error *err);
+
+/* only: the model has no other input. */
+ot_status ot_table_image_input(ot_dataset *d, const ot_columns *t, int column, const ot_data_input *of, bool only,
+                               ot_table_input *in, ot_error *err);
 
 /* The shape of a sample of n elements: the model's where it has as many. */
 ot_shape ot_table_sample(const ot_data_input *in, int64_t n);

@@ -113,6 +113,11 @@ static ot_status tell(ot_dataset *d, const ot_columns *t, ot_error *err)
     enum { SHOWN = 40 };
     for (int i = 0; i < t->n_inputs; i++) {
         const ot_table_input *in = &t->input[i];
+        if (in->member) {
+            OT_TRY(ot_dataset_tell(d, err, "%s: column '%s' names %lld images%s%s%s", t->path, in->field->name,
+                                   (long long)t->rows, *in->of ? " for input '" : "", in->of, *in->of ? "'" : ""));
+            continue;
+        }
         OT_TRY(ot_dataset_tell(d, err, "%s: %d column%s, %lld element%s for input '%s':", t->path, in->n,
                                in->n == 1 ? "" : "s", (long long)ot_numel(&in->shape),
                                ot_numel(&in->shape) == 1 ? "" : "s", in->of));
@@ -139,7 +144,7 @@ ot_status ot_dataset_fit(ot_dataset *d, ot_dataset *part, ot_error *err)
     }
     t->fitted = true;
     bool plain = !t->mapped && !t->scaled && t->n_inputs == 1 && !t->options.columns;
-    if (plain) return OT_OK;
+    if (plain && !t->images) return OT_OK;
     OT_TRY(tell(d, t, err));
     OT_TRY(ot_table_record(d, t, &d->preprocess, err));
     if (part) part->preprocess = d->preprocess;

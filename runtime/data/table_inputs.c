@@ -121,6 +121,21 @@ static int64_t elements_of(const ot_data_input *in)
     return n;
 }
 
+/* Beside images, without --target. */
+static ot_status image_labels(ot_dataset *d, ot_columns *t, ot_error *err)
+{
+    int n, *list = ot_arena_alloc(d->arena, (size_t)t->columns * sizeof *list);
+    if (!list) return no_memory(t, err);
+    OT_TRY(ot_table_labels(d, t, list, &n, err));
+    if (!n && t->options.unlabelled) return OT_OK;
+    if (!n) return ot_fail(err, OT_E_DATA, "%s: has images only; a column for the target is missing", t->path);
+    const char *names = d->column;
+    OT_TRY(add_target(d, t, "target", list, n, err));
+    d->column = names;
+    d->last = n == 1 && list[0] == t->columns - 1;
+    return OT_OK;
+}
+
 ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     const ot_data_options *o = &t->options;
@@ -146,6 +161,7 @@ ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
         if (!strcmp(t->column[i].name, "target")) last = i, named++;
     if (named > 1) return ot_fail(err, OT_E_DATA, "%s: %d columns are named 'target', expected one", t->path, named);
     if (!named && o->unlabelled && o->n_inputs == 1 && elements_of(o->input) == t->columns) return OT_OK;
+    if (!named && t->images) return image_labels(d, t, err);
     OT_TRY(add_target(d, t, "target", &last, 1, err));
     d->last = !named;
     return OT_OK;
@@ -168,7 +184,10 @@ typedef struct chooser {
     ot_error *err;
 } chooser;
 
-static bool usable(const ot_column *q) { return q->kind != OT_KIND_LABEL && q->kind != OT_KIND_EMPTY; }
+static bool usable(const ot_column *q)
+{
+    return q->kind != OT_KIND_LABEL && q->kind != OT_KIND_EMPTY && q->kind != OT_KIND_IMAGE;
+}
 
 static group *find_group(const chooser *x, const char *name, size_t n)
 {
@@ -206,6 +225,30 @@ static ot_status given_groups(chooser *x, const char *text)
     for (int i = 0; i < x->n; i++)
         for (int k = 0; k < x->g[i].n; k++) x->taken[x->g[i].column[k]] = true;
     return OT_OK;
+}
+
+/* Columns of images go to the inputs that take images, in order; to the only input too where it is flat and nothing else is
+ * left for it. */
+static void spread_images(chooser *x)
+{
+    bool alone = x->n == 1;
+    for (int i = 0; i < x->t->columns; i++) alone &= x->taken[i] || x->without[i] || !usable(&x->t->column[i]);
+    for (int i = 0; i < x->t->columns; i++) {
+        group *g = NULL;
+        if (x->taken[i] || x->without[i] || x->t->column[i].kind != OT_KIND_IMAGE) continue;
+        for (int k = 0; k < x->n && !g; k++)
+            if (!x->g[k].n && (alone || ot_table_takes_images(x->g[k].of))) g = &x->g[k];
+        if (!g) return;
+        g->column[g->n++] = i;
+        x->taken[i] = true;
+    }
+}
+
+static bool all_images(const chooser *x)
+{
+    bool all = x->n > 0;
+    for (int i = 0; i < x->n; i++) all &= x->g[i].n == 1 && x->t->column[x->g[i].column[0]].kind == OT_KIND_IMAGE;
+    return all;
 }
 
 /* What is left goes to the one input that has nothing; of two, numbers to floats and categories to integers. */
@@ -368,6 +411,13 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
     int64_t want = elements_of(g->of), natural = 0;
     for (int i = 0; i < g->n; i++) {
         const ot_column *q = &t->column[g->column[i]];
+        if (q->kind == OT_KIND_IMAGE && g->n == 1)
+            return ot_table_image_input(x->d, t, g->column[i], g->of, x->n == 1, in, x->err);
+        if (q->kind == OT_KIND_IMAGE)
+            return ot_fail(x->err, OT_E_DATA,
+                           "%s: column '%s' has names of images: an input takes one such column and no others "
+                           "(--inputs)",
+                           t->path, q->name);
         OT_TRY(check_column(t, q, text, x->err));
         natural += number ? wide(q) : 1;
     }
@@ -412,7 +462,9 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
 static const ot_column *mapped_column(const ot_columns *t, const bool *target)
 {
     for (int i = 0; i < t->columns; i++)
-        if (!target[i] && (t->column[i].kind != OT_KIND_NUMBER || missing_of(&t->column[i]))) return &t->column[i];
+        if (!target[i] && t->column[i].kind != OT_KIND_IMAGE &&
+            (t->column[i].kind != OT_KIND_NUMBER || missing_of(&t->column[i])))
+            return &t->column[i];
     return NULL;
 }
 
@@ -455,7 +507,8 @@ static ot_status choose(chooser *x)
     bool all = true;
     for (int k = 0; k < t->n_targets; k++)
         for (int i = 0; i < t->wanted[k].n; i++) x->taken[t->wanted[k].column[i]] = true;
-    OT_TRY(check_alone(t, x->taken, x->err));
+    bool *targets = ot_arena_copy(x->d->arena, x->taken, (size_t)t->columns);
+    if (!targets) return no_memory(t, x->err);
     if (given(t)) OT_TRY(given_groups(x, t->options.columns));
     for (int i = 0; i < x->n && x->n > 1; i++) {
         int c = x->g[i].n ? -1 : ot_column_find(t, x->g[i].of->name);
@@ -463,6 +516,9 @@ static ot_status choose(chooser *x)
         x->g[i].column[x->g[i].n++] = c;
         x->taken[c] = true;
     }
+    spread_images(x);
+    if (all_images(x)) t->mapped = t->scaled = false;
+    else OT_TRY(check_alone(t, targets, x->err));
     spread_rest(x);
     for (int i = 0; i < x->n; i++) all = all && x->g[i].n;
     if (!all && !t->mapped && !t->options.columns && x->n > 1) { /* ot_adapt_inputs says what the inputs need */

@@ -68,7 +68,14 @@ static json_t *inputs_json(const ot_columns *t)
     json_t *inputs = json_object();
     for (int i = 0; i < t->n_inputs; i++) {
         const ot_table_input *in = &t->input[i];
-        json_t *one = json_object(), *columns = json_array();
+        json_t *one = json_object();
+        if (in->member) {
+            ot_json_set(&one, "kind", json_string("image"));
+            ot_json_set(&one, "column", json_string(in->field->name));
+            ot_json_set(&inputs, in->of, one);
+            continue;
+        }
+        json_t *columns = json_array();
         for (int k = 0; k < in->n; k++) ot_json_add(&columns, field_json(&in->field[k], in->dtype == OT_F32, in->gaps));
         ot_json_set(&one, "kind", json_string("table"));
         ot_json_set(&one, "columns", columns);
@@ -173,6 +180,7 @@ static ot_status take_field(ot_dataset *d, const ot_columns *t, const json_t *o,
     f->form = (ot_column_form)form;
     f->column = ot_column_find(t, name);
     if (f->form == OT_FORM_ID || f->form == OT_FORM_ONE_HOT) return take_words(d, t, o, f, err);
+    if (f->form == OT_FORM_IMAGE) return invalid("as", name, err);
     if (f->form == OT_FORM_TEXT) return OT_OK;
     if (f->form == OT_FORM_PARTS) f->width = f->kind == OT_KIND_TIME ? OT_TIME_PARTS : OT_DATE_PARTS;
     bool calendar = f->kind == OT_KIND_DATE || f->kind == OT_KIND_TIME;
@@ -242,7 +250,18 @@ static void forget_fields(ot_columns *t)
             if (t->input[i].field[k].words) ot_words_free(t->input[i].field[k].words);
 }
 
-/* The model's inputs that are recorded as tables; *found false: they are not all there. */
+/* The column of images that was recorded, or the only one. */
+static int image_column(const ot_columns *t, const json_t *one)
+{
+    const char *name = json_string_value(json_object_get(one, "column"));
+    int only = -1, c = name ? ot_column_find(t, name) : -1;
+    if (c >= 0 && t->column[c].kind == OT_KIND_IMAGE) return c;
+    for (int i = 0; i < t->columns; i++)
+        if (t->column[i].kind == OT_KIND_IMAGE) only = i;
+    return t->images == 1 ? only : -1;
+}
+
+/* The model's inputs that are recorded as tables or images in files; *found false: they are not all there. */
 static ot_status take_inputs(ot_dataset *d, ot_columns *t, const json_t *inputs, bool *found, ot_error *err)
 {
     const ot_data_options *o = &t->options;
@@ -254,6 +273,11 @@ static ot_status take_inputs(ot_dataset *d, ot_columns *t, const json_t *inputs,
     for (int i = 0; i < o->n_inputs; i++) {
         const json_t *one = json_object_get(inputs, o->input[i].name);
         const char *kind = json_string_value(json_object_get(one, "kind"));
+        int image = kind && !strcmp(kind, "image") ? image_column(t, one) : -1;
+        if (image >= 0) {
+            OT_TRY(ot_table_image_input(d, t, image, &o->input[i], o->n_inputs == 1, &t->input[t->n_inputs++], err));
+            continue;
+        }
         if (!kind || strcmp(kind, "table")) {
             *found = false;
             forget_fields(t);

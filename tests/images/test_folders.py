@@ -103,6 +103,19 @@ def main():
     pathlib.Path("set/class1").rename("one/a")
     assert "at least two classes" in train("x.onnx", "one", expect=4)
     pathlib.Path("one/a").rename("set/class1")
+    # fewer classes than the model has
+    pathlib.Path("two").mkdir()
+    for name in ("class0", "class1"):
+        pathlib.Path("two", name).symlink_to(f"../set/{name}")
+    assert "leads out" in train("x.onnx", "two", expect=4)
+    for name in ("class0", "class1"):
+        pathlib.Path("two", name).unlink()
+        pathlib.Path("set", name).rename(pathlib.Path("two", name))
+    assert "--classes 3 keeps it" in train("x.onnx", "two", expect=4)
+    train("x.onnx", "two", "--classes", 3)
+    train("x.onnx", "two", "--classes", "auto")
+    for name in ("class0", "class1"):
+        pathlib.Path("two", name).rename(pathlib.Path("set", name))
 
     # damaged files: an error with the name, or skipped and listed
     bad = pathlib.Path("set/class1") / sorted(p.name for p in pathlib.Path("set/class1").iterdir())[3]

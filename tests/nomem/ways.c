@@ -245,6 +245,29 @@ static ot_status augmented(char **text, ot_error *err)
                       false, err);
 }
 
+/* A table that names images; of the same files, given by name, each sample is one. */
+static ot_status image_list(ot_error *err)
+{
+    static const char list[] = "file,label\na.pgm,x\nb.pgm,y\na.pgm,x\n./b.pgm,y\n";
+    static char image[PIXELS + 16];
+    int head = snprintf(image, sizeof image, "P5 28 28 255\n");
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < PIXELS; i++) image[head + i] = (char)((i * i + k) % 100);
+        OT_TRY(put_file(k ? "b.pgm" : "a.pgm", image, (size_t)head + PIXELS, err));
+    }
+    return put_file("list.csv", list, strlen(list), err);
+}
+
+static ot_status listed(char **text, ot_error *err)
+{
+    (void)text;
+    return train_with(EXPORTS "norms-training.onnx",
+                      PAIRS("data", "list.csv", "workers", "0", "augment", "crop:padding=2", "epochs", "1",
+                            "batch-size", "2", "val-split", "0.5", "threads", "1", "run-dir", "none", "o", "out.onnx",
+                            "classes", "auto"),
+                      false, err);
+}
+
 static ot_status mixed(char **text, ot_error *err)
 {
     (void)text;
@@ -618,6 +641,7 @@ const way ways[] = {
     { .name = "step", .go = step, .out = "out.onnx" },
     { .name = "train", .prepare = pictures, .go = train, .out = "out.onnx" },
     { .name = "augment", .prepare = byte_pictures, .go = augmented, .out = "out.onnx" },
+    { .name = "images", .prepare = image_list, .go = listed, .out = "out.onnx" },
     { .name = "mixup", .prepare = byte_pictures, .go = mixed, .out = "out.onnx" },
     { .name = "data DATA", .prepare = small_net, .go = describe_data },
     { .name = "data --preview", .prepare = byte_pictures, .go = sheet, .out = "out.png" },

@@ -4,7 +4,9 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "runtime/base/json.h"
 #include "runtime/train/run/log.h"
 
 static json_t *list_of(const double *v, int n, double otherwise)
@@ -28,15 +30,31 @@ static json_t *image(const ot_feeder *f)
     return o;
 }
 
-ot_status ot_preprocess_text(const ot_feeders *fs, ot_arena *a, const char **out, ot_error *err)
+/* What is recorded of an input of a table stays; of images, the column of the table. */
+static json_t *with_column(json_t *o, const json_t *before)
 {
-    json_t *all = json_object(), *inputs = json_object();
+    const char *column = json_string_value(json_object_get(before, "column"));
+    if (column) ot_json_set(&o, "column", json_string(column));
+    return o;
+}
+
+ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, ot_arena *a, const char **out, ot_error *err)
+{
+    json_t *all = NULL;
     bool any = false;
     *out = NULL;
+    if (table && ot_json_parse(table, strlen(table), &all))
+        return ot_fail(err, OT_E_NOMEM, "no memory for the metadata");
+    if (!json_is_object(all)) {
+        json_decref(all);
+        all = json_object();
+    }
+    json_t *before = json_object_get(all, "inputs"), *inputs = before ? json_copy(before) : json_object();
     for (int i = 0; i < fs->n; i++) {
-        if (fs->f[i].target || !fs->f[i].src->source) continue;
+        const ot_feeder *f = &fs->f[i];
+        if (f->target || !f->src->source) continue;
         any = true;
-        ot_json_set(&inputs, fs->f[i].name, image(&fs->f[i]));
+        ot_json_set(&inputs, f->name, with_column(image(f), json_object_get(before, f->name)));
     }
     ot_json_set(&all, "inputs", inputs);
     char *text = any ? ot_json_dump(all, JSON_COMPACT) : NULL;

@@ -9,8 +9,9 @@
  *     {"inputs": {"x": {"kind": "image", "height": 224, "width": 224, "channels": 3, "layout": "NCHW", "resize": "cover",
  *                       "interpolation": "bilinear", "scale": 0.00392, "mean": [...], "std": [...]}}}
  *
- * An input is (pixel * scale - mean) / std, per channel.  Errors: OT_E_NOMEM. */
-ot_status ot_preprocess_text(const ot_feeders *fs, ot_arena *a, const char **out, ot_error *err);
+ * An input is (pixel * scale - mean) / std, per channel.  table: what a table that names the images has recorded (its other
+ * inputs and its target stay; an image keeps its "column"); NULL: there is none.  Errors: OT_E_NOMEM. */
+ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, ot_arena *a, const char **out, ot_error *err);
 
 /* The scaling of that input; false: the text does not say, or is something else.  text NULL is allowed. */
 bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *out);

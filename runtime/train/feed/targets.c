@@ -406,16 +406,16 @@ static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o
 
 static const char another_head[] = "; --classes auto replaces the last layer by a new one for the classes of the data";
 
-/* A table names all its classes: the model is for others. */
+/* Tables of strings and class folders name all their classes: the model is for others. */
 static ot_status check_named(const ot_adapt_env *e, const want *w, int64_t classes, ot_error *err)
 {
     const ot_dataset *d = w->data;
-    if (!e->measure || e->s->n_classes || !d->table || !d->class_name || d->n_classes >= classes || classes < 2)
-        return OT_OK;
+    bool named = (d->table || d->renumbers) && d->class_name;
+    if (!e->measure || e->s->n_classes || !named || d->n_classes >= classes || classes < 2) return OT_OK;
     return ot_fail_more(err, OT_E_DATA,
-                        "target '%s' has %d class%s, but output '%s' has %lld%s; --classes %lld keeps it", d->column,
-                        d->n_classes, d->n_classes == 1 ? "" : "es", w->output->name, (long long)classes, another_head,
-                        (long long)classes);
+                        "target '%s' has %d class%s, but output '%s' has %lld%s; --classes %lld keeps it",
+                        d->column ? d->column : w->array->t.name, d->n_classes, d->n_classes == 1 ? "" : "es",
+                        w->output->name, (long long)classes, another_head, (long long)classes);
 }
 
 static ot_status check_later(const ot_adapt_env *e, const want *w, int64_t classes, int64_t skip, ot_feeder *f,

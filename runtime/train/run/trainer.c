@@ -296,7 +296,8 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     e.measure = true;
     OT_TRY(ot_adapt_inputs(&e, t->data, &t->train, err));
-    if (ot_feeders_load(&t->train)) OT_TRY(ot_preprocess_text(&t->train, t->a, &t->data->preprocess, err));
+    const char *table = t->data->preprocess ? t->data->preprocess : t->data->table ? e.preprocess : NULL;
+    if (ot_feeders_load(&t->train)) OT_TRY(ot_preprocess_text(&t->train, table, t->a, &t->data->preprocess, err));
     OT_TRY(cut_epochs(t, err));
     if (!t->own.file) {
         OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));

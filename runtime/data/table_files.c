@@ -1,0 +1,159 @@
+/* table_files.c - columns of a table whose cells are names of image files: paths relative to the folder of the table.
+ *
+ * A column is one if the first text in it names a file that is there, or looks like the name of an image and the model has
+ * an input for images.  Paths stay below the folder: `..` and links that lead out are refused, absolute paths too unless
+ * the file is there. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/data/members.h"
+#include "runtime/data/table.h"
+
+static ot_status no_memory(const ot_columns *t, ot_error *err)
+{
+    return ot_fail(err, OT_E_NOMEM, "%s: no memory", t->path);
+}
+
+bool ot_table_takes_images(const ot_data_input *in)
+{
+    return in->dtype != OT_STRING && (in->shape.rank == 3 || in->shape.rank == 4 || in->shape.rank < 0);
+}
+
+/* Whether the model has an input for images. */
+static bool wants_images(const ot_columns *t)
+{
+    bool any = false;
+    for (int i = 0; i < t->options.n_inputs; i++) any |= ot_table_takes_images(&t->options.input[i]);
+    return any;
+}
+
+/* The folder of the table. */
+static ot_status open_folder(ot_dataset *d, ot_columns *t, ot_error *err)
+{
+    if (d->members) return OT_OK;
+    const char *slash = strrchr(t->path, '/');
+    t->folder = !slash ? "." : ot_arena_printf(d->arena, "%.*s", slash > t->path ? (int)(slash - t->path) : 1, t->path);
+    if (!t->folder) return no_memory(t, err);
+    char *real = realpath(t->folder, NULL);
+    t->real = real ? ot_arena_strdup(d->arena, real) : t->folder;
+    free(real);
+    return t->real ? ot_members_beside(t->folder, &d->members, err) : no_memory(t, err);
+}
+
+/* What is behind `folder` in an absolute path; NULL: it is elsewhere. */
+static const char *below(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+    if (strncmp(path, folder, n) || (path[n] != '/' && (!n || path[n - 1] != '/'))) return NULL;
+    return path + n + strspn(path + n, "/");
+}
+
+/* Adds the file to the list.  false: errno says why not. */
+static bool take(ot_dataset *d, const ot_columns *t, const char *path, int64_t *at)
+{
+    const char *name = path;
+    if (*path == '/' && !(name = below(path, t->real)) && !(name = below(path, t->folder))) {
+        errno = EXDEV;
+        return false;
+    }
+    while (name[0] == '.' && name[1] == '/') name += 2 + strspn(name + 2, "/");
+    if (!*name) {
+        errno = ENOENT;
+        return false;
+    }
+    return ot_members_take(d->members, name, at);
+}
+
+ot_status ot_table_names_image(ot_dataset *d, ot_columns *t, const char *text, bool *is, ot_error *err)
+{
+    int64_t at;
+    bool looks = text && ot_picture_name(text), wants = wants_images(t);
+    *is = false;
+    if (!text || !*text || (!looks && !wants)) return OT_OK;
+    OT_TRY(open_folder(d, t, err));
+    *is = take(d, t, text, &at);
+    return !*is && errno == ENOMEM ? no_memory(t, err) : OT_OK;
+}
+
+ot_status ot_table_find_images(ot_dataset *d, ot_columns *t, ot_error *err)
+{
+    t->images = 0;
+    for (int i = 0; i < t->columns; i++) {
+        ot_column *q = &t->column[i];
+        bool is = false;
+        if (q->kind != OT_KIND_CATEGORY) continue;
+        OT_TRY(ot_table_names_image(d, t, q->which, &is, err));
+        if (!is && !(q->which && ot_picture_name(q->which) && wants_images(t))) continue;
+        q->kind = OT_KIND_IMAGE;
+        t->images++;
+    }
+    if (t->images) OT_TRY(open_folder(d, t, err));
+    if (d->members) d->members->n = 0;
+    return OT_OK;
+}
+
+ot_status ot_table_add_file(ot_dataset *d, const ot_columns *t, const ot_rows *r, int column, int64_t *at,
+                            ot_error *err)
+{
+    const char *path = r->cell[column], *name = t->column[column].name;
+    if (take(d, t, path, at)) return OT_OK;
+    int number = errno;
+    ot_status s = number == ENOMEM ? OT_E_NOMEM : number == EACCES || number == EIO ? OT_E_IO : OT_E_DATA;
+    if (!*path)
+        return ot_fail(err, s, "%s: line %lld, column '%s': the name of an image is missing", t->path,
+                       (long long)r->line, name);
+    if (number == EXDEV)
+        return ot_fail(err, s,
+                       "%s: line %lld, column '%s': '%s' leads out of the folder '%s'; images must be in the folder of "
+                       "the table or below",
+                       t->path, (long long)r->line, name, path, t->folder);
+    return ot_fail(err, s, "%s: line %lld, column '%s': the image '%s' cannot be opened: %s%s%s%s", t->path,
+                   (long long)r->line, name, path, strerror_r(number, (char[128]){ 0 }, 128),
+                   number == ENOENT ? "; paths are relative to the folder '" : "", number == ENOENT ? t->folder : "",
+                   number == ENOENT ? "'" : "");
+}
+
+ot_status ot_table_finish_images(ot_dataset *d, ot_columns *t, ot_error *err)
+{
+    d->mapped_hash = 3;
+    for (int i = 0; i < t->n_inputs; i++) {
+        const ot_table_input *in = &t->input[i];
+        if (in->member) OT_TRY(ot_pictures_array(d, &d->array[in->array], in->member, t->rows, err));
+    }
+    return OT_OK;
+}
+
+/* ---- targets and inputs ---------------------------------------------------------------------- */
+
+ot_status ot_table_labels(ot_dataset *d, const ot_columns *t, int *list, int *n, ot_error *err)
+{
+    bool numbers = true;
+    const char *all = "";
+    *n = 0;
+    for (int i = 0; i < t->columns; i++) {
+        if (t->column[i].kind == OT_KIND_IMAGE) continue;
+        numbers &= t->column[i].kind == OT_KIND_NUMBER;
+        all = ot_arena_printf(d->arena, "%s%s%s", all, *n ? "," : "", t->column[i].name);
+        if (!all) return no_memory(t, err);
+        list[(*n)++] = i;
+    }
+    for (int i = 0; i < t->options.n_inputs; i++) numbers &= ot_table_takes_images(&t->options.input[i]);
+    if (*n > 1 && !numbers) list[0] = list[*n - 1], *n = 1;
+    d->column = *n == 1 ? t->column[list[0]].name : all;
+    return OT_OK;
+}
+
+ot_status ot_table_image_input(ot_dataset *d, const ot_columns *t, int column, const ot_data_input *of, bool only,
+                               ot_table_input *in, ot_error *err)
+{
+    *in = (ot_table_input){ .name = only ? "" : of->name, .of = of->name, .dtype = OT_U8, .n = 1 };
+    in->field = ot_arena_alloc(d->arena, sizeof *in->field);
+    in->member = ot_arena_alloc(d->arena, sizeof *in->member * ((size_t)t->rows + 1));
+    if (!in->field || !in->member) return no_memory(t, err);
+    *in->field = (ot_column_field){
+        .column = column, .name = t->column[column].name, .kind = OT_KIND_IMAGE, .form = OT_FORM_IMAGE, .measured = true
+    };
+    return OT_OK;
+}

@@ -1,0 +1,203 @@
+"""Tables whose cells name image files: the same weights as from class folders and arrays, several labels, values, predictions."""
+
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import cv2
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+program = sys.argv[1]
+rng = np.random.default_rng(5)
+N, SIDE, CLASSES = 48, 16, 3
+NAMES = ["apple", "bear", "cat"]
+
+
+def model(path, outputs=CLASSES, tail=None, extra=0):
+    """Convolution, mean, matrix; extra: so many numbers of a second input are added to the means."""
+    w = {
+        "k": rng.normal(0, 0.3, (4, 3, 3, 3)).astype("f4"),
+        "w": rng.normal(0, 0.3, (4 + extra, outputs)).astype("f4"),
+        "b": np.zeros(outputs, "f4"),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+    ]
+    inputs = [helper.make_tensor_value_info("x", 1, ["n", 3, SIDE, SIDE])]
+    if extra:
+        inputs.append(helper.make_tensor_value_info("numbers", 1, ["n", extra]))
+        nodes.append(helper.make_node("Concat", ["f", "numbers"], ["g"], axis=1))
+    nodes.append(helper.make_node("Gemm", ["g" if extra else "f", "w", "b"], ["y" if not tail else "z"]))
+    if tail:
+        nodes.append(helper.make_node(tail, ["z"], ["y"]))
+    out = helper.make_tensor_value_info("y", 1, ["n", outputs])
+    graph = helper.make_graph(nodes, "g", inputs, [out], [numpy_helper.from_array(v, k) for k, v in w.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def run(*words, expect=0):
+    done = subprocess.run([program, *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == expect, (words, done.returncode, done.stderr)
+    return done.stderr + done.stdout
+
+
+def weights(path):
+    return {t.name: numpy_helper.to_array(t).tobytes() for t in onnx.load(path).graph.initializer}
+
+
+def kept(path):
+    return {p.key: json.loads(p.value) for p in onnx.load(path).metadata_props if p.key.startswith("onnxtrain.")}
+
+
+def train(out, data, *more, net="m.onnx", expect=0):
+    words = ["--epochs", 2, "--batch-size", 8, "--run-dir", "none", *more]
+    return run(net, "--data", data, "-o", out, *words, expect=expect)
+
+
+def write(path, rows):
+    with open(path, "w", newline="") as f:
+        csv.writer(f).writerows(rows)
+
+
+def classes(images, labels, files):
+    rows = list(zip(files, [NAMES[y] for y in labels]))
+    write("set/labels.csv", [("file", "label"), *rows])
+    write("set/plain.csv", rows)
+    write("set/more.csv", [("id", "path", "split", "label")] + [(i, f, "train", c) for i, (f, c) in enumerate(rows)])
+    pathlib.Path("set/labels.tsv").write_text("".join(f"{f}\t{c}\n" for f, c in [("file", "label"), *rows]))
+    np.savez("a.npz", x=images.transpose(0, 3, 1, 2), target=labels.astype("i8"))
+    train("a.onnx", "a.npz", "--normalize", "1/255")
+    said = train("f.onnx", "set/labels.csv")
+    assert "column 'file' names 48 images for input 'x'" in said and "apple 0, bear 1, cat 2" in said, said
+    assert weights("f.onnx") == weights("a.onnx")
+    how = kept("f.onnx")
+    assert how["onnxtrain.classes"] == NAMES, how
+    assert how["onnxtrain.preprocess"]["target"] == "label", how
+    image = how["onnxtrain.preprocess"]["inputs"]["x"]
+    assert image["kind"] == "image" and image["column"] == "file" and image["scale"] == 1 / 255, how
+    for other in ("set/plain.csv", "set/labels.tsv"):
+        train("o.onnx", other)
+        assert weights("o.onnx") == weights("a.onnx"), other
+    train("o.onnx", "set/more.csv")
+    assert weights("o.onnx") == weights("a.onnx")
+    for workers in (0, 3):
+        train(f"w{workers}.onnx", "set/labels.csv", "--workers", workers, "--val-split", 0.25, "--augment", "flip")
+    assert weights("w0.onnx") == weights("w3.onnx") != weights("f.onnx")
+    train("v.onnx", "set/labels.csv", "--val", "set/labels.csv", "--test", "set/more.csv")
+    assert weights("v.onnx") == weights("f.onnx")
+    # the model says what the table is: evaluation, predictions, another training
+    assert "accuracy" in run("eval", "f.onnx", "--data", "set/more.csv")
+    write("set/new.csv", [(f,) for f in files])
+    write("set/named.csv", [("file",), *[(f,) for f in files]])
+    answers = run("predict", "f.onnx", "a.npz", "--normalize", "1/255").splitlines()
+    for table in ("set/new.csv", "set/named.csv", "set/labels.csv"):
+        lines = run("predict", "f.onnx", table).splitlines()
+        assert [x for x in lines if x[:1].isdigit()] == [x for x in answers if x[:1].isdigit()], table
+    run("f.onnx", "--data", "set/labels.csv", "-o", "f2.onnx", "--lr", 0, "--epochs", 1, "--run-dir", "none")
+    assert kept("f2.onnx") == how, (kept("f2.onnx"), how)
+    run("m.onnx", "--data", "set/labels.csv", "--epochs", 2, "--batch-size", 8, "--run-dir", "r", "-o", "r.onnx", "--steps", 5)
+    run("resume", "r", "--steps", 12)
+    assert weights("r.onnx") == weights("f.onnx")
+    assert "48 samples" in run("data", "set/labels.csv")
+    # too few classes for the model
+    assert "--classes auto" in train("x.onnx", "set/labels.csv", net="five.onnx", expect=4)
+
+
+def numbers(images, files):
+    several = rng.integers(0, 2, (N, 4))
+    write("set/several.csv", [("file", "a", "b", "c", "d"), *[(f, *y) for f, y in zip(files, several)]])
+    np.savez("s.npz", x=images.transpose(0, 3, 1, 2), target=several.astype("i8"))
+    train("s.onnx", "s.npz", "--normalize", "1/255", net="several.onnx")
+    said = train("t.onnx", "set/several.csv", net="several.onnx")
+    assert weights("s.onnx") == weights("t.onnx"), said
+    assert kept("t.onnx")["onnxtrain.preprocess"]["target"] == "a,b,c,d"
+    run("eval", "t.onnx", "--data", "set/several.csv")
+    one = train("t1.onnx", "set/several.csv", "--target", "c", net="one.onnx")
+    assert "columns 'a', 'b', 'd' are not used" in one, one
+
+    value = rng.normal(0, 1, N).astype("f4")
+    write("set/value.csv", [("score", "file"), *zip(map(repr, value.tolist()), files)])
+    np.savez("v.npz", x=images.transpose(0, 3, 1, 2), target=value)
+    train("s.onnx", "v.npz", "--normalize", "1/255", "--loss", "mse", net="value.onnx")
+    train("t.onnx", "set/value.csv", "--loss", "mse", net="value.onnx")
+    assert weights("s.onnx") == weights("t.onnx")
+
+    # an image and numbers of the same row
+    rest = rng.normal(0, 1, (N, 2)).astype("f4")
+    y = rng.integers(0, CLASSES, N)
+    rows = [(f, *map(repr, r.tolist()), NAMES[c]) for f, r, c in zip(files, rest, y)]
+    write("set/both.csv", [("file", "u", "v", "label"), *rows])
+    np.savez("b.npz", x=images.transpose(0, 3, 1, 2), numbers=rest, target=y.astype("i8"))
+    train("s.onnx", "b.npz", "--normalize", "1/255", net="both.onnx")
+    train("t.onnx", "set/both.csv", "--normalize", "1/255", net="both.onnx")
+    inputs = kept("t.onnx")["onnxtrain.preprocess"]["inputs"]
+    assert inputs["x"]["kind"] == "image" and [c["name"] for c in inputs["numbers"]["columns"]] == ["u", "v"], inputs
+    run("eval", "t.onnx", "--data", "set/both.csv")
+
+
+def wrong(files):
+    def table(*rows):
+        write("set/bad.csv", [("file", "label"), *rows])
+        return train("x.onnx", "set/bad.csv", expect=table.code)
+
+    table.code = 4
+    good = [(files[0], "apple"), (files[1], "bear"), (files[2], "cat")]
+    assert "line 5, column 'file'" in table(*good, ("none.png", "cat")) and "none.png" in table(*good, ("none.png", "cat"))
+    assert "leads out of the folder" in table(*good, ("../outside.png", "cat"))
+    assert "leads out of the folder" in table(*good, (pathlib.Path("outside.png").absolute(), "cat"))
+    pathlib.Path("set/link.png").symlink_to("../outside.png")
+    assert "leads out of the folder" in table(*good, ("link.png", "cat"))
+    assert "directory" in table(*good, ("pictures", "cat"))
+    assert "name of an image is missing" in table(*good, ("", "cat"))
+    assert "cannot be opened" in table(("none.png", "cat"), ("nor.png", "bear"))
+    assert "a column for the target" in table_of_images(files)
+    table.code = 0
+    inside = pathlib.Path("set", files[5]).absolute()
+    table(*good, (inside, "cat"), ("./" + files[6], "cat"))
+    bad = pathlib.Path("set", files[2])
+    whole = bad.read_bytes()
+    bad.write_bytes(whole[:50])
+    table.code = 4
+    assert str(bad) in table(*good)
+    assert "another image is used" in train("x.onnx", "set/bad.csv", "--skip-bad", 1)
+    bad.write_bytes(whole)
+
+
+def table_of_images(files):
+    write("set/images.csv", [(f,) for f in files])
+    write("set/images.csv", [("file", "again")] + [(f, f) for f in files])
+    return train("x.onnx", "set/images.csv", expect=4)
+
+
+def main():
+    model("m.onnx")
+    model("five.onnx", 5)
+    model("several.onnx", 4, "Sigmoid")
+    model("one.onnx", 1, "Sigmoid")
+    model("value.onnx", 1)
+    model("both.onnx", CLASSES, None, 2)
+    images = rng.integers(0, 256, (N, SIDE, SIDE, 3), dtype=np.uint8)
+    labels = rng.integers(0, CLASSES, N)
+    files = [f"pictures/{i:03}.png" for i in rng.permutation(N)]
+    pathlib.Path("set/pictures").mkdir(parents=True)
+    for image, file in zip(images, files):
+        assert cv2.imwrite("set/" + file, image[:, :, ::-1])
+    assert cv2.imwrite("outside.png", images[0])
+    classes(images, labels, files)
+    numbers(images, files)
+    wrong(files)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    main()
+print("tables of images train as arrays do")
