@@ -123,6 +123,70 @@ def test_mapped():
     run(*words, rc=4, says=('wide.npy', "x: sample 1234 contains NaN"))
 
 
+def conv(path, shape, **kw):
+    make_model(path, [('Conv', ['image', 'w', 'b'], ['h']), ('GlobalAveragePool', ['h'], ['p']), ('Flatten', ['p'], ['f']),
+                      ('Gemm', ['f', 'v', 'u'], ['out'])] if shape[0] == 3 else
+               [('Transpose', ['image'], ['t'], dict(perm=[0, 3, 1, 2])), ('Conv', ['t', 'w', 'b'], ['h']), ('GlobalAveragePool', ['h'], ['p']),
+                ('Flatten', ['p'], ['f']), ('Gemm', ['f', 'v', 'u'], ['out'])],
+               [value('image', T.FLOAT, ['N', *shape])], [value('out', T.FLOAT, ['N', 2])],
+               [weight('w', 4, 3, 3, 3), weight('b', 4), weight('v', 4, 2), weight('u', 2)])
+
+
+def test_names_and_axes():
+    images, label = rng.integers(0, 256, (40, 3, 6, 8)).astype(np.uint8), rng.integers(0, 2, 40)
+    last = images.transpose(0, 2, 3, 1)
+    state = rng.bit_generator.state
+    conv('first.onnx', (3, 6, 8))
+    rng.bit_generator.state = state
+    conv('last.onnx', (6, 8, 3))
+    np.savez('right.npz', image=images, target=label)
+    np.savez('turned.npz', image=last, target=label)
+    np.savez('others.npz', x=last, labels=label)
+    np.savez('three.npz', x=last, z=label[:, None], target=label)
+    common = ['--epochs', '2', '--lr', '0.1', '--device', 'cpu', '--seed', '1', '--quiet', '-o', 'out.onnx']
+
+    def trained(model, data, *more, says=()):
+        run(model, '--data', data, *common, *more, says=says)
+        return weights('out.onnx')
+    for more in ([], ['--normalize', 'mean,std'], ['--normalize', '[0.1,0.2,0.3],[1,2,3]', '--augment', 'flip', '--augment', 'crop:padding=1']):
+        right = trained('first.onnx', 'right.npz', *more)
+        check(f'{more}: channels last', right == trained('first.onnx', 'turned.npz', *more))
+        check(f'{more}: --permute', right == trained('first.onnx', 'turned.npz', *more, '--permute', 'image=0,3,1,2'))
+        check(f'{more}: other names', right == trained('first.onnx', 'others.npz', *more, '--target', 'labels'))
+        check(f'{more}: --inputs', right == trained('first.onnx', 'three.npz', *more, '--inputs', 'image=x'))
+        right = trained('last.onnx', 'turned.npz', *more)
+        check(f'{more}: channels first', right == trained('last.onnx', 'right.npz', *more))
+    run('first.onnx', '--data', 'turned.npz', *common[:-3], '-o', 'out.onnx', says=("channels are moved first for input 'image', each sample is [3,6,8]",))
+    run('first.onnx', '--data', 'others.npz', *common, rc=4,
+        says=("'x' uint8 [40,6,8,3], 'labels' int64 [40]", '--inputs', '--target'))
+    run('first.onnx', '--data', 'three.npz', *common, '--inputs', 'image=q', rc=2, says=('--inputs image=q: for arrays expected INPUT=ARRAY',))
+    run('first.onnx', '--data', 'turned.npz', *common, '--permute', 'q=0,3,1,2', rc=2, says=('--permute q=0,3,1,2: expected NAME=AXES',))
+    for axes in '0,3,1', '1,0,2,3', '0,1,1,2', '0,3,1,x', '0,4,1,2', '', '0,3,1,2,':
+        run('first.onnx', '--data', 'turned.npz', *common, '--permute', f'image={axes}', rc=2, says=('--permute image=',))
+    run('first.onnx', '--data', 'turned.npz', *common, '--permute', 'image=0,2,1,3', rc=2, says=('numpy.transpose',))
+    run('first.onnx', '--data', 'turned.npz', *common, '--permute', 'image=0,2,3,1', rc=4, says=('with the axes of --permute is [40,8,3,6]',))
+    run('first.onnx', '--data', 'mnist', *common, '--permute', 'image=0,3,1,2', rc=2, says=('images of mnist are arranged',))
+    # eval, predict and run of the same files.
+    run('first.onnx', '--data', 'right.npz', *common)
+    answers = []
+    for words in (['right.npz'], ['turned.npz'], ['turned.npz', '--permute', '0,3,1,2']):
+        run('predict', 'out.onnx', *words, '-o', 'p.csv')
+        answers.append(open('p.csv').read())
+    check('predict with other axes', len(answers[0]) > 40 and len(set(answers)) == 1)
+    run('eval', 'out.onnx', '--data', 'others.npz', '--target', 'labels', says=('accuracy',))
+    np.savez('named.npz', x=images.astype(np.float32), image=images.astype(np.float32)[:, :, :2])
+    run('run', 'out.onnx', '--data', 'named.npz', '--inputs', 'image=x', '-o', 'y.npz')
+    check('run --inputs', np.load('y.npz')['out'].shape == (40, 2))
+    # Sequences, and volumes of five axes.
+    make_model('seq.onnx', [('Conv', ['s', 'w'], ['h']), ('GlobalAveragePool', ['h'], ['p']), ('Flatten', ['p'], ['out'])],
+               [value('s', T.FLOAT, ['N', 5, 'T'])], [value('out', T.FLOAT, ['N', 2])], [weight('w', 2, 5, 3)])
+    s = rng.standard_normal((40, 5, 9)).astype(np.float32)
+    np.savez('seq.npz', s=s, target=label)
+    np.savez('seq-last.npz', s=s.transpose(0, 2, 1), target=label)
+    check('sequences', trained('seq.onnx', 'seq.npz') == trained('seq.onnx', 'seq-last.npz', '--permute', 's=0,2,1'))
+    run('seq.onnx', '--data', 'seq-last.npz', *common, rc=4, says=("input 's' is [?,5,?], but array 's' is [40,9,5]",))
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     for name, test in list(globals().items()):

@@ -182,7 +182,8 @@ def heads():
     expect(0, "'z', 'zz' are not used", 'run', 'one.onnx', '--data', 'extra.npz', '-o', 'y.npz')
     train(4, ['floats.npz: ', 'expected integer class numbers', '--loss cross_entropy'], 'one', 'floats.npz')
     train(0, '', 'one', 'floats.npz', '--loss', 'cross_entropy')
-    train(4, ["names.npz: input 'x': the data has no array of this name", "'X' has the right shape: save it as 'x'"], 'one', 'names.npz')
+    train(4, ["names.npz: input 'x' is float32 [?,4]: the data has no array of this name; its arrays are 'X' float32 [40,4], 'y' int64 [40]",
+              "--inputs 'x=X'", '--target ARRAY'], 'one', 'names.npz')
     train(4, ['xy.npz: no target', '--target'], 'one', 'xy.npz')
     train(4, "high.npz: target 'target': sample 7 has class 3", 'one', 'high.npz')
     train(3, 'a loss needs floats', 'largest', 'one.npz', never=['--loss cross'])
@@ -568,7 +569,8 @@ def normalized():
     expect(2, 'does not apply to unit.npz', 'eval', 'conv.onnx', '--data', 'unit.npz', '--normalize', 'imagenet')
     # A set to evaluate on may be floats already; bytes that are not scaled beside others that are stand out.
     train(0, 'bytes.npz are scaled, but unit.npz is fed unchanged (float32)', 'conv', 'bytes.npz', '--normalize', '1/255', '--val', 'unit.npz')
-    train(4, 'channels last?', 'conv', 'last.npz')
+    train(0, "array 'x': channels are moved first for input 'x', each sample is [3,8,8]", 'conv', 'last.npz')
+    expect(4, "input 'x' is", 'run', 'conv.onnx', '--data', 'last.npz', '-o', 'y.npz')
 
 
 # ---- options that do little ------------------------------------------------------------------

@@ -268,6 +268,27 @@ static ot_status listed(char **text, ot_error *err)
                       false, err);
 }
 
+/* Two files, the input under another name and with channels last. */
+static ot_status part_files(ot_error *err)
+{
+    static uint8_t x[SAMPLES * PIXELS];
+    static int64_t y[SAMPLES];
+    for (int i = 0; i < SAMPLES * PIXELS; i++) x[i] = (uint8_t)((int64_t)i * i * 37 % 251);
+    ot_tensor t[2] = { { .name = "x", .dtype = OT_U8, .rank = 4, .dim = { SAMPLES, 28, 28, 1 }, .data = x },
+                       { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y } };
+    OT_TRY(ot_npz_write("x.npz", t, 1, err));
+    return ot_npz_write("y.npz", t + 1, 1, err);
+}
+
+static ot_status parts(char **text, ot_error *err)
+{
+    (void)text;
+    return train_with(EXPORTS "norms-training.onnx",
+                      PAIRS("data", "x.npz", "data", "y.npz", "normalize", "1/255", "inputs", "input=x", "permute",
+                            "x=0,3,1,2", "epochs", "1", "threads", "1", "run-dir", "none", "o", "out.onnx"),
+                      false, err);
+}
+
 static ot_status mixed(char **text, ot_error *err)
 {
     (void)text;
@@ -642,6 +663,7 @@ const way ways[] = {
     { .name = "train", .prepare = pictures, .go = train, .out = "out.onnx" },
     { .name = "augment", .prepare = byte_pictures, .go = augmented, .out = "out.onnx" },
     { .name = "images", .prepare = image_list, .go = listed, .out = "out.onnx" },
+    { .name = "several files", .prepare = part_files, .go = parts, .out = "out.onnx" },
     { .name = "mixup", .prepare = byte_pictures, .go = mixed, .out = "out.onnx" },
     { .name = "data DATA", .prepare = small_net, .go = describe_data },
     { .name = "data --preview", .prepare = byte_pictures, .go = sheet, .out = "out.png" },

@@ -150,9 +150,15 @@ static void refused(void **state)
     open_bed(&b);
     input(&b, "x", OT_F32, SHAPE(-1, 3));
     array(&b, "y", OT_F32, SHAPE(4, 3), data);
+    array(&b, "z", OT_F32, SHAPE(4, 2), data);
     assert_int_equal(adapt(&b), OT_E_DATA);
-    assert_says(
-        b.err, "bed: input 'x': the data has no array of this name, only 'y'; 'y' has the right shape: save it as 'x'");
+    assert_says(b.err,
+                "bed: input 'x' is float32 [?,3]: the data has no array of this name; its arrays are 'y' float32 "
+                "[4,3], 'z' float32 [4,2]; --inputs 'x=y' feeds the one of this shape, --target ARRAY says");
+    b.d.n = 1;
+    b.err = (ot_error){ 0 }; /* the only one */
+    assert_ok(adapt(&b), b.err);
+    assert_non_null(strstr(b.notes, "array 'y' is fed to input 'x', the only one"));
     b.array[0].t.name = "x";
     assert_ok(adapt(&b), b.err);
     b.array[0].t.dim[1] = 4;

@@ -10,6 +10,7 @@
 
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/draw.h"
+#include "runtime/train/feed/match.h"
 #include "runtime/train/feed/preprocess.h"
 
 /* ---- small tools ---------------------------------------------------------------- */
@@ -37,8 +38,7 @@ static ot_shape sample_shape(const ot_array *a)
     return s;
 }
 
-/* Every known dimension of `want` from axis `first` on is that of s. */
-static bool agrees(const ot_shape *want, const ot_shape *s, int first)
+bool ot_shape_agrees(const ot_shape *want, const ot_shape *s, int first)
 {
     if (want->rank < 0) return true;
     if (want->rank != s->rank) return false;
@@ -47,7 +47,7 @@ static bool agrees(const ot_shape *want, const ot_shape *s, int first)
     return true;
 }
 
-static bool is_fed(const ot_graph *g, const ot_value *v)
+bool ot_input_is_fed(const ot_graph *g, const ot_value *v)
 {
     return v->role == OT_INPUT && !v->data && v != g->seed && v != g->counter;
 }
@@ -279,20 +279,11 @@ static ot_status adapt_bytes(const ot_adapt_env *e, const ot_array *a, ot_feeder
     }
     if (!ot_picture_of(a, &q)) q = (ot_picture){ .h = 1, .w = 1, .c = 1 };
     if (a->t.rank == 2 && e->normalize->channels > 1) return OT_OK; /* no picture of several channels */
-    return normalized(e, f, a, q.c, q.channels_last ? 1 : q.h * q.w, err);
+    bool last = q.channels_last != (f->gather.permute[2] > 0);      /* in the result */
+    return normalized(e, f, a, q.c, last ? 1 : q.h * q.w, err);
 }
 
 /* ---- inputs ------------------------------------------------------------------------- */
-
-/* Pictures whose channels lie on the other side: what would put them right. */
-static const char *transposed(const ot_shape *want, const ot_shape *have)
-{
-    if (want->rank != 4 || have->rank != 4) return "";
-    const int64_t *d = have->dim;
-    ot_shape first = { 4, { d[0], d[3], d[1], d[2] } }, last = { 4, { d[0], d[2], d[3], d[1] } };
-    if (agrees(want, &first, 1)) return "; channels last? numpy.transpose(x, (0, 3, 1, 2)) moves them first";
-    return agrees(want, &last, 1) ? "; channels first? numpy.transpose(x, (0, 2, 3, 1)) moves them last" : "";
-}
 
 /* A target of several numbers for each sample that was saved as one row of them. */
 static const char *flat_target(const ot_dataset *d, int64_t samples, char buf[160])
@@ -343,8 +334,9 @@ static const char *title(const ot_array *a, char buf[300])
 static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, const ot_array *a,
                              bool named, ot_feeder *f, ot_error *err)
 {
-    char x[128], y[128], z[300], hint[160], more[400] = "";
+    char x[128], y[128], z[300], hint[160], turn[300], more[400] = "";
     ot_error bad = { 0 };
+    bool turned = false;
     ot_shape have = array_shape(a);
     *f = (ot_feeder){ .name = v->name,
                       .whole = a->whole || e->as_is,
@@ -358,6 +350,7 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
     if (f->src == &f->own && !e->as_is && ot_array_check(&f->own, &bad))
         return ot_fail_more(err, bad.status, "%s", bad.text);
 
+    if (!f->whole) OT_TRY(ot_match_axes(e, v, a, f, &turned, err));
     if (f->whole) {
         ot_array all = *a;
         all.mapped = false;
@@ -369,13 +362,19 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
             snprintf(more, sizeof more, ", %lld samples (target '%.280s' has %lld)", (long long)have.dim[0], of,
                      (long long)d->samples);
         else if (!e->as_is) snprintf(more, sizeof more, " and its first dimension is not the number of samples");
-        if (!agrees(&v->shape, &have, e->as_is ? 1 : 0))
+        if (!ot_shape_agrees(&v->shape, &have, e->as_is ? 1 : 0))
             return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s%s", v->name,
                                 ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y), more,
                                 e->as_is ? "" : flat_target(d, have.rank ? have.dim[0] : 0, hint),
-                                transposed(&v->shape, &have));
-    } else if (agrees(&v->shape, &have, 1)) {
+                                e->as_is ? "" : ot_match_channels(v, a, turn));
+    } else if (!turned && ot_shape_agrees(&v->shape, &have, 1)) {
         f->sample = sample_shape(a);
+    } else if (turned) {
+        ot_shape whole = { .rank = f->sample.rank + 1, .dim = { have.dim[0] } };
+        memcpy(whole.dim + 1, f->sample.dim, sizeof *whole.dim * (size_t)f->sample.rank);
+        if (!ot_shape_agrees(&v->shape, &whole, 1))
+            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s with the axes of --permute is %s", v->name,
+                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&whole, y));
     } else {
         /* Without names there is nothing but the sizes to go by. */
         ot_shape want = v->shape, one = sample_shape(a);
@@ -386,79 +385,16 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
         if (named || !all || !ot_shape_fits(&want, f->dtype) || ot_numel(&want) != ot_numel(&one))
             return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s", v->name,
                                 ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y), elements(v, a, more),
-                                transposed(&v->shape, &have));
+                                ot_match_channels(v, a, turn));
         f->sample = want;
         ot_adapt_note(e, "samples of shape %s are fed to '%s' as %s", ot_shape_text(&one, x), v->name,
                       ot_shape_text(&want, y));
     }
+    ot_gather axes = f->gather;
     set_gather(f);
+    memcpy(f->gather.permute, axes.permute, sizeof axes.permute);
     if (f->whole) f->gather.elements = ot_numel(&f->sample);
     return adapt_bytes(e, a, f, err);
-}
-
-/* The array for input v: by name, or the only nameless one where v is the only input. */
-static const ot_array *array_for(const ot_dataset *d, const ot_value *v, int needed, bool *named)
-{
-    const ot_array *only = NULL;
-    int n = 0;
-    *named = true;
-    for (int i = 0; i < d->n; i++) {
-        const ot_array *a = &d->array[i];
-        if (!strcmp(a->t.name, v->name)) return a;
-        if (a->role == OT_ARRAY_INPUT && !*a->t.name) only = a, n++;
-    }
-    *named = false;
-    return n == 1 && needed == 1 ? only : NULL;
-}
-
-static const char *array_names(const ot_dataset *d, ot_arena *a)
-{
-    const char *s = "";
-    for (int i = 0; i < d->n && s; i++)
-        s = ot_arena_printf(a, "%s%s'%s'", s, i ? ", " : "", *d->array[i].t.name ? d->array[i].t.name : "(unnamed)");
-    return s && *s ? s : "no arrays";
-}
-
-/* The array for an input of the file's training algorithm: by name, as its target, or the only target where it is the only one. */
-static const ot_array *target_for(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v)
-{
-    const ot_array *only = NULL;
-    int n = 0, open = 0;
-    for (int i = 0; i < d->n; i++) {
-        const ot_array *a = &d->array[i];
-        bool prefixed = !strncmp(a->t.name, "target_", 7);
-        if (!strcmp(a->t.name, v->name) || (prefixed && !strcmp(a->t.name + 7, v->name))) return a;
-        if (a->role == OT_ARRAY_TARGET) only = a, n++;
-    }
-    for (int i = e->own_inputs; i < e->graph->n_inputs; i++)
-        open += is_fed(e->graph, e->graph->inputs[i]) && !ot_dataset_find(d, e->graph->inputs[i]->name);
-    if (n != 1 || open != 1) return NULL;
-    ot_adapt_note(e, "the target is used as input '%s' of the file's training algorithm", v->name);
-    return only;
-}
-
-/* The one array that no input is called like and that has the shape v wants; NULL: none, or several. */
-static const ot_array *by_shape(const ot_graph *g, const ot_dataset *d, const ot_value *v)
-{
-    const ot_array *only = NULL;
-    int n = 0;
-    for (int i = 0; i < d->n; i++) {
-        const ot_array *a = &d->array[i];
-        ot_shape have = array_shape(a);
-        bool taken = a->role != OT_ARRAY_INPUT || !*a->t.name || v->shape.rank < 1;
-        for (int k = 0; k < g->n_inputs; k++) taken |= !strcmp(g->inputs[k]->name, a->t.name);
-        if (!taken && agrees(&v->shape, &have, 1)) only = a, n++;
-    }
-    return n == 1 ? only : NULL;
-}
-
-static ot_status no_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, ot_error *err)
-{
-    const ot_array *like = by_shape(e->graph, d, v);
-    const char *more =
-        !like ? "" : ot_arena_printf(e->a, "; '%s' has the right shape: save it as '%s'", like->t.name, v->name);
-    return ot_fail_more(err, OT_E_DATA, "input '%s': the data has no array of this name, only %s%s", v->name,
-                        array_names(d, e->a), more ? more : "");
 }
 
 /* --normalize was given: something must have come of it. */
@@ -497,7 +433,7 @@ ot_status ot_adapt_wanted(const ot_graph *g, ot_arena *a, ot_data_options *o, ot
     o->input = list;
     for (int i = 0; i < g->n_inputs; i++) {
         const ot_value *v = g->inputs[i];
-        if (is_fed(g, v))
+        if (ot_input_is_fed(g, v))
             list[o->n_inputs++] =
                 (ot_data_input){ v->name, v->dtype, v->shape, ot_adapt_rows(g, v), ot_adapt_has_gaps(g, v) };
     }
@@ -508,23 +444,23 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
 {
     const ot_graph *g = e->graph;
     int needed = 0;
-    for (int i = 0; i < (e->own ? e->own_inputs : g->n_inputs); i++) needed += is_fed(g, g->inputs[i]);
+    for (int i = 0; i < (e->own ? e->own_inputs : g->n_inputs); i++) needed += ot_input_is_fed(g, g->inputs[i]);
     *out = (ot_feeders){ .data = d, .samples = d->samples };
     out->f = ot_arena_alloc(e->a, sizeof *out->f * (size_t)(g->n_inputs + d->n + 1));
     if (!out->f) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
+    OT_TRY(ot_match_check(e, d, err));
 
     ot_error found = { 0 };
     for (int i = 0; i < g->n_inputs; i++) {
         const ot_value *v = g->inputs[i];
         bool named;
-        if (!is_fed(g, v)) continue;
-        const ot_array *a =
-            e->own && i >= e->own_inputs ? (named = false, target_for(e, d, v)) : array_for(d, v, needed, &named);
+        if (!ot_input_is_fed(g, v)) continue;
+        const ot_array *a = ot_match_array(e, d, v, needed, e->own && i >= e->own_inputs, &named);
         ot_feeder *f = &out->f[out->n];
         if (v->list & OT_INPUT_LIST)
             ot_fail_more(&found, OT_E_MODEL, "input '%s' is a sequence; only 'onnxtrain run' accepts sequences",
                          v->name);
-        else if (!a) no_array(e, d, v, &found);
+        else if (!a) ot_match_failed(e, d, v, &found);
         else if (!adapt_array(e, d, v, a, named, f, &found)) {
             f->array = (int)(a - d->array);
             out->n++;

@@ -83,8 +83,12 @@ static const row table[] = {
         FIT | OT_CMD_DATA | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("inputs", 0, "COLUMNS", NULL, G,
         "CSV columns to use: a,b, or -a for all but a, or INPUT=a,b;INPUT=c (default: by names and types, or as recorded in "
-        "the model; auto: by names and types)",
-        FIT | OT_CMD_EVAL | OT_CMD_PREDICT, 0, 0, TEXT, 0, 0),
+        "the model; auto: by names and types); of arrays INPUT=ARRAY;INPUT=ARRAY",
+        FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_RUN, 0, 0, TEXT, 0, 0),
+    ROW("permute", 0, "NAME=AXES", NULL, G,
+        "order of the axes of an array, as numpy.transpose: x=0,3,1,2 moves channels from last to first (automatic where "
+        "the shapes leave no doubt)",
+        FIT | OT_CMD_EVAL | OT_CMD_PREDICT, REPEAT, 0, TEXT, 0, 0),
     ROW("skip-bad", 0, "N", "0", G,
         "images that may be damaged or unreadable: each is listed, and the next one of the set is used instead",
         FIT | OT_CMD_EVAL | OT_CMD_RESUME, 0, 0, INT, 0, 1e9),

@@ -78,6 +78,8 @@ typedef struct ot_settings {
     ot_spec lora; /* name NULL: none */
     int n_classes;
     const ot_classes_wish *classes;
+    int n_permute; /* --permute, as given */
+    const char *const *permute;
     int n_untie;
     const char *const *untie;
     bool json, why, graph, verbose, quiet, tune;

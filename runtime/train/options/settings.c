@@ -533,6 +533,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(copy_list(o, "train", a, &s->options.n_train, &s->options.train, err));
     OT_TRY(copy_list(o, "freeze", a, &s->options.n_freeze, &s->options.freeze, err));
     OT_TRY(copy_list(o, "no-decay", a, &s->options.n_no_decay, &s->options.no_decay, err));
+    OT_TRY(copy_list(o, "permute", a, &s->n_permute, &s->permute, err));
     OT_TRY(read_untie(o, a, s, err));
     OT_TRY(read_classes(o, a, s, err));
     OT_TRY(read_lora(o, a, s, err));

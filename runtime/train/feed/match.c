@@ -1,0 +1,286 @@
+/* match.c - which array an input gets (names, --inputs), and in which order of its axes (channels, --permute). */
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/train/feed/match.h"
+
+enum { SHOWN = 12 };
+
+/* ---- --inputs INPUT=ARRAY;INPUT=ARRAY --------------------------------------------- */
+
+/* What --inputs says for arrays; of a table it names columns, which were chosen when it was read. */
+static const char *wish(const ot_adapt_env *e, const ot_dataset *d)
+{
+    const char *text = d->table || d->windows || d->members ? NULL : e->s->columns;
+    return text && strcmp(text, "auto") ? text : NULL;
+}
+
+/* The array that one INPUT=ARRAY names, where INPUT is v's name; names may contain '='.  NULL: it is of another input. */
+static const ot_array *named_by(const char *pair, size_t n, const ot_dataset *d, const char *input)
+{
+    size_t k = strlen(input);
+    if (n < k + 2 || memcmp(pair, input, k) || pair[k] != '=') return NULL;
+    for (int i = 0; i < d->n; i++) {
+        const char *name = d->array[i].t.name;
+        if (strlen(name) == n - k - 1 && !memcmp(name, pair + k + 1, n - k - 1)) return &d->array[i];
+    }
+    return NULL;
+}
+
+static const ot_array *wished(const ot_adapt_env *e, const ot_dataset *d, const char *input)
+{
+    const char *p = wish(e, d);
+    while (p && *p) {
+        size_t n = strcspn(p, ";");
+        const ot_array *a = named_by(p, n, d, input);
+        if (a) return a;
+        p += n + (p[n] == ';');
+    }
+    return NULL;
+}
+
+static bool is_name(const char *text, const char *end, const char *name)
+{
+    return *name && strlen(name) == (size_t)(end - text) && !memcmp(text, name, strlen(name));
+}
+
+ot_status ot_match_check(const ot_adapt_env *e, const ot_dataset *d, ot_error *err)
+{
+    const ot_graph *g = e->graph;
+    for (int i = 0; i < e->s->n_permute && !e->beside; i++) {
+        const char *text = e->s->permute[i], *end = strrchr(text, '=');
+        bool found = !end, images = false;
+        for (int k = 0; k < g->n_inputs && end; k++) found |= is_name(text, end, g->inputs[k]->name);
+        for (int k = 0; k < d->n; k++) {
+            found |= end && is_name(text, end, d->array[k].t.name);
+            images |= d->array[k].picture;
+        }
+        if (!found || images)
+            return ot_fail(err, OT_E_USAGE,
+                           images ? "--permute %s: the images of %s are arranged automatically; remove the option"
+                                  : "--permute %s: expected NAME=AXES, an input of the model or an array of %s",
+                           text, d->name);
+    }
+    for (const char *p = wish(e, d); p && *p;) {
+        size_t n = strcspn(p, ";");
+        bool found = false;
+        for (int i = 0; i < g->n_inputs && !found; i++) found = named_by(p, n, d, g->inputs[i]->name) != NULL;
+        if (!found && !e->beside)
+            return ot_fail(err, OT_E_USAGE,
+                           "--inputs %.*s: for arrays expected INPUT=ARRAY, an input of the model and an array of %s",
+                           (int)n, p, d->name);
+        p += n + (p[n] == ';');
+    }
+    return OT_OK;
+}
+
+/* ---- names -------------------------------------------------------------------------- */
+
+static ot_shape shape_of(const ot_array *a) { return ot_array_shape(a); }
+
+static bool is_taken(const ot_graph *g, const ot_array *a)
+{
+    bool taken = a->role != OT_ARRAY_INPUT;
+    for (int k = 0; k < g->n_inputs && !taken; k++) taken = !strcmp(g->inputs[k]->name, a->t.name);
+    return taken;
+}
+
+/* The array for an input of the file's training algorithm: by name, as its target, or the only target where it is the only one. */
+static const ot_array *target_for(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v)
+{
+    const ot_array *only = NULL;
+    int n = 0, open = 0;
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        bool prefixed = !strncmp(a->t.name, "target_", 7);
+        if (!strcmp(a->t.name, v->name) || (prefixed && !strcmp(a->t.name + 7, v->name))) return a;
+        if (a->role == OT_ARRAY_TARGET) only = a, n++;
+    }
+    for (int i = e->own_inputs; i < e->graph->n_inputs; i++)
+        open += ot_input_is_fed(e->graph, e->graph->inputs[i]) && !ot_dataset_find(d, e->graph->inputs[i]->name);
+    if (n != 1 || open != 1) return NULL;
+    ot_adapt_note(e, "the target is used as input '%s' of the file's training algorithm", v->name);
+    return only;
+}
+
+const ot_array *ot_match_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, int needed, bool target,
+                               bool *named)
+{
+    const ot_array *only = wished(e, d, v->name), *other = NULL;
+    int n = 0, others = 0;
+    *named = true;
+    if (only) return only;
+    if (target) {
+        *named = false;
+        return target_for(e, d, v);
+    }
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        if (!strcmp(a->t.name, v->name)) return a;
+        if (a->role == OT_ARRAY_INPUT && !*a->t.name) only = a, n++;
+        if (a->role == OT_ARRAY_INPUT && *a->t.name) other = a, others++;
+    }
+    if (others == 1 && n == 0 && needed == 1 && !e->as_is && !d->table) {
+        ot_adapt_note(e, "array '%s' is fed to input '%s', the only one (change with --inputs)", other->t.name,
+                      v->name);
+        return other;
+    }
+    *named = false;
+    return n == 1 && needed == 1 ? only : NULL;
+}
+
+/* "'x' float32 [40,4], 'y' int64 [40]" */
+static const char *arrays_text(const ot_dataset *d, ot_arena *a)
+{
+    const char *s = "";
+    char shape[128];
+    for (int i = 0; i < d->n && s; i++) {
+        const ot_array *x = &d->array[i];
+        ot_shape have = shape_of(x);
+        if (i == SHOWN) {
+            s = ot_arena_printf(a, "%s and %d more", s, d->n - i);
+            break;
+        }
+        s = ot_arena_printf(a, "%s%s'%s' %s %s", s, i ? ", " : "", *x->t.name ? x->t.name : "(without a name)",
+                            ot_dtype_name(x->t.dtype), ot_shape_text(&have, shape));
+    }
+    return s && *s ? s : "none";
+}
+
+/* The one array that no input is called like and that has the shape v wants; NULL: none, or several. */
+static const ot_array *by_shape(const ot_graph *g, const ot_dataset *d, const ot_value *v)
+{
+    const ot_array *only = NULL;
+    int n = 0;
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        ot_shape have = shape_of(a);
+        if (!is_taken(g, a) && *a->t.name && v->shape.rank > 0 && ot_shape_agrees(&v->shape, &have, 1)) only = a, n++;
+    }
+    return n == 1 ? only : NULL;
+}
+
+ot_status ot_match_failed(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, ot_error *err)
+{
+    char shape[128];
+    const ot_array *like = by_shape(e->graph, d, v);
+    const char *name = like ? like->t.name : "ARRAY", *more = NULL;
+    bool targets = false;
+    for (int i = 0; i < d->n; i++) targets |= d->array[i].role == OT_ARRAY_TARGET;
+    if (!d->table && d->n)
+        more = ot_arena_printf(e->a, "; %s--inputs '%s=%s' feeds %s%s", like ? "" : "choose one: ", v->name, name,
+                               like ? "the one of this shape" : "it",
+                               targets || e->as_is ? "" : ", --target ARRAY says which one is the target");
+    return ot_fail_more(err, OT_E_DATA, "input '%s' is %s %s: the data has no array of this name; its arrays are %s%s",
+                        v->name, ot_dtype_name(v->dtype), ot_shape_text(&v->shape, shape), arrays_text(d, e->a),
+                        more ? more : "");
+}
+
+/* ---- axes ----------------------------------------------------------------------------- */
+
+/* The axes that follow NAME= in --permute, of array a or input v; *given false: no option names them. */
+static ot_status read_axes(const ot_adapt_env *e, const ot_value *v, const ot_array *a, int *axis, bool *given,
+                           ot_error *err)
+{
+    *given = false;
+    for (int i = 0; i < e->s->n_permute; i++) {
+        const char *text = e->s->permute[i], *p = strrchr(text, '=');
+        bool mine = !p || is_name(text, p, v->name) || is_name(text, p, a->t.name);
+        if (!mine) continue;
+        bool seen[OT_MAX_RANK] = { 0 }, good = true;
+        int k = 0;
+        for (p = p ? p + 1 : text; good; k++) {
+            char *end;
+            long at = strtol(p, &end, 10);
+            good = end != p && at >= 0 && at < a->t.rank && k < a->t.rank && !seen[at];
+            if (!good) break;
+            seen[at] = true;
+            axis[k] = (int)at;
+            if (!*end) break;
+            good = *end == ',';
+            p = end + 1;
+        }
+        if (!good || k + 1 != a->t.rank || axis[0] != 0)
+            return ot_fail_more(
+                err, OT_E_USAGE,
+                "--permute %s: array '%s' has %d axes; expected each of them once, 0 (the samples) first, "
+                "such as 0,3,1,2",
+                text, a->t.name, a->t.rank);
+        *given = true;
+    }
+    return OT_OK;
+}
+
+/* Axes of a sample that only rotate: axis[1..rank) is s, s+1, .., rank-1, 1, .., s-1.  0: they do not. */
+static int rotation(const int *axis, int rank)
+{
+    for (int i = 1; i < rank; i++)
+        if (axis[i] != (axis[1] - 1 + i - 1) % (rank - 1) + 1) return 0;
+    return axis[1];
+}
+
+/* Sample axes from s on come first: a matrix of (front, back) elements is transposed. */
+static void turn(const ot_array *a, int s, ot_feeder *f)
+{
+    int64_t front = 1, back = 1;
+    int r = a->t.rank;
+    f->sample = (ot_shape){ .rank = r - 1 };
+    for (int i = 0; i < r - 1; i++) f->sample.dim[i] = a->t.dim[(s - 1 + i) % (r - 1) + 1];
+    for (int i = 1; i < r; i++) *(i < s ? &front : &back) *= a->t.dim[i];
+    if (front > 1 && back > 1) memcpy(f->gather.permute, (int64_t[]){ front, 1, back }, sizeof f->gather.permute);
+}
+
+static bool may_be_channels(int64_t n) { return n == 1 || n == 3 || n == 4; }
+
+/* Images whose channels lie on the other side than the input's, with no other way to see it: the axis that comes first; 0. */
+static int channels_of(const ot_value *v, const ot_array *a)
+{
+    const int64_t *d = a->t.dim, *want = v->shape.dim;
+    if (v->shape.rank != 4 || a->t.rank != 4) return 0;
+    ot_shape first = { 4, { d[0], d[3], d[1], d[2] } }, last = { 4, { d[0], d[2], d[3], d[1] } };
+    bool to_first = may_be_channels(want[1]) && want[1] == d[3] && ot_shape_agrees(&v->shape, &first, 1);
+    bool to_last = may_be_channels(want[3]) && want[3] == d[1] && ot_shape_agrees(&v->shape, &last, 1);
+    return to_first == to_last ? 0 : to_first ? 3 : 2;
+}
+
+const char *ot_match_channels(const ot_value *v, const ot_array *a, char buf[300])
+{
+    const int64_t *d = a->t.dim;
+    *buf = '\0';
+    if (v->shape.rank != 4 || a->t.rank != 4) return buf;
+    ot_shape first = { 4, { d[0], d[3], d[1], d[2] } }, last = { 4, { d[0], d[2], d[3], d[1] } };
+    const char *axes = ot_shape_agrees(&v->shape, &first, 1)  ? "0,3,1,2"
+                       : ot_shape_agrees(&v->shape, &last, 1) ? "0,2,3,1"
+                                                              : NULL;
+    if (axes)
+        snprintf(buf, 300, "; channels %s? --permute '%.200s=%s' (as numpy.transpose) moves them",
+                 axes[2] == '3' ? "last" : "first", v->name, axes);
+    return buf;
+}
+
+ot_status ot_match_axes(const ot_adapt_env *e, const ot_value *v, const ot_array *a, ot_feeder *f, bool *turned,
+                        ot_error *err)
+{
+    int axis[OT_MAX_RANK], s = 0;
+    ot_shape have = shape_of(a);
+    bool given;
+    *turned = false;
+    OT_TRY(read_axes(e, v, a, axis, &given, err));
+    if (given && (a->t.rank < 3 || !(s = rotation(axis, a->t.rank))))
+        return ot_fail_more(
+            err, OT_E_USAGE,
+            "--permute: of array '%s' only orders that rotate the axes of a sample are supported, such as "
+            "0,3,1,2 and 0,2,3,1; transpose the array with numpy.transpose",
+            a->t.name);
+    if (given && s == 1) return OT_OK; /* as they are */
+    if (!given && !ot_shape_agrees(&v->shape, &have, 1)) s = channels_of(v, a);
+    if (!s) return OT_OK;
+    turn(a, s, f);
+    char to[128];
+    if (!given)
+        ot_adapt_note(e, "array '%s': channels are moved %s for input '%s', each sample is %s (change with --permute)",
+                      a->t.name, s == 3 ? "first" : "last", v->name, ot_shape_text(&f->sample, to));
+    *turned = true;
+    return OT_OK;
+}
