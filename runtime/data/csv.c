@@ -26,10 +26,7 @@ static ot_status no_memory(const ot_columns *t, ot_error *err)
 
 /* ---- one pass over the rows --------------------------------------------------------------- */
 
-typedef ot_status row_function(void *user, const ot_rows *r, int64_t row, ot_error *err);
-
-/* Calls f with every row of data, in order. */
-static ot_status each_row(const ot_columns *t, row_function *f, void *user, ot_error *err)
+ot_status ot_table_each_row(const ot_columns *t, ot_row_function *f, void *user, ot_error *err)
 {
     ot_rows r;
     bool more = true, header = t->header;
@@ -58,6 +55,7 @@ typedef struct survey {
     bool *again;        /* some other row has the same */
     int64_t line, next; /* of the first row; where the next row of a regular file begins */
     int64_t rows;       /* besides the first */
+    bool names;         /* the first row is known to be names */
     bool above;         /* text of the first row is above a number */
 } survey;
 
@@ -68,6 +66,7 @@ static ot_status count_cell(ot_dataset *d, ot_columns *t, int c, const char *tex
     ot_column *q = &t->column[c];
     ot_cell cell = ot_cell_of(text, t->point, &v);
     q->count[cell]++;
+    q->bytes += (int64_t)strlen(text);
     if (cell == OT_CELL_MISSING && !q->no_value) q->no_value = line;
     if (cell == OT_CELL_NUMBER || cell == OT_CELL_CODE) {
         q->whole += ot_cell_whole(text, v);
@@ -133,7 +132,7 @@ static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
     ot_columns *t = x->t;
     bool image = false;
     for (int i = 0; i < t->columns && !image; i++) OT_TRY(ot_table_names_image(d, t, x->first[i], &image, err));
-    t->header = !image && (x->above || all_names(x));
+    t->header = x->names || (!image && (x->above || all_names(x)));
     t->rows = x->rows + !t->header;
     for (int i = 0; i < t->columns; i++) {
         t->column[i].name = t->header ? x->first[i] : ot_arena_printf(d->arena, "%d", i + 1);
@@ -159,6 +158,7 @@ static ot_status survey_rows(ot_dataset *d, survey *x, ot_error *err)
     ot_rows r;
     bool more = true, first = true;
     ot_status s = ot_rows_open(&r, x->t->path, x->t->mark, err);
+    x->names = r.names;
     while (!s && more) {
         s = ot_rows_next(&r, &more, err);
         if (s || !more) break;
@@ -196,7 +196,7 @@ static ot_status find_columns(ot_dataset *d, ot_columns *t, ot_error *err)
     if (t->columns) OT_TRY(name_columns(d, &x, err));
     for (int i = 0; i < t->columns; i++) t->column[i].kind = kind_of(&t->column[i], t->rows);
     OT_TRY(ot_table_find_images(d, t, err));
-    if (t->columns < 2 && !(t->images && t->options.unlabelled))
+    if (t->columns < 2 && !(t->columns && t->options.unlabelled))
         return ot_fail(err, OT_E_DATA, "%s: has %d column%s; expected at least one input column and one target column",
                        t->path, t->columns, t->columns == 1 ? "" : "s");
     return OT_OK;
@@ -282,7 +282,7 @@ static ot_status collect_words(ot_dataset *d, ot_columns *t, ot_error *err)
         }
     for (int i = 0; i < t->columns; i++) any = any || x.wanted[i];
     if (!any) return OT_OK;
-    OT_TRY(each_row(t, collect_row, &x, err));
+    OT_TRY(ot_table_each_row(t, collect_row, &x, err));
     for (int i = 0; i < t->columns; i++) {
         ot_column *q = &t->column[i];
         int64_t there = t->rows - sum(q, OT_CELL_MISSING, OT_CELL_NULL);
@@ -520,6 +520,7 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     filler x = { d, t };
     OT_TRY(find_columns(d, t, err));
+    OT_TRY(ot_texts_find(d, t, err));
     OT_TRY(ot_table_choose_targets(d, t, err));
     OT_TRY(ot_table_recall(d, t, &t->recorded, err));
     if (!t->recorded) find_mapping(t);
@@ -528,7 +529,8 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
     OT_TRY(add_arrays(d, t, err));
     if (!t->regular && !(t->line = ot_arena_alloc(d->arena, (size_t)t->rows * sizeof *t->line)))
         return no_memory(t, err);
-    OT_TRY(each_row(t, fill_row, &x, err));
+    if (t->text) OT_TRY(ot_texts_read(d, t, err));
+    OT_TRY(ot_table_each_row(t, fill_row, &x, err));
     if (t->images) OT_TRY(ot_table_finish_images(d, t, err));
     set_classes(d, t);
     return tell_unknown(d, t, err);
@@ -555,7 +557,9 @@ static ot_status keep_options(ot_dataset *d, ot_columns *t, const ot_data_option
     ot_data_options *own = &t->options;
     *own = *o;
     own->search = NULL;
-    const char **text[] = { &own->target, &own->preprocess, &own->columns, &own->normalize };
+    const char **text[] = {
+        &own->target, &own->preprocess, &own->columns, &own->normalize, &own->text, &own->tokenizer
+    };
     for (int i = 0; i < OT_LEN(text); i++)
         if (*text[i] && !(*text[i] = ot_arena_strdup(a, *text[i]))) return no_memory(t, err);
     ot_data_input *in = ot_arena_alloc(a, sizeof *in * (size_t)(o->n_inputs + 1));

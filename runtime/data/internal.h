@@ -67,6 +67,10 @@ void ot_dataset_unmap(ot_dataset *d);
  * tokens, or no input of the model takes them. */
 ot_status ot_windows_set(ot_dataset *d, const void *token, ot_dtype type, int64_t n, const char *what, ot_error *err);
 
+/* What inputs beside the tokens are, by their names: the tokens themselves, the next ones, all 1 (a mask), all 0, 0 1 2 ... */
+typedef enum ot_beside { OT_NOT_BESIDE, OT_TOKENS, OT_NEXT, OT_ONES, OT_ZEROS, OT_PLACES } ot_beside;
+ot_beside ot_beside_of(const char *name);
+
 /* What `o` has as the input that takes tokens; NULL: none.  Errors of ot_windows_set name the inputs. */
 const ot_data_input *ot_windows_input(const ot_data_options *o);
 

@@ -1,6 +1,7 @@
 /* open.c - opens a data set: named sets in the folders that are searched, files by content. */
 #include "runtime/data/internal.h"
 #include "runtime/data/members.h"
+#include "runtime/data/table.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -191,6 +192,12 @@ static ot_status open_npy(const char *path, ot_dataset *d, ot_error *err)
     return status;
 }
 
+/* A text is one sequence, but but for models that were trained on labelled texts. */
+static ot_status open_text(const char *path, ot_dataset *d, ot_error *err)
+{
+    return ot_texts_known(d->options) ? ot_csv_open(path, d, err) : ot_corpus_open(path, d, err);
+}
+
 /* File formats, recognised by their first four bytes, if there are as many; text has no signature. */
 static bool is_npy(const char *path, const unsigned char *head)
 {
@@ -213,6 +220,12 @@ static bool is_csv(const char *path, const unsigned char *head)
         for (int k = 0; k < OT_LEN(packed); k++)
             if (snprintf(end, sizeof end, "%s%s", name[i], packed[k]) && ends_in(path, end)) return true;
     return false;
+}
+
+static bool is_jsonl(const char *path, const unsigned char *head)
+{
+    (void)head;
+    return ot_rows_mark(path) == OT_ROWS_JSON;
 }
 
 static bool is_tokens(const char *path, const unsigned char *head)
@@ -238,8 +251,9 @@ static bool is_idx(const char *path, const unsigned char *head)
     X(npy, open_npy, "one array (.npy, .npy.gz): for a model of one input, without a target") \
     X(npz, ot_npz_open, "arrays (.npz), named as the model's inputs; the target is target, or target_OUTPUT") \
     X(csv, ot_csv_open, "a table (.csv, .tsv, also .gz and .zst) with a line of names; the column target, else the last, is the target (--target names others); a column of image files, by their paths below the folder of the table, feeds an input of images") \
+    X(jsonl, ot_csv_open, "a table as JSON lines (.jsonl, .ndjson, also .gz and .zst): an object in each line, whose members are the columns") \
     X(tokens, ot_tokens_open, "tokens for a language model (.bin, unsigned numbers of 16 or 32 bits, or the format of llm.c; a .npy of one dimension does too): samples are windows, the target is the next token (--length, --stride)") \
-    X(text, ot_corpus_open, "a text (.txt) for a language model, as bytes or characters (--text) or with --tokenizer") \
+    X(text, open_text, "a text (.txt) for a language model, as bytes or characters (--text) or with --tokenizer; a model that was trained on a table's column of text takes each line as a sample") \
     X(idx, ot_idx_open, "MNIST's format (plain or .gz): images, with the labels in a file beside it")
 
 ot_status ot_dataset_file(const char *path, ot_dataset *d, ot_error *err)

@@ -1,4 +1,5 @@
-/* rows.c - cuts delimited text into rows and fields, piece by piece. */
+/* rows.c - cuts delimited text, or lines, into rows and fields, piece by piece. */
+#include "runtime/base/json.h"
 #include "runtime/data/rows.h"
 
 #include <stdlib.h>
@@ -25,6 +26,11 @@ struct ot_rows_state {
     int64_t line;
     field *field;
     int cap; /* of field and cell */
+
+    /* JSON lines: the first object, whose members are the columns; the current one; texts of numbers and of lists. */
+    json_t *first, *object;
+    bool again; /* the first object is the next row, too: it gave the names */
+    char **made;
 };
 
 typedef struct ot_rows_state state;
@@ -98,6 +104,8 @@ char ot_rows_mark(const char *path)
 {
     size_t n = strlen(path);
     n -= ends_in(path, n, ".gz") ? 3 : ends_in(path, n, ".zst") ? 4 : 0;
+    if (ends_in(path, n, ".jsonl") || ends_in(path, n, ".ndjson")) return OT_ROWS_JSON;
+    if (ends_in(path, n, ".txt")) return OT_ROWS_LINES;
     return ends_in(path, n, ".tsv") || ends_in(path, n, ".tab") ? '\t' : 0;
 }
 
@@ -121,7 +129,16 @@ static ot_status start(ot_rows *r, state *x, char mark, ot_error *err)
 ot_status ot_rows_open(ot_rows *r, const char *path, char mark, ot_error *err)
 {
     *r = (ot_rows){ .path = path, .state = calloc(1, sizeof(state)) };
+    r->names = mark == OT_ROWS_JSON || mark == OT_ROWS_LINES;
     return r->state ? start(r, r->state, mark, err) : no_memory(path, err);
+}
+
+static void forget_texts(state *x)
+{
+    for (size_t i = 0; x->made && i < json_object_size(x->first); i++) {
+        free(x->made[i]);
+        x->made[i] = NULL;
+    }
 }
 
 void ot_rows_close(ot_rows *r)
@@ -129,6 +146,10 @@ void ot_rows_close(ot_rows *r)
     state *x = r->state;
     if (x) {
         ot_stream_close(&x->s);
+        forget_texts(x);
+        free(x->made);
+        json_decref(x->object);
+        json_decref(x->first);
         free(x->buffer);
         free(x->field);
     }
@@ -257,15 +278,112 @@ static ot_status read_row(ot_rows *r, state *x, ot_error *err)
     return OT_OK;
 }
 
+/* ---- lines ---------------------------------------------------------------------------- */
+
+/* The next line without its end, 0-terminated in the buffer. */
+static ot_status read_line(ot_rows *r, state *x, char **line, size_t *n, ot_error *err)
+{
+    char *stop = NULL;
+    for (size_t seen = 0; !stop;) {
+        size_t there = x->end - x->begin;
+        stop = memchr(x->buffer + x->begin + seen, '\n', there - seen);
+        if (stop || x->ended) break;
+        seen = there;
+        OT_TRY(refill(x, x->line, err));
+    }
+    *line = x->buffer + x->begin;
+    *n = stop ? (size_t)(stop - *line) : x->end - x->begin;
+    x->begin += *n + (stop != NULL);
+    if (*n && (*line)[*n - 1] == '\r') --*n;
+    (*line)[*n] = 0;
+    r->line = x->line++;
+    return OT_OK;
+}
+
+static ot_status make_cells(ot_rows *r, state *x, size_t n, ot_error *err)
+{
+    if (n > OT_MOST_COLUMNS)
+        return ot_fail(err, OT_E_DATA, "%s: line %lld: more than %d columns", r->path, (long long)r->line,
+                       OT_MOST_COLUMNS);
+    char **cell = realloc(r->cell, (n + 1) * sizeof *cell);
+    if (cell) r->cell = cell;
+    x->made = cell ? calloc(n + 1, sizeof *x->made) : NULL;
+    return x->made ? OT_OK : no_memory(r->path, err);
+}
+
+/* A value as the text of a cell; *made: it is to be freed. */
+static const char *text_of(const json_t *v, char **made)
+{
+    if (!v || json_is_null(v)) return "";
+    if (json_is_string(v)) return json_string_value(v);
+    if (json_is_boolean(v)) return json_is_true(v) ? "true" : "false";
+    *made = ot_json_dump(v, JSON_ENCODE_ANY | JSON_COMPACT);
+    return *made;
+}
+
+static ot_status fill_cells(ot_rows *r, state *x, bool names, ot_error *err)
+{
+    const char *key;
+    json_t *v;
+    forget_texts(x);
+    json_object_foreach(x->first, key, v)
+    {
+        const char *text = names ? key : text_of(json_object_get(x->object, key), &x->made[r->n]);
+        if (!text) return no_memory(r->path, err);
+        r->cell[r->n++] = (char *)(uintptr_t)text;
+    }
+    return OT_OK;
+}
+
+static ot_status read_object(ot_rows *r, state *x, ot_error *err)
+{
+    char *line;
+    size_t n;
+    if (x->again) {
+        x->again = false;
+        x->object = json_incref(x->first);
+        return fill_cells(r, x, false, err);
+    }
+    OT_TRY(read_line(r, x, &line, &n, err));
+    if (strspn(line, " \t") == n) return OT_OK;
+    json_decref(x->object);
+    x->object = NULL;
+    if (ot_json_parse(line, n, &x->object)) return no_memory(r->path, err);
+    if (!json_object_size(x->object))
+        return ot_fail(err, OT_E_DATA,
+                       "%s: line %lld is not a JSON object with members, such as {\"text\": \"...\", "
+                       "\"label\": ...}",
+                       r->path, (long long)r->line);
+    if (x->first) return fill_cells(r, x, false, err);
+    OT_TRY(make_cells(r, x, json_object_size(x->object), err));
+    x->first = x->object;
+    x->object = NULL;
+    x->again = true;
+    return fill_cells(r, x, true, err);
+}
+
+static ot_status read_text(ot_rows *r, state *x, ot_error *err)
+{
+    size_t n;
+    bool first = !x->again;
+    x->again = true;
+    if (first) r->cell[0] = (char *)(uintptr_t)"text";
+    else OT_TRY(read_line(r, x, &r->cell[0], &n, err));
+    r->n = first || *r->cell[0];
+    return OT_OK;
+}
+
 ot_status ot_rows_next(ot_rows *r, bool *more, ot_error *err)
 {
     ot_error own = { 0 };
     state *x = r->state;
     if (!err) err = &own;
     r->n = 0;
-    while (!r->n && !(x->ended && x->begin == x->end)) {
-        if (x->begin == x->end) OT_TRY(refill(x, x->line, err));
-        if (x->begin < x->end) OT_TRY(read_row(r, x, err));
+    while (!r->n && !(x->ended && x->begin == x->end && !(x->first && x->again))) {
+        if (x->begin == x->end && !x->ended) OT_TRY(refill(x, x->line, err));
+        if (x->mark == OT_ROWS_JSON) OT_TRY(read_object(r, x, err));
+        else if (x->mark == OT_ROWS_LINES) OT_TRY(read_text(r, x, err));
+        else if (x->begin < x->end) OT_TRY(read_row(r, x, err));
     }
     *more = r->n > 0;
     return OT_OK;

@@ -1,7 +1,9 @@
-/* rows.h - rows of delimited text, read one at a time: tables, lists of files, labelled lines.
+/* rows.h - rows of text, read one at a time: delimited text, JSON lines, plain lines.
  *
  * Spec      RFC 4180: quotes, doubled quotes, line ends in quotes, CR LF. Also a semicolon or a tab if the first line has
  *           more of them; spaces around a field; empty lines between rows. Plain, .gz or .zst.
+ *           JSON lines: an object in each line; the first row has the names of the first object's members, and a row what each
+ *           object has under them. Lines: one cell, "text" is its name.
  * Memory    A buffer that holds the longest row; the file may be larger than memory. */
 #ifndef OT_ROWS_H
 #define OT_ROWS_H
@@ -14,9 +16,13 @@ typedef struct ot_rows {
     char **cell; /* of the current row: trimmed, without quotes, 0-terminated; valid until the next row */
     int n;
     int64_t line; /* the row's first line, from 1 */
+    bool names;   /* the first row is names of columns, whatever it looks like */
     const char *path;
     struct ot_rows_state *state;
 } ot_rows;
+
+/* What a file is instead of delimited text: marks beside separators. */
+enum { OT_ROWS_JSON = 1, OT_ROWS_LINES = 2 };
 
 /* Opens the file at `path` (borrowed); the caller closes r, also after a failure.  mark: the separator; 0: the most frequent
  * of comma, semicolon and tab in the first line.  Errors: OT_E_IO, OT_E_DATA, OT_E_NOMEM. */
@@ -29,7 +35,8 @@ ot_status ot_rows_next(ot_rows *r, bool *more, ot_error *err);
 
 void ot_rows_close(ot_rows *r);
 
-/* The separator that a file's name tells: a tab for .tsv and .tab, also packed; else 0. */
+/* The mark that a file's name tells, also packed: a tab for .tsv and .tab, OT_ROWS_JSON for .jsonl and .ndjson, OT_ROWS_LINES
+ * for .txt; else 0. */
 char ot_rows_mark(const char *path);
 
 #endif

@@ -1,6 +1,7 @@
 /* table.h - tables in parts: kinds of columns, the words of a column, and how columns become inputs.
  *
  *   file ─csv.c→ columns and their kinds ─table_inputs.c→ fields of every input ─csv.c→ arrays ─table_fit.c→ standardised
+ *        ─texts.c→ a column of texts as numbers of tokens
  *
  * A field is a column in one input.  table_record.c writes fields as JSON (ot_dataset.preprocess) and reads them. */
 #ifndef OT_TABLE_H
@@ -76,6 +77,7 @@ extern const char *const ot_kind_name[OT_KINDS];
 typedef struct ot_column {
     const char *name;
     int64_t count[OT_CELLS];
+    int64_t bytes;     /* of all cells */
     int64_t whole;     /* numbers that are written as whole ones */
     int64_t beyond;    /* numbers other than 0 and 1 */
     int64_t no_value;  /* the line of the first OT_CELL_MISSING */
@@ -124,6 +126,8 @@ typedef struct ot_table_input {
     int64_t *member; /* of images: by row, the number of the file in d->members; field is the column; else NULL */
 } ot_table_input;
 
+typedef struct ot_texts ot_texts;
+
 typedef struct ot_goal {
     const char *name; /* of the array */
     int n, array;
@@ -147,6 +151,7 @@ struct ot_columns {
     int n_inputs, n_targets;
     ot_table_input *input;
     ot_goal *wanted; /* the targets */
+    ot_texts *text;  /* NULL: no column goes to the model as tokens */
     bool mapped;     /* some column is more than numbers */
     bool recorded;   /* the fields are those of a trained model */
     bool pending;    /* something has yet to be measured */
@@ -154,6 +159,24 @@ struct ot_columns {
     bool fitted;     /* nothing is left to be measured */
     locale_t point;
 };
+
+/* Calls f with every row of data, in order.  Errors: those of f and of ot_rows_next; OT_E_IO: the file has changed. */
+typedef ot_status ot_row_function(void *user, const ot_rows *r, int64_t row, ot_error *err);
+ot_status ot_table_each_row(const ot_columns *t, ot_row_function *f, void *user, ot_error *err);
+
+/* ---- a column of texts as tokens: texts.c ---- */
+
+/* Sets t->text if --tokenizer, --text or what is recorded in the model says that a column of t goes to its input of tokens, and
+ * takes that input, and those beside it, from t->options.  Errors: OT_E_DATA: no input takes tokens, or no column is text. */
+ot_status ot_texts_find(ot_dataset *d, ot_columns *t, ot_error *err);
+bool ot_texts_known(const ot_data_options *o); /* whether the model that the data are for records such a column */
+int ot_texts_column(const ot_texts *x);
+const char *ot_texts_input(const ot_texts *x); /* the name of the input of tokens */
+
+/* Adds the arrays: tokens, and masks and positions beside them.  Errors: OT_E_DATA: a text is not UTF-8, by its line. */
+ot_status ot_texts_read(ot_dataset *d, ot_columns *t, ot_error *err);
+const char *ot_texts_record(const ot_texts *x, const char **input); /* JSON, and the input that it is for */
+void ot_texts_forget(ot_texts *x); /* frees what is not in the arena; NULL is allowed */
 
 /* The column of that name; -1: there is none. */
 int ot_column_find(const ot_columns *t, const char *name);

@@ -124,7 +124,7 @@ static ot_status tell(ot_dataset *d, const ot_columns *t, ot_error *err)
         for (int k = 0; k < in->n && k < SHOWN; k++) OT_TRY(tell_field(d, t, in, &in->field[k], err));
         if (in->n > SHOWN) OT_TRY(ot_dataset_tell(d, err, "  (%d more)", in->n - SHOWN));
     }
-    if (!t->scaled) return OT_OK;
+    if (!t->scaled || !t->n_inputs) return OT_OK;
     return ot_dataset_tell(d, err,
                            "%s: numbers are standardised with mean and deviation of the training samples (change with "
                            "--normalize none)",
@@ -144,7 +144,7 @@ ot_status ot_dataset_fit(ot_dataset *d, ot_dataset *part, ot_error *err)
     }
     t->fitted = true;
     bool plain = !t->mapped && !t->scaled && t->n_inputs == 1 && !t->options.columns;
-    if (plain && !t->images) return OT_OK;
+    if (plain && !t->images && !t->text) return OT_OK;
     OT_TRY(tell(d, t, err));
     OT_TRY(ot_table_record(d, t, &d->preprocess, err));
     if (part) part->preprocess = d->preprocess;
@@ -207,7 +207,7 @@ ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
     if (d->renumbers && like->class_name)
         return ot_pictures_number(d, like->class_name, like->n_classes, like->name, err);
     if (!t || !u || !t->n_targets) return OT_OK;
-    bool named = !t->recorded && t->header && u->header && t->columns == u->columns;
+    bool named = !t->recorded && !t->text && t->header && u->header && t->columns == u->columns;
     for (int i = 0; i < t->columns && named; i++)
         if (strcmp(t->column[i].name, u->column[i].name))
             return ot_fail(err, OT_E_DATA, "%s: column %d is '%s', but in %s it is '%s'", d->name, i + 1,

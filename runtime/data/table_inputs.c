@@ -157,8 +157,11 @@ ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
         }
         return s ? ot_fail(err, s, "%-s", missing.text) : OT_OK;
     }
+    if (t->text && o->unlabelled && t->columns == 1) return OT_OK;
+    if (t->text && ot_texts_column(t->text) == last) last = 0;
     for (int i = 0; i < t->columns; i++)
-        if (!strcmp(t->column[i].name, "target")) last = i, named++;
+        if (t->text && !named && !strcmp(t->column[i].name, "label")) last = i;
+        else if (!strcmp(t->column[i].name, "target")) last = i, named++;
     if (named > 1) return ot_fail(err, OT_E_DATA, "%s: %d columns are named 'target', expected one", t->path, named);
     if (!named && o->unlabelled && o->n_inputs == 1 && elements_of(o->input) == t->columns) return OT_OK;
     if (!named && t->images) return image_labels(d, t, err);
@@ -208,7 +211,9 @@ static ot_status no_input(const chooser *x, const char *name, size_t n)
 static ot_status given_groups(chooser *x, const char *text)
 {
     for (const char *p = text, *from, *end; *p; p = *end ? end + 1 : end) {
+        const char *texts = x->t->text ? ot_texts_input(x->t->text) : NULL;
         end = group_end(p, &from);
+        if (texts && strlen(texts) == (size_t)(from - 1 - p) && !memcmp(p, texts, strlen(texts))) continue;
         group *g = from > p ? find_group(x, p, (size_t)(from - 1 - p)) : x->n == 1 ? x->g : NULL;
         if (!g && x->n == 1 && from > p) { /* an equals sign in the name of a column */
             g = x->g;
@@ -507,9 +512,10 @@ static ot_status choose(chooser *x)
     bool all = true;
     for (int k = 0; k < t->n_targets; k++)
         for (int i = 0; i < t->wanted[k].n; i++) x->taken[t->wanted[k].column[i]] = true;
+    if (t->text) x->taken[ot_texts_column(t->text)] = true;
     bool *targets = ot_arena_copy(x->d->arena, x->taken, (size_t)t->columns);
     if (!targets) return no_memory(t, x->err);
-    if (given(t)) OT_TRY(given_groups(x, t->options.columns));
+    if (given(t) && x->n) OT_TRY(given_groups(x, t->options.columns));
     for (int i = 0; i < x->n && x->n > 1; i++) {
         int c = x->g[i].n ? -1 : ot_column_find(t, x->g[i].of->name);
         if (c < 0 || x->taken[c]) continue;
@@ -518,7 +524,7 @@ static ot_status choose(chooser *x)
     }
     spread_images(x);
     if (all_images(x)) t->mapped = t->scaled = false;
-    else OT_TRY(check_alone(t, targets, x->err));
+    else if (x->n) OT_TRY(check_alone(t, targets, x->err));
     spread_rest(x);
     for (int i = 0; i < x->n; i++) all = all && x->g[i].n;
     if (!all && !t->mapped && !t->options.columns && x->n > 1) { /* ot_adapt_inputs says what the inputs need */
@@ -542,7 +548,7 @@ ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err)
     static const ot_data_input any = { .name = "", .dtype = OT_F32, .shape = { .rank = -1 } };
     const ot_data_options *o = &t->options;
     ot_arena *a = d->arena;
-    int n = o->n_inputs ? o->n_inputs : 1;
+    int n = o->n_inputs ? o->n_inputs : !t->text;
     chooser x = { d,
                   t,
                   ot_arena_alloc(a, sizeof *x.g * (size_t)n),

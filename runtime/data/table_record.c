@@ -5,6 +5,8 @@
  *      {"name": "age", "type": "number", "as": "value", "mean": 38.6, "std": 13.6, "missing": 38.6},
  *      {"name": "job", "type": "category", "as": "one-hot", "values": ["clerk", "nurse"], "missing": true}, ...]}}}
  *
+ * A column of texts has the record of texts.c under its input.
+ *
  * An input's elements are those of its columns, in this order.  `missing`: the number that replaces a missing value before
  * mean and std apply; of a category, whether missing values are one more, the last.  A date as parts has lists of numbers. */
 #include <math.h>
@@ -66,6 +68,12 @@ static json_t *field_json(const ot_column_field *f, bool number, bool gaps)
 static json_t *inputs_json(const ot_columns *t)
 {
     json_t *inputs = json_object();
+    if (t->text) {
+        json_t *one;
+        const char *input, *text = ot_texts_record(t->text, &input);
+        (void)ot_json_parse(text, strlen(text), &one);
+        ot_json_set(&inputs, input, one);
+    }
     for (int i = 0; i < t->n_inputs; i++) {
         const ot_table_input *in = &t->input[i];
         json_t *one = json_object();
@@ -232,6 +240,7 @@ static ot_status tell_extra(ot_dataset *d, const ot_columns *t, ot_error *err)
     if (!name || !used) return no_memory(t, err);
     for (int i = 0; i < t->n_inputs; i++)
         for (int k = 0; k < t->input[i].n; k++) used[t->input[i].field[k].column] = true;
+    if (t->text) used[ot_texts_column(t->text)] = true;
     for (int i = 0; i < t->n_targets; i++)
         for (int k = 0; k < t->wanted[i].n; k++) used[t->wanted[i].column[k]] = true;
     for (int i = 0; i < t->columns; i++)
@@ -312,4 +321,5 @@ void ot_table_forget(ot_columns *t)
 {
     for (int i = 0; i < t->columns && t->column; i++) ot_words_free(&t->column[i].words);
     forget_fields(t);
+    ot_texts_forget(t->text);
 }

@@ -106,23 +106,21 @@ int64_t ot_windows_bytes(const ot_windows *w) { return w ? w->memory : 0; }
 
 /* ---- inputs ------------------------------------------------------------------------- */
 
-typedef enum kind { TOKENS, NEXT, ONES, ZEROS, PLACES } kind;
-
-/* What exporters call the inputs beside the tokens. */
-static const struct {
-    const char *name;
-    kind kind;
-} beside[] = {
-    { "attention_mask", ONES }, { "input_mask", ONES },     { "token_type_ids", ZEROS },
-    { "segment_ids", ZEROS },   { "position_ids", PLACES }, { "labels", TOKENS }, /* which the model shifts */
-    { "targets", NEXT },
-};
-
-static int find_beside(const char *name)
+ot_beside ot_beside_of(const char *name)
 {
+    /* What exporters call them. */
+    static const struct {
+        const char *name;
+        ot_beside kind;
+    } beside[] = {
+        { "attention_mask", OT_ONES },  { "input_mask", OT_ONES },
+        { "token_type_ids", OT_ZEROS }, { "segment_ids", OT_ZEROS },
+        { "position_ids", OT_PLACES },  { "labels", OT_TOKENS }, /* which the model shifts */
+        { "targets", OT_NEXT },
+    };
     for (int i = 0; i < OT_LEN(beside); i++)
-        if (!strcmp(beside[i].name, name)) return i;
-    return -1;
+        if (!strcmp(beside[i].name, name)) return beside[i].kind;
+    return OT_NOT_BESIDE;
 }
 
 const ot_data_input *ot_windows_input(const ot_data_options *o)
@@ -130,7 +128,7 @@ const ot_data_input *ot_windows_input(const ot_data_options *o)
     const ot_data_input *first = NULL, *number = NULL;
     for (int i = 0; i < o->n_inputs; i++) {
         const ot_data_input *x = &o->input[i];
-        if (find_beside(x->name) >= 0 || (x->shape.rank != 2 && x->shape.rank != -1)) continue;
+        if (ot_beside_of(x->name) || (x->shape.rank != 2 && x->shape.rank != -1)) continue;
         if (!strcmp(x->name, "input_ids")) return x;
         if (ot_is_int(x->dtype) && !first) first = x;
         if (ot_is_float(x->dtype) && o->n_inputs == 1) number = x;
@@ -194,18 +192,18 @@ static void *token_at(const ot_windows *w, int64_t i)
     return (char *)(uintptr_t)w->token + (size_t)i * (size_t)ot_dtype_bits(w->type) / 8;
 }
 
-static ot_status add_tokens(ot_dataset *d, const char *name, ot_array_role role, kind k, ot_error *err)
+static ot_status add_tokens(ot_dataset *d, const char *name, ot_array_role role, ot_beside k, ot_error *err)
 {
     ot_array *a = ot_dataset_add(d, name);
     if (!a) return ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
     OT_TRY(set_shape(d, a, d->windows->type, err));
     a->role = role;
     a->stride = d->windows->stride;
-    a->t.data = token_at(d->windows, k == NEXT);
+    a->t.data = token_at(d->windows, k == OT_NEXT);
     return OT_OK;
 }
 
-static ot_status add_same(ot_dataset *d, const char *name, kind k, ot_error *err)
+static ot_status add_same(ot_dataset *d, const char *name, ot_beside k, ot_error *err)
 {
     ot_array *a = ot_dataset_add(d, name);
     int64_t n = d->windows->length, *v = ot_arena_alloc(d->arena, (size_t)n * sizeof *v);
@@ -213,7 +211,7 @@ static ot_status add_same(ot_dataset *d, const char *name, kind k, ot_error *err
     OT_TRY(set_shape(d, a, OT_I64, err));
     a->same = true;
     a->t.data = v;
-    for (int64_t i = 0; i < n; i++) v[i] = k == PLACES ? i : k == ONES;
+    for (int64_t i = 0; i < n; i++) v[i] = k == OT_PLACES ? i : k == OT_ONES;
     return OT_OK;
 }
 
@@ -221,16 +219,15 @@ static ot_status add_arrays(ot_dataset *d, const ot_data_input *tokens, ot_error
 {
     const ot_data_options *o = d->options;
     bool target = true;
-    OT_TRY(add_tokens(d, tokens ? tokens->name : "", OT_ARRAY_INPUT, TOKENS, err));
+    OT_TRY(add_tokens(d, tokens ? tokens->name : "", OT_ARRAY_INPUT, OT_TOKENS, err));
     for (int i = 0; i < o->n_inputs; i++) {
         const ot_data_input *x = &o->input[i];
-        int b = find_beside(x->name);
-        if (x == tokens || b < 0 || (x->shape.rank != 2 && x->shape.rank != -1)) continue;
-        kind k = beside[b].kind;
-        target &= k > NEXT;
-        OT_TRY(k <= NEXT ? add_tokens(d, x->name, OT_ARRAY_INPUT, k, err) : add_same(d, x->name, k, err));
+        ot_beside k = ot_beside_of(x->name);
+        if (x == tokens || !k || (x->shape.rank != 2 && x->shape.rank != -1)) continue;
+        target &= k > OT_NEXT;
+        OT_TRY(k <= OT_NEXT ? add_tokens(d, x->name, OT_ARRAY_INPUT, k, err) : add_same(d, x->name, k, err));
     }
-    return target ? add_tokens(d, "target", OT_ARRAY_TARGET, NEXT, err) : OT_OK;
+    return target ? add_tokens(d, "target", OT_ARRAY_TARGET, OT_NEXT, err) : OT_OK;
 }
 
 ot_status ot_windows_set(ot_dataset *d, const void *token, ot_dtype type, int64_t n, const char *what, ot_error *err)

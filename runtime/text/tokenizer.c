@@ -40,7 +40,7 @@ struct ot_tokenizer {
     bool pieces; /* WordPiece, else BPE */
     ot_bpe bpe;
     ot_wordpiece piece;
-    int32_t front[MOST_SPECIALS], behind[MOST_SPECIALS];
+    int32_t around[2 * MOST_SPECIALS]; /* those in front of a text, then those behind it */
     int n_front, n_behind;
     ot_buffer text[2]; /* what is normalised */
 };
@@ -296,12 +296,12 @@ static ot_status read_words(ot_tokenizer *t, const json_t *v, int depth, bool *b
 
 static ot_status add_special(ot_tokenizer *t, const json_t *id, bool behind, ot_error *err)
 {
-    int *n = behind ? &t->n_behind : &t->n_front;
-    int32_t *list = behind ? t->behind : t->front;
+    int *n = behind ? &t->n_behind : &t->n_front, at = t->n_front + t->n_behind;
     json_int_t v = json_integer_value(id);
-    if (!json_is_integer(id) || v < 0 || v >= t->size || *n == MOST_SPECIALS)
+    if (!json_is_integer(id) || v < 0 || v >= t->size || *n == MOST_SPECIALS || (t->n_behind && !behind))
         return ot_fail(err, OT_E_DATA, "%s: its post-processor names a token that is not in the vocabulary", t->name);
-    list[(*n)++] = (int32_t)v;
+    t->around[at] = (int32_t)v;
+    ++*n;
     return OT_OK;
 }
 
@@ -404,6 +404,13 @@ const char *ot_tokenizer_token(const ot_tokenizer *t, int64_t id, size_t *n, boo
     *n = t->token[id].n;
     *special = t->token[id].special;
     return t->token[id].p;
+}
+
+const int32_t *ot_tokenizer_around(const ot_tokenizer *t, int *front, int *behind)
+{
+    *front = t->n_front;
+    *behind = t->n_behind;
+    return t->around;
 }
 
 int64_t ot_tokenizer_pad(const ot_tokenizer *t)
@@ -551,8 +558,8 @@ ot_status ot_tokenizer_encode(ot_tokenizer *t, const char *text, size_t n, bool 
         if (!k) return ot_fail(err, OT_E_DATA, "byte %zu of the text is not UTF-8", i);
         i += (size_t)k;
     }
-    for (int i = 0; specials && good && i < t->n_front; i++) good = ot_ids_add(out, t->front[i]);
+    for (int i = 0; specials && good && i < t->n_front; i++) good = ot_ids_add(out, t->around[i]);
     good = good && encode(t, text, n, out);
-    for (int i = 0; specials && good && i < t->n_behind; i++) good = ot_ids_add(out, t->behind[i]);
+    for (int i = 0; specials && good && i < t->n_behind; i++) good = ot_ids_add(out, t->around[t->n_front + i]);
     return good ? OT_OK : no_memory(t, err);
 }

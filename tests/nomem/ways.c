@@ -529,6 +529,8 @@ static ot_status tables(ot_error *err)
     OT_TRY(put_file("table.csv", csv, strlen(csv), err));
     const char *mixed = "age,job,since,y\n20,nurse,2024-02-29,p\nNA,clerk,2024-03-01,q\n60,,2024-03-03,p\n";
     OT_TRY(put_file("mixed.csv", mixed, strlen(mixed), err));
+    const char *lines = "{\"text\":\"ab\",\"n\":1.5,\"label\":\"p\"}\n{\"label\":\"q\",\"n\":2,\"text\":\"c\"}\n";
+    OT_TRY(put_file("texts.jsonl", lines, strlen(lines), err));
     OT_TRY(put_file("run.conf", conf, strlen(conf), err));
     return pictures(err);
 }
@@ -563,6 +565,23 @@ static ot_status several(ot_error *err)
     return err->status;
 }
 
+/* Texts become characters, and once more by the record of them. */
+static ot_status labelled_texts(ot_error *err)
+{
+    const ot_data_input in[] = { { .name = "ids", .dtype = OT_I64, .shape = { 2, { -1, -1 } } },
+                                 { .name = "attention_mask", .dtype = OT_I64, .shape = { 2, { -1, -1 } } } };
+    ot_data_options o = { .input = in, .n_inputs = 2, .text = "chars" };
+    ot_dataset *d = NULL, *again = NULL;
+    OT_TRY(ot_dataset_open("texts.jsonl", OT_SPLIT_TRAIN, &o, &d, err));
+    o.preprocess = d->preprocess;
+    o.text = NULL;
+    ot_status s = ot_dataset_open("texts.jsonl", OT_SPLIT_TRAIN, &o, &again, err);
+    if (!s && again->hash != d->hash) s = ot_fail(err, OT_E_INTERNAL, "texts.jsonl: tokens are others");
+    ot_dataset_free(again);
+    ot_dataset_free(d);
+    return s;
+}
+
 static ot_status data(char **text, ot_error *err)
 {
     const char *const specs[] = { FIXTURES "savez.npz",
@@ -575,6 +594,7 @@ static ot_status data(char **text, ot_error *err)
                                   "table.csv" };
     OT_TRY(mapped_table(text, err));
     OT_TRY(several(err));
+    OT_TRY(labelled_texts(err));
     for (int i = 0; i < OT_LEN(specs); i++) {
         ot_dataset *d = NULL;
         OT_TRY(ot_dataset_open(specs[i], OT_SPLIT_TRAIN, NULL, &d, err));

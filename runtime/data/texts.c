@@ -1,0 +1,508 @@
+/* texts.c - a column of texts as tokens for classifiers: truncated or padded to one length, with masks and positions beside them.
+ *
+ * The trained model records how, under the input of tokens:
+ *   {"kind": "text", "column": "text", "unit": "tokens", "tokenizer": {...}, "length": 64}
+ * or unit "bytes"; or "characters" with their code points as "vocabulary": character i has number i + 2, behind those for
+ * padding (0) and for characters that were not in the training texts (1). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/json.h"
+#include "runtime/data/table.h"
+#include "runtime/text/text.h"
+
+enum { POINTS = 0x110000, USUAL_LENGTH = 512, FILL = 0, UNKNOWN = 1, FIRST = 2 };
+
+typedef enum unit { TOKENS, BYTES, CHARACTERS } unit;
+
+static const char *const unit_name[] = { "tokens", "bytes", "characters" };
+
+struct ot_texts {
+    ot_data_input *input; /* the model's that tokens feed */
+    int n_inputs, of;     /* of them the one of tokens */
+    int column;
+    const char *name; /* of the column */
+    unit unit;
+    json_t *config; /* of the tokenizer */
+    ot_tokenizer *k;
+    int32_t *number; /* of each code point, -1: none; while texts are read for the first time, 0: there */
+    bool fresh;      /* characters are yet to be numbered */
+    int64_t kinds;
+    int64_t most, length, fixed; /* tokens of a sample: at most, and when it is known; the model's own, 0: open */
+    ot_ids all;                  /* of all texts, and where each ends */
+    int64_t *end, cut;           /* texts that were longer */
+    const char *json;
+};
+
+int ot_texts_column(const ot_texts *x) { return x->column; }
+
+const char *ot_texts_input(const ot_texts *x) { return x->input[x->of].name; }
+
+const char *ot_texts_record(const ot_texts *x, const char **input)
+{
+    *input = ot_texts_input(x);
+    return x->json;
+}
+
+void ot_texts_forget(ot_texts *x)
+{
+    if (!x) return;
+    ot_tokenizer_free(x->k);
+    json_decref(x->config);
+    free(x->number);
+    free(x->all.id);
+    free(x->end);
+    x->k = NULL;
+    x->config = NULL;
+    x->number = NULL;
+    x->all = (ot_ids){ 0 };
+    x->end = NULL;
+}
+
+static ot_status no_memory(const ot_columns *t, ot_error *err)
+{
+    return ot_fail(err, OT_E_NOMEM, "%s: no memory for its text", t->path);
+}
+
+/* ---- which input, which column ------------------------------------------------------------------ */
+
+static ot_status recorded(const ot_data_options *o, const char *input, json_t **out, ot_error *err)
+{
+    json_t *root = NULL;
+    *out = NULL;
+    if (o->preprocess && ot_json_parse(o->preprocess, strlen(o->preprocess), &root))
+        return ot_fail(err, OT_E_NOMEM, "no memory for the metadata of the model");
+    json_t *one = json_object_get(json_object_get(root, "inputs"), input);
+    const char *kind = json_string_value(json_object_get(one, "kind"));
+    if (kind && !strcmp(kind, "text")) *out = json_incref(one);
+    json_decref(root);
+    return OT_OK;
+}
+
+bool ot_texts_known(const ot_data_options *o)
+{
+    const ot_data_input *in = ot_windows_input(o);
+    ot_error none = { 0 };
+    json_t *one = NULL;
+    if (!in || recorded(o, in->name, &one, &none)) return false;
+    json_decref(one);
+    return one != NULL;
+}
+
+static bool is_filled(ot_beside k) { return k == OT_ONES || k == OT_ZEROS || k == OT_PLACES; }
+
+/* Takes the inputs that tokens feed from the table's options. */
+static ot_status take_inputs(ot_dataset *d, ot_columns *t, const ot_data_input *of, ot_texts **out, ot_error *err)
+{
+    static const ot_data_input any = { .name = "input_ids", .dtype = OT_I64, .shape = { 2, { -1, -1 } } };
+    ot_data_options *o = &t->options;
+    ot_texts *x = ot_arena_struct(d->arena, sizeof *x);
+    ot_data_input *mine = ot_arena_alloc(d->arena, sizeof *mine * (size_t)(o->n_inputs + 1));
+    ot_data_input *rest = ot_arena_alloc(d->arena, sizeof *rest * (size_t)(o->n_inputs + 1));
+    int n = 0;
+    if (!x || !mine || !rest) return no_memory(t, err);
+    *x = (ot_texts){ .input = mine };
+    if (!of) mine[x->n_inputs++] = any;
+    for (int i = 0; i < o->n_inputs; i++) {
+        const ot_data_input *in = &o->input[i];
+        if (in == of) x->of = x->n_inputs;
+        if (in == of || is_filled(ot_beside_of(in->name))) mine[x->n_inputs++] = *in;
+        else rest[n++] = *in;
+    }
+    o->input = rest;
+    o->n_inputs = n;
+    *out = x;
+    return OT_OK;
+}
+
+/* The column that --inputs names; -1: it names none for this input. */
+static int given_column(const ot_columns *t, const ot_texts *x)
+{
+    const char *text = t->options.columns, *input = ot_texts_input(x);
+    size_t n = strlen(input);
+    if (!text || !strcmp(text, "auto")) return -1;
+    for (const char *p = text, *end; *p; p = *end ? end + 1 : end) {
+        end = p + strcspn(p, ";");
+        bool named = (size_t)(end - p) > n && !memcmp(p, input, n) && p[n] == '=';
+        if (!named && (t->options.n_inputs || p > text || *end)) continue;
+        const char *from = named ? p + n + 1 : p;
+        for (int i = 0; i < t->columns; i++)
+            if (strlen(t->column[i].name) == (size_t)(end - from) &&
+                !memcmp(t->column[i].name, from, (size_t)(end - from)))
+                return i;
+    }
+    return -1;
+}
+
+/* The column `text`, or the one of the longest texts. */
+static int longest_column(const ot_columns *t)
+{
+    int best = -1, named = ot_column_find(t, "text");
+    if (named >= 0) return named;
+    for (int i = 0; i < t->columns; i++) {
+        const ot_column *q = &t->column[i];
+        bool text = q->count[OT_CELL_TEXT] > 0 && !(t->target && !strcmp(t->target, q->name));
+        if (text && (best < 0 || q->bytes > t->column[best].bytes)) best = i;
+    }
+    return best;
+}
+
+static ot_status choose_column(ot_columns *t, ot_texts *x, const json_t *one, ot_error *err)
+{
+    const char *name = json_string_value(json_object_get(one, "column"));
+    x->column = given_column(t, x);
+    if (x->column < 0 && t->options.columns && strcmp(t->options.columns, "auto") && !t->options.n_inputs)
+        return ot_fail(err, OT_E_USAGE, "--inputs %s: expected the one column that contains the text, or %s=COLUMN",
+                       t->options.columns, ot_texts_input(x));
+    if (x->column < 0 && name) x->column = ot_column_find(t, name);
+    if (x->column < 0) x->column = longest_column(t);
+    if (x->column < 0)
+        return ot_fail(err, OT_E_DATA, "%s: no column contains text for input '%s'; choose one with --inputs COLUMN",
+                       t->path, ot_texts_input(x));
+    x->name = t->column[x->column].name;
+    t->column[x->column].kind = OT_KIND_LABEL; /* its words are no categories */
+    return OT_OK;
+}
+
+/* ---- what the tokens are -------------------------------------------------------------------------- */
+
+static ot_status bad_record(const ot_texts *x, const char *what, ot_error *err)
+{
+    return ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: input '%s': '%s' is invalid", ot_texts_input(x),
+                   what);
+}
+
+static ot_status set_tokenizer(const ot_columns *t, ot_texts *x, const char *path, const json_t *one, ot_error *err)
+{
+    if (path) OT_TRY(ot_tokenizer_load(path, &x->config, err));
+    else x->config = json_incref(json_object_get(one, "tokenizer"));
+    if (!json_is_object(x->config)) return bad_record(x, "tokenizer", err);
+    OT_TRY(ot_tokenizer_new(x->config, path ? path : "the model's tokenizer", &x->k, err));
+    x->kinds = ot_tokenizer_size(x->k);
+    return (void)t, OT_OK;
+}
+
+static ot_status set_characters(const ot_columns *t, ot_texts *x, const json_t *list, ot_error *err)
+{
+    x->number = malloc(POINTS * sizeof *x->number);
+    if (!x->number) return no_memory(t, err);
+    memset(x->number, -1, POINTS * sizeof *x->number);
+    x->fresh = !list;
+    x->kinds = FIRST;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *v = json_array_get(list, i);
+        json_int_t c = json_integer_value(v);
+        if (!json_is_integer(v) || c < 0 || c >= POINTS || x->number[c] >= 0) return bad_record(x, "vocabulary", err);
+        x->number[c] = (int32_t)x->kinds++;
+    }
+    return OT_OK;
+}
+
+static ot_status set_unit(const ot_columns *t, ot_texts *x, const json_t *one, ot_error *err)
+{
+    const ot_data_options *o = &t->options;
+    const char *before = json_string_value(json_object_get(one, "unit"));
+    if (o->tokenizer && o->text) return ot_fail(err, OT_E_USAGE, "--text and --tokenizer: use one of them");
+    bool tokens = o->tokenizer || (!o->text && before && !strcmp(before, "tokens"));
+    bool chars = o->text ? !strcmp(o->text, "chars") : before && !strcmp(before, "characters");
+    x->unit = tokens ? TOKENS : chars ? CHARACTERS : BYTES;
+    x->fresh = false;
+    if (tokens) return set_tokenizer(t, x, o->tokenizer, one, err);
+    if (chars && before && !strcmp(before, "characters") && !json_is_array(json_object_get(one, "vocabulary")))
+        return bad_record(x, "vocabulary", err);
+    if (chars) return set_characters(t, x, json_object_get(one, "vocabulary"), err);
+    x->kinds = 256;
+    return OT_OK;
+}
+
+/* Tokens around a text. */
+static int around(const ot_texts *x)
+{
+    int front = 0, behind = 0;
+    if (x->k) ot_tokenizer_around(x->k, &front, &behind);
+    return front + behind;
+}
+
+static ot_status set_length(const ot_columns *t, ot_texts *x, const json_t *one, ot_error *err)
+{
+    const ot_data_input *in = &x->input[x->of];
+    json_int_t before = json_integer_value(json_object_get(one, "length"));
+    int64_t asked = t->options.length;
+    x->fixed = in->shape.rank == 2 && in->shape.dim[1] > 0 ? in->shape.dim[1] : 0;
+    x->length = x->fixed ? x->fixed : asked ? asked : before > 0 && before <= INT32_MAX / 8 ? before : 0;
+    x->most = x->length ? x->length : USUAL_LENGTH;
+    for (int i = 0; i < x->n_inputs && !x->length; i++) /* of positions, as many as there are */
+        if (x->input[i].rows && i != x->of && ot_beside_of(x->input[i].name) == OT_PLACES && x->input[i].rows < x->most)
+            x->most = x->input[i].rows;
+    if (x->fixed && asked && asked != x->fixed)
+        return ot_fail(err, OT_E_USAGE, "--length %lld: input '%s' of the model has a fixed length of %lld",
+                       (long long)asked, in->name, (long long)x->fixed);
+    if (x->most <= around(x))
+        return ot_fail(err, OT_E_DATA, "%s: samples of %lld tokens have no room for a text: the tokenizer adds %d",
+                       t->path, (long long)x->most, around(x));
+    return OT_OK;
+}
+
+ot_status ot_texts_find(ot_dataset *d, ot_columns *t, ot_error *err)
+{
+    const ot_data_options *o = &t->options;
+    const ot_data_input *of = t->text ? &t->text->input[t->text->of] : ot_windows_input(o);
+    json_t *one = NULL;
+    if (of) OT_TRY(recorded(o, of->name, &one, err));
+    bool wanted = o->tokenizer || o->text || one;
+    ot_status s = OT_OK;
+    if (wanted && !of && o->n_inputs)
+        s = ot_fail(err, OT_E_DATA,
+                    "%s: no input of the model takes tokens: expected one of integers of shape [samples,length]",
+                    t->path);
+    else if (wanted && !t->text) s = take_inputs(d, t, of, &t->text, err);
+    if (wanted && !s) s = choose_column(t, t->text, one, err);
+    if (wanted && !s) s = set_unit(t, t->text, one, err);
+    if (wanted && !s) s = set_length(t, t->text, one, err);
+    json_decref(one);
+    return s;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    const ot_columns *t;
+    ot_texts *x;
+} reading;
+
+static ot_status not_utf8(const reading *r, const ot_rows *row, ot_error *err)
+{
+    return ot_fail(err, OT_E_DATA,
+                   "%s: line %lld, column '%s': the text is not UTF-8; convert the file, for example with iconv -f "
+                   "LATIN1 -t UTF-8",
+                   r->t->path, (long long)row->line, r->x->name);
+}
+
+static ot_status add(const reading *r, int32_t id, ot_error *err)
+{
+    ot_ids *a = &r->x->all;
+    if (a->n == a->room) {
+        int64_t room = 2 * a->room + 1024;
+        int32_t *wide = realloc(a->id, (size_t)room * sizeof *wide);
+        if (!wide) return no_memory(r->t, err);
+        a->id = wide;
+        a->room = room;
+    }
+    a->id[a->n++] = id;
+    return OT_OK;
+}
+
+static ot_status add_text(const reading *r, const ot_rows *row, const char *text, ot_error *err)
+{
+    ot_texts *x = r->x;
+    size_t n = strlen(text);
+    uint32_t c = 0;
+    ot_error why = { 0 };
+    if (x->k) {
+        ot_status s = ot_tokenizer_encode(x->k, text, n, false, &x->all, &why);
+        return s == OT_E_DATA ? not_utf8(r, row, err) : s ? no_memory(r->t, err) : OT_OK;
+    }
+    for (size_t i = 0, k = 1; i < n; i += k) {
+        if (x->number && !(k = (size_t)ot_utf8(text + i, n - i, &c))) return not_utf8(r, row, err);
+        if (x->fresh) x->number[c] = 0;
+        OT_TRY(add(r,
+                   !x->number         ? (unsigned char)text[i]
+                   : x->fresh         ? (int32_t)c
+                   : x->number[c] < 0 ? UNKNOWN
+                                      : x->number[c],
+                   err));
+    }
+    return OT_OK;
+}
+
+static ot_status read_row(void *user, const ot_rows *row, int64_t at, ot_error *err)
+{
+    reading *r = user;
+    ot_texts *x = r->x;
+    int64_t begin = x->all.n, most = x->most - around(x);
+    OT_TRY(add_text(r, row, row->cell[x->column], err));
+    if (x->all.n - begin > most) {
+        x->all.n = begin + most;
+        x->cut++;
+    }
+    x->end[at] = x->all.n;
+    return OT_OK;
+}
+
+static void number_characters(ot_texts *x)
+{
+    for (int c = 0; c < POINTS; c++)
+        if (x->number[c] >= 0) x->number[c] = (int32_t)x->kinds++;
+    for (int64_t i = 0; i < x->all.n; i++) x->all.id[i] = x->number[x->all.id[i]];
+}
+
+static int64_t begin_of(const ot_texts *x, int64_t row) { return row ? x->end[row - 1] : 0; }
+
+/* The longest text decides where nothing else does. */
+static void find_length(ot_texts *x, int64_t rows)
+{
+    int64_t longest = 1;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t n = x->end[i] - begin_of(x, i) + around(x);
+        if (n > longest) longest = n;
+    }
+    if (!x->length) x->length = longest;
+}
+
+/* ---- arrays ------------------------------------------------------------------------------------------- */
+
+static ot_status add_array(ot_dataset *d, const ot_columns *t, const char *name, ot_dtype type, bool same,
+                           ot_array **out, ot_error *err)
+{
+    ot_shape s = { 2, { t->rows, t->text->length } };
+    ot_shape one = { 2, { 1, t->text->length } };
+    int64_t there = ot_memory_available();
+    ot_array *a = ot_dataset_add(d, name);
+    if (!a) return no_memory(t, err);
+    if (!ot_shape_fits(&s, type) || (!same && ot_bytes(&s, type) > (uint64_t)there))
+        return ot_fail(err, OT_E_NOMEM,
+                       "%s: out of memory: %lld samples of %lld tokens are more than the %lld MiB that are available",
+                       t->path, (long long)t->rows, (long long)t->text->length, (long long)(there >> 20));
+    OT_TRY(ot_array_alloc(d, a, type, same ? &one : &s, -1, t->path, err));
+    a->t.dim[0] = t->rows;
+    a->same = same;
+    *out = a;
+    return OT_OK;
+}
+
+static void put(ot_array *a, int64_t at, int64_t v)
+{
+    switch (a->t.dtype) {
+    case OT_U8: ((uint8_t *)a->t.data)[at] = (uint8_t)v; break;
+    case OT_U16: ((uint16_t *)a->t.data)[at] = (uint16_t)v; break;
+    default: ((int32_t *)a->t.data)[at] = (int32_t)v; break;
+    }
+}
+
+static int64_t fill_of(const ot_texts *x)
+{
+    int64_t pad = x->k ? ot_tokenizer_pad(x->k) : FILL;
+    return pad < 0 ? 0 : pad;
+}
+
+static void fill_tokens(const ot_texts *x, ot_array *a, int64_t rows)
+{
+    int front = 0, behind = 0;
+    const int32_t *special = x->k ? ot_tokenizer_around(x->k, &front, &behind) : NULL;
+    int64_t pad = fill_of(x);
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t at = i * x->length, stop = at + x->length;
+        for (int k = 0; k < front; k++) put(a, at++, special[k]);
+        for (int64_t k = begin_of(x, i); k < x->end[i]; k++) put(a, at++, x->all.id[k]);
+        for (int k = 0; k < behind; k++) put(a, at++, special[front + k]);
+        while (at < stop) put(a, at++, pad);
+    }
+}
+
+static void fill_mask(const ot_texts *x, ot_array *a, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t n = x->end[i] - begin_of(x, i) + around(x);
+        memset((uint8_t *)a->t.data + i * x->length, 1, (size_t)n);
+    }
+}
+
+static ot_status add_arrays(ot_dataset *d, const ot_columns *t, bool *mask, ot_error *err)
+{
+    const ot_texts *x = t->text;
+    ot_array *a = NULL;
+    ot_dtype type = x->kinds <= 1 << 8 ? OT_U8 : x->kinds <= 1 << 16 ? OT_U16 : OT_I32;
+    for (int i = 0; i < x->n_inputs; i++) {
+        const ot_data_input *in = &x->input[i];
+        ot_beside k = i == x->of ? OT_TOKENS : ot_beside_of(in->name);
+        bool same = k == OT_ZEROS || k == OT_PLACES;
+        OT_TRY(add_array(d, t, in->name, k == OT_TOKENS ? type : k == OT_PLACES ? OT_I32 : OT_U8, same, &a, err));
+        if (k == OT_TOKENS) fill_tokens(x, a, t->rows);
+        if (k == OT_ONES) fill_mask(x, a, t->rows);
+        for (int64_t p = 0; p < x->length && k == OT_PLACES; p++) put(a, p, p);
+        *mask |= k == OT_ONES;
+    }
+    return OT_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------- */
+
+static ot_status check_rows(const ot_columns *t, const ot_texts *x, ot_error *err)
+{
+    const ot_data_input *in = &x->input[x->of];
+    if (!in->rows || x->kinds <= in->rows) return OT_OK;
+    return ot_fail(err, OT_E_DATA,
+                   "%s: its text has %lld different %s, but input '%s' of the model is looked up in a table of %lld "
+                   "rows%s",
+                   t->path, (long long)x->kinds, unit_name[x->unit], in->name, (long long)in->rows,
+                   x->unit == BYTES        ? "; use --text chars"
+                   : x->unit == CHARACTERS ? " (two more than there are characters: for padding, and for others)"
+                                           : "");
+}
+
+static json_t *vocabulary_of(const ot_texts *x)
+{
+    json_t *list = json_array();
+    uint32_t *point = calloc((size_t)x->kinds + 1, sizeof *point);
+    for (uint32_t c = 0; point && c < POINTS; c++)
+        if (x->number[c] >= FIRST) point[x->number[c]] = c;
+    for (int64_t i = FIRST; i < x->kinds && point; i++) ot_json_add(&list, json_integer(point[i]));
+    if (!point) {
+        json_decref(list);
+        list = NULL;
+    }
+    free(point);
+    return list;
+}
+
+static ot_status record(ot_dataset *d, const ot_columns *t, ot_texts *x, ot_error *err)
+{
+    json_t *o = json_object();
+    ot_json_set(&o, "kind", json_string("text"));
+    ot_json_set(&o, "column", json_string(x->name));
+    ot_json_set(&o, "unit", json_string(unit_name[x->unit]));
+    if (x->unit == TOKENS) ot_json_set(&o, "tokenizer", json_incref(x->config));
+    if (x->unit == CHARACTERS) ot_json_set(&o, "vocabulary", vocabulary_of(x));
+    ot_json_set(&o, "length", json_integer(x->length));
+    char *text = ot_json_dump(o, JSON_COMPACT);
+    json_decref(o);
+    x->json = text ? ot_arena_strdup(d->arena, text) : NULL;
+    free(text);
+    return x->json ? OT_OK : no_memory(t, err);
+}
+
+static ot_status tell(ot_dataset *d, const ot_columns *t, bool mask, ot_error *err)
+{
+    const ot_texts *x = t->text;
+    bool filled = false;
+    char cut[120] = "";
+    for (int64_t i = 0; i < t->rows; i++) filled |= x->end[i] - begin_of(x, i) + around(x) < x->length;
+    if (x->cut)
+        snprintf(cut, sizeof cut, "; %lld of %lld samples are longer and were truncated%s", (long long)x->cut,
+                 (long long)t->rows, x->fixed ? "" : " (change with --length)");
+    OT_TRY(ot_dataset_tell(d, err, "%s: column '%s' goes to input '%s' as %s (%lld different), %lld of each sample%s",
+                           t->path, x->name, ot_texts_input(x), unit_name[x->unit], (long long)x->kinds,
+                           (long long)x->length, cut));
+    if (mask || !filled) return OT_OK;
+    return ot_dataset_tell(d, err,
+                           "%s: shorter samples are padded with token %lld, which the model sees: it has no input "
+                           "attention_mask",
+                           t->path, (long long)fill_of(x));
+}
+
+ot_status ot_texts_read(ot_dataset *d, ot_columns *t, ot_error *err)
+{
+    ot_texts *x = t->text;
+    reading r = { t, x };
+    bool mask = false;
+    x->cut = 0;
+    x->end = calloc((size_t)t->rows + 1, sizeof *x->end);
+    if (!x->end) return no_memory(t, err);
+    OT_TRY(ot_table_each_row(t, read_row, &r, err));
+    if (x->fresh) number_characters(x);
+    find_length(x, t->rows);
+    OT_TRY(check_rows(t, x, err));
+    OT_TRY(add_arrays(d, t, &mask, err));
+    OT_TRY(record(d, t, x, err));
+    return tell(d, t, mask, err);
+}

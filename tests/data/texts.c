@@ -1,0 +1,248 @@
+/* texts.c - tables with a column of texts, as CSV, JSON lines and lines: their tokens, masks and labels, and what is refused. */
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKENIZERS OT_SOURCE_ROOT "/tests/text/fixtures/"
+
+enum { LENGTH = 12 };
+
+static const ot_data_input fixed[] = { { "input_ids", OT_I64, { 2, { -1, LENGTH } }, 500, false },
+                                       { "attention_mask", OT_I64, { 2, { -1, LENGTH } }, 0, false },
+                                       { "token_type_ids", OT_I64, { 2, { -1, LENGTH } }, 2, false } };
+static const ot_data_input open_length[] = { { "ids", OT_I64, { 2, { -1, -1 } }, 256, false },
+                                             { "position_ids", OT_I64, { 2, { -1, -1 } }, 8, false } };
+
+static ot_status open_with(const char *name, const char *text, const ot_data_options *o, ot_dataset **d, ot_error *e)
+{
+    char path[256];
+    *e = (ot_error){ 0 };
+    ot_folder_put(name, text, strlen(text));
+    snprintf(path, sizeof path, "%s/%s", ot_test_folder, name);
+    return ot_dataset_open(path, OT_SPLIT_TRAIN, o, d, e);
+}
+
+static ot_dataset *opened(const char *name, const char *text, const ot_data_options *o)
+{
+    ot_dataset *d;
+    ot_error e;
+    if (!open_with(name, text, o, &d, &e)) return d;
+    if (strstr(e.text, "libutf8proc-dev")) skip();
+    fail_msg("%s: %s", name, e.text);
+    return NULL;
+}
+
+static void expect_refused(const char *name, const char *text, const ot_data_options *o, ot_status s, const char *words)
+{
+    ot_dataset *d;
+    ot_error e;
+    ot_status got = open_with(name, text, o, &d, &e);
+    if (got && strstr(e.text, "libutf8proc-dev")) return;
+    if (got != s) fail_msg("%s: status %d: %s", name, got, e.text);
+    assert_null(d);
+    if (!strstr(e.text, words)) fail_msg("%s: '%s' does not say '%s'", name, e.text, words);
+}
+
+/* Sample i of an array is v[0..n). */
+static void expect_row(const ot_dataset *d, const char *name, int64_t i, const int *v, int64_t n)
+{
+    const ot_array *a = ot_dataset_find(d, name);
+    if (!a) fail_msg("no array %s", name);
+    assert_int_equal(a->t.rank, 2);
+    assert_int_equal(a->t.dim[0], d->samples);
+    assert_int_equal(a->t.dim[1], n);
+    for (int64_t k = 0; k < n; k++)
+        if (ot_get_i64(a->t.data, a->t.dtype, ot_array_at(a, i * n + k)) != v[k])
+            fail_msg("%s: element %lld of sample %lld is %lld", name, (long long)k, (long long)i,
+                     (long long)ot_get_i64(a->t.data, a->t.dtype, ot_array_at(a, i * n + k)));
+}
+
+static int64_t label(const ot_dataset *d, int64_t i)
+{
+    const ot_array *a = ot_dataset_find(d, "target");
+    assert_non_null(a);
+    return ot_get_i64(a->t.data, a->t.dtype, ot_array_at(a, i));
+}
+
+/* What Hugging Face's tokenizers give with enable_truncation(12) and enable_padding(length=12). */
+static void as_bert(void **state)
+{
+    (void)state;
+    static const char csv[] = "label,text\nplain,the king is here\nquoted,\"To be, or not to be: that is the "
+                              "question\"\nplain, yes\n";
+    static const int rows[3][LENGTH] = { { 2, 71, 177, 115, 236, 3 },
+                                         { 2, 80, 95, 9, 218, 120, 80, 95, 13, 108, 115, 3 },
+                                         { 2, 40, 78, 3 } };
+    static const int there[] = { 6, 12, 4 }, zeros[LENGTH] = { 0 };
+    ot_data_options o = { .input = fixed, .n_inputs = 3, .tokenizer = TOKENIZERS "bert.json" };
+    ot_dataset *d = opened("t.csv", csv, &o);
+    assert_int_equal(d->n, 4);
+    assert_int_equal(d->samples, 3);
+    assert_int_equal(d->n_classes, 2);
+    assert_string_equal(d->class_name[1], "quoted");
+    assert_non_null(strstr(d->notes, "1 of 3 samples are longer and were truncated"));
+    for (int i = 0; i < 3; i++) {
+        int mask[LENGTH] = { 0 };
+        for (int k = 0; k < there[i]; k++) mask[k] = 1;
+        expect_row(d, "input_ids", i, rows[i], LENGTH);
+        expect_row(d, "attention_mask", i, mask, LENGTH);
+        expect_row(d, "token_type_ids", i, zeros, LENGTH);
+        assert_int_equal(label(d, i), i == 1);
+    }
+    /* The model that was trained knows its tokenizer and its column: a file of lines without labels does. */
+    ot_data_options q = {
+        .input = fixed, .n_inputs = 3, .preprocess = d->preprocess, .unlabelled = true, .alone = true
+    };
+    ot_dataset *lines = opened("t.txt", "yes\n\nthe king is here", &q);
+    assert_int_equal(lines->samples, 2);
+    assert_null(ot_dataset_find(lines, "target"));
+    expect_row(lines, "input_ids", 0, rows[2], LENGTH);
+    expect_row(lines, "input_ids", 1, rows[0], LENGTH);
+    ot_dataset_free(lines);
+    lines = opened("one.csv", "text\nyes\nno\n", &q);
+    expect_row(lines, "input_ids", 0, rows[2], LENGTH);
+    ot_dataset_free(lines);
+    ot_dataset_free(d);
+}
+
+static void as_roberta(void **state)
+{
+    (void)state;
+    static const int rows[3][LENGTH] = { { 1, 272, 350, 303, 329, 297, 269, 2, 3, 3, 3, 3 },
+                                         { 1, 225, 403, 309, 16, 225, 275, 326, 292, 309, 30, 2 },
+                                         { 1, 287, 283, 2, 3, 3, 3, 3, 3, 3, 3, 3 } };
+    static const char json[] = "{\"id\": 7, \"text\": \"the king is here\", \"score\": 0.5}\n"
+                               "{\"text\": \"To be, or not to be: that is the question\", \"score\": 1, \"id\": 8}\n\n"
+                               "{\"score\": -2e1, \"text\": \" yes\", \"id\": null, \"more\": [1]}";
+    ot_data_options o = { .input = fixed, .n_inputs = 3, .tokenizer = TOKENIZERS "roberta.json", .target = "score" };
+    ot_dataset *d = opened("t.jsonl", json, &o);
+    assert_int_equal(d->samples, 3);
+    const ot_array *a = ot_dataset_find(d, "target");
+    assert_int_equal(a->t.dtype, OT_F32);
+    assert_true(ot_get_f64(a->t.data, OT_F32, 0) == 0.5 && ot_get_f64(a->t.data, OT_F32, 2) == -20);
+    for (int i = 0; i < 3; i++) expect_row(d, "input_ids", i, rows[i], LENGTH);
+    assert_int_equal(ot_dataset_line(d, 2), 4);
+    ot_dataset_free(d);
+}
+
+static void bytes_and_characters(void **state)
+{
+    (void)state;
+    static const char tsv[] = "text\ta\tb\nb\xC3\xA4\t0\t1\nabca\t1\t1\n";
+    static const int bytes[2][4] = { { 'b', 0xC3, 0xA4, 0 }, { 'a', 'b', 'c', 'a' } };
+    static const int chars[2][4] = { { 3, 5, 0, 0 }, { 2, 3, 4, 2 } }, places[4] = { 0, 1, 2, 3 };
+    ot_data_options o = { .input = open_length, .n_inputs = 2, .text = "bytes", .target = "a,b" };
+    ot_dataset *d = opened("t.tsv", tsv, &o);
+    for (int i = 0; i < 2; i++) {
+        expect_row(d, "ids", i, bytes[i], 4);
+        expect_row(d, "position_ids", i, places, 4);
+        expect_row(d, "target", i, (int[][2]){ { 0, 1 }, { 1, 1 } }[i], 2);
+    }
+    assert_non_null(strstr(d->notes, "padded with token 0"));
+    ot_dataset_free(d);
+    o.text = "chars";
+    d = opened("t.tsv", tsv, &o);
+    for (int i = 0; i < 2; i++) expect_row(d, "ids", i, chars[i], 4);
+    ot_data_options q = { .input = open_length, .n_inputs = 2, .preprocess = d->preprocess, .unlabelled = true };
+    ot_dataset *again = opened("u.txt", "cz\nbbbbbbbb\n", &q);
+    expect_row(again, "ids", 0, (int[]){ 4, 1, 0, 0 }, 4);
+    expect_row(again, "ids", 1, (int[]){ 3, 3, 3, 3 }, 4);
+    ot_dataset_free(again);
+    ot_dataset_free(d);
+}
+
+/* At most as many as the model has positions; --length; inputs that take other columns. */
+static void lengths(void **state)
+{
+    (void)state;
+    static const ot_data_input mixed[] = { { "ids", OT_I64, { 2, { -1, -1 } }, 256, false },
+                                           { "x", OT_F32, { 2, { -1, 2 } }, 0, false } };
+    ot_data_options o = { .input = open_length, .n_inputs = 2, .text = "bytes" };
+    ot_dataset *d = opened("t.csv", "text,y\nabcdefghijkl,1\na,0\n", &o);
+    assert_int_equal(ot_dataset_find(d, "ids")->t.dim[1], 8);
+    ot_dataset_free(d);
+    o.length = 3;
+    d = opened("t.csv", "text,y\nabcdefghijkl,1\na,0\n", &o);
+    expect_row(d, "ids", 0, (int[]){ 'a', 'b', 'c' }, 3);
+    ot_dataset_free(d);
+    o = (ot_data_options){ .input = mixed, .n_inputs = 2, .text = "bytes", .normalize = "none" };
+    d = opened("t.csv", "p,what,q,y\n1,ab,2,0\n3,c,4,1\n", &o);
+    expect_row(d, "ids", 0, (int[]){ 'a', 'b' }, 2);
+    expect_row(d, "ids", 1, (int[]){ 'c', 0 }, 2);
+    const ot_array *x = ot_dataset_find(d, "x");
+    assert_true(x && x->t.dtype == OT_F32 && ((float *)x->t.data)[3] == 4);
+    ot_dataset *again;
+    ot_data_options q = { .input = mixed, .n_inputs = 2, .preprocess = d->preprocess };
+    again = opened("u.csv", "y,q,p,what\n0,2,1,ab\n1,4,3,c\n", &q);
+    expect_row(again, "ids", 0, (int[]){ 'a', 'b' }, 2);
+    assert_true(((float *)ot_dataset_find(again, "x")->t.data)[3] == 4);
+    assert_int_equal(label(again, 1), 1);
+    ot_dataset_free(again);
+    ot_dataset_free(d);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    static const ot_data_input number[] = { { "x", OT_F32, { 4, { -1, 3, 8, 8 } }, 0, false } };
+    ot_data_options o = { .input = open_length, .n_inputs = 2, .text = "bytes" };
+    expect_refused("t.csv", "a,b\n1,2\n3,4\n", &o, OT_E_DATA, "no column contains text");
+    expect_refused("t.jsonl", "{\"text\":\"a\",\"label\":1}\n[1]\n", &o, OT_E_DATA, "line 2 is not a JSON object");
+    expect_refused("t.jsonl", "{\"text\":\"a\"", &o, OT_E_DATA, "line 1 is not a JSON object");
+    expect_refused("t.jsonl", "{\"text\":\"a\",\"label\":\"x\"}\n{\"text\":\"b\"}\n", &o, OT_E_DATA,
+                   "line 2: the target (column 'label') is missing");
+    o.length = LENGTH + 1;
+    o.input = fixed;
+    o.n_inputs = 3;
+    expect_refused("t.csv", "text,y\na,1\nb,0\n", &o, OT_E_USAGE, "has a fixed length of 12");
+    o.length = 0;
+    o.text = "chars";
+    expect_refused("t.csv", "text,y\na,1\n\xFF,0\n", &o, OT_E_DATA, "line 3, column 'text': the text is not UTF-8");
+    o.tokenizer = TOKENIZERS "bert.json";
+    expect_refused("t.csv", "text,y\na,1\nb,0\n", &o, OT_E_USAGE, "use one of them");
+    o.text = NULL;
+    expect_refused("t.csv", "text,y\na,1\n\xFF,0\n", &o, OT_E_DATA, "line 3, column 'text': the text is not UTF-8");
+    o.columns = "nothing";
+    expect_refused("t.csv", "text,y\na,1\nb,0\n", &o, OT_E_USAGE, "expected the one column");
+    o.columns = NULL;
+    o.preprocess = "{\"inputs\":{\"input_ids\":{\"kind\":\"text\",\"unit\":\"tokens\",\"tokenizer\":3}}}";
+    o.tokenizer = NULL;
+    expect_refused("t.csv", "text,y\na,1\nb,0\n", &o, OT_E_MODEL, "'tokenizer' is invalid");
+    o.preprocess = "{\"inputs\":{\"input_ids\":{\"kind\":\"text\",\"unit\":\"characters\",\"vocabulary\":[5,5]}}}";
+    expect_refused("t.csv", "text,y\na,1\nb,0\n", &o, OT_E_MODEL, "'vocabulary' is invalid");
+    o = (ot_data_options){ .input = number, .n_inputs = 1, .text = "bytes" };
+    expect_refused("t.csv", "text,y\na,1\nb,0\n", &o, OT_E_DATA, "no input of the model takes tokens");
+}
+
+/* A table of JSON lines is what the same CSV is; cut at every byte it is data or an error. */
+static void json_lines(void **state)
+{
+    (void)state;
+    static const char json[] = "{\"a\":1,\"b\":\"p\",\"on\":true,\"y\":\"\\u00e4\"}\r\n"
+                               "{\"y\":\"z\",\"on\":false,\"a\":2.5,\"b\":\"q\"}\n";
+    ot_data_options o = { 0 };
+    ot_dataset *d = opened("t.jsonl", json, &o),
+               *c = opened("t.csv", "a,b,on,y\n1,p,true,\xC3\xA4\n2.5,q,false,z\n", &o);
+    assert_int_equal(d->hash, c->hash);
+    assert_string_equal(d->class_name[0], "z");
+    ot_dataset_free(c);
+    ot_dataset_free(d);
+    for (size_t n = 0; n < sizeof json; n++) {
+        char part[sizeof json] = "";
+        ot_error e;
+        memcpy(part, json, n);
+        if (!open_with("t.jsonl", part, &o, &d, &e)) ot_dataset_free(d);
+        else assert_true(e.status == OT_E_DATA && strstr(e.text, "t.jsonl"));
+    }
+}
+
+int ot_test_texts(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_bert), cmocka_unit_test(as_roberta), cmocka_unit_test(bytes_and_characters),
+        cmocka_unit_test(lengths), cmocka_unit_test(refused),    cmocka_unit_test(json_lines),
+    };
+    return cmocka_run_group_tests_name("texts", tests, ot_folder_make, ot_folder_remove);
+}
