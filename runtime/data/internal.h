@@ -107,6 +107,9 @@ ot_status ot_npy_tokens(const char *path, ot_dataset *d, bool *found, ot_error *
 ot_status ot_npy_map(const char *path, ot_dataset *d, bool *found, ot_error *err);
 ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err);
 
+/* Named tensors; mapped where the file has at least options.map_from bytes. */
+ot_status ot_safetensors_open(const char *path, ot_dataset *d, ot_error *err);
+
 /* Images in class folders, of a folder or an archive; pictures.c.  Takes m.  *found: the part exists. */
 struct ot_members;
 ot_status ot_pictures_open(struct ot_members *m, ot_split split, ot_dataset *d, bool *found, ot_error *err);

@@ -198,7 +198,8 @@ static ot_status open_text(const char *path, ot_dataset *d, ot_error *err)
     return ot_texts_known(d->options) ? ot_csv_open(path, d, err) : ot_corpus_open(path, d, err);
 }
 
-/* File formats, recognised by their first four bytes, if there are as many; text has no signature. */
+/* File formats, recognised by their first twelve bytes (zeros behind the end of a file of at least four); text has no
+ * signature. */
 static bool is_npy(const char *path, const unsigned char *head)
 {
     (void)path;
@@ -246,10 +247,18 @@ static bool is_idx(const char *path, const unsigned char *head)
     return head && !head[0] && !head[1] && head[2] >= 8 && head[2] <= 14 && head[3];
 }
 
+/* A header of less than 16 MiB, which is a JSON object. */
+static bool is_safetensors(const char *path, const unsigned char *head)
+{
+    (void)path;
+    return head && !head[3] && !head[4] && !head[5] && !head[6] && !head[7] && head[8] == '{';
+}
+
 /* X(name, reader, meaning); the first match is used. */
 #define FORMATS(X) \
     X(npy, open_npy, "one array (.npy, .npy.gz): for a model of one input, without a target") \
     X(npz, ot_npz_open, "arrays (.npz), named as the model's inputs; the target is target, or target_OUTPUT") \
+    X(safetensors, ot_safetensors_open, "named tensors (.safetensors), as the arrays of an .npz") \
     X(csv, ot_csv_open, "a table (.csv, .tsv, also .gz and .zst) with a line of names; the column target, else the last, is the target (--target names others); a column of image files, by their paths below the folder of the table, feeds an input of images") \
     X(jsonl, ot_csv_open, "a table as JSON lines (.jsonl, .ndjson, also .gz and .zst): an object in each line, whose members are the columns") \
     X(tokens, ot_tokens_open, "tokens for a language model (.bin, unsigned numbers of 16 or 32 bits, or the format of llm.c; a .npy of one dimension does too): samples are windows, the target is the next token (--length, --stride)") \
@@ -269,17 +278,17 @@ ot_status ot_dataset_file(const char *path, ot_dataset *d, ot_error *err)
     };
     ot_stream s;
     char known[200] = "";
-    unsigned char head[4] = { 0 };
+    unsigned char head[12] = { 0 };
     OT_TRY(ot_dataset_note(d, path, err));
     OT_TRY(ot_stream_open(&s, path, err));
     int64_t got = s.read(&s, head, sizeof head, err);
     ot_stream_close(&s);
     if (got < 0) return err ? err->status : OT_E_DATA;
     for (int i = 0; i < OT_LEN(format); i++) {
-        if (format[i].is(path, got == 4 ? head : NULL)) return format[i].open(path, d, err);
+        if (format[i].is(path, got >= 4 ? head : NULL)) return format[i].open(path, d, err);
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s, ", format[i].name);
     }
-    if (got == 4 && !memcmp(head, "PAR1", 4))
+    if (got >= 4 && !memcmp(head, "PAR1", 4))
         return ot_fail(err, OT_E_DATA,
                        "%s: is a Parquet file, which is not supported: save the table as .csv, for example with "
                        "pandas.read_parquet(...).to_csv('table.csv', index=False)",

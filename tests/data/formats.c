@@ -147,6 +147,43 @@ static void npz_archives(void **state)
     ot_dataset_free(d);
 }
 
+static void safetensors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        ot_dtype t;
+    } row[] = { { "F64", OT_F64 }, { "I64", OT_I64 }, { "U64", OT_U64 },   { "F32", OT_F32 }, { "I32", OT_I32 },
+                { "U32", OT_U32 }, { "F16", OT_F16 }, { "BF16", OT_BF16 }, { "I16", OT_I16 }, { "U16", OT_U16 },
+                { "I8", OT_I8 },   { "U8", OT_U8 },   { "BOOL", OT_BOOL } };
+    for (int mapped = 0; mapped < 2; mapped++) { /* tensors at odd places and of BOOL are copied */
+        const ot_data_options o = { .map_from = mapped };
+        ot_dataset *d;
+        ot_error e = { 0 };
+        if (ot_dataset_open(FIXTURES "every.safetensors", OT_SPLIT_TRAIN, &o, &d, &e)) fail_msg("%s", e.text);
+        assert_int_equal(d->n, OT_LEN(row));
+        for (int i = 0; i < OT_LEN(row); i++) {
+            assert_array(ot_dataset_find(d, row[i].name), row[i].t, 2, (int64_t[]){ 3, 4 });
+            assert_int_equal(ot_dataset_find(d, row[i].name)->mapped, mapped && row[i].t != OT_BOOL);
+        }
+        ot_dataset_free(d);
+        static const char *const odd[] = { "odd.safetensors", "packed.safetensors.gz" };
+        for (int i = 0; i < OT_LEN(odd); i++) {
+            char path[512];
+            snprintf(path, sizeof path, FIXTURES "%s", odd[i]);
+            if (ot_dataset_open(path, OT_SPLIT_TRAIN, &o, &d, &e)) fail_msg("%s", e.text);
+            assert_int_equal(d->n, 5);
+            assert_int_equal(d->samples, 4);
+            assert_array(ot_dataset_find(d, "labelé"), OT_U8, 1, (int64_t[]){ 3 });
+            assert_array(ot_dataset_find(d, "target"), OT_I64, 1, (int64_t[]){ 4 });
+            assert_array(ot_dataset_find(d, "x"), OT_F32, 2, (int64_t[]){ 4, 3 });
+            assert_array(ot_dataset_find(d, "none"), OT_F32, 2, (int64_t[]){ 0, 5 });
+            assert_array(ot_dataset_find(d, "scalar"), OT_F16, 0, NULL);
+            ot_dataset_free(d);
+        }
+    }
+}
+
 static void refused_archives(void **state)
 {
     (void)state;
@@ -255,9 +292,9 @@ static void writing_refuses(void **state)
 int ot_test_formats(void)
 {
     const struct CMUnitTest formats[] = {
-        cmocka_unit_test(npy_types),        cmocka_unit_test(npy_forms),        cmocka_unit_test(idx_files),
-        cmocka_unit_test(npz_archives),     cmocka_unit_test(refused_archives), IN_FOLDER(written_archives_come_back),
-        IN_FOLDER(small_floats_travel_raw), IN_FOLDER(writing_refuses),
+        cmocka_unit_test(npy_types),           cmocka_unit_test(npy_forms),        cmocka_unit_test(idx_files),
+        cmocka_unit_test(npz_archives),        cmocka_unit_test(safetensors),      cmocka_unit_test(refused_archives),
+        IN_FOLDER(written_archives_come_back), IN_FOLDER(small_floats_travel_raw), IN_FOLDER(writing_refuses),
     };
     return cmocka_run_group_tests(formats, NULL, NULL);
 }

@@ -24,6 +24,9 @@ static const char *const fixture[] = {
     "streamed.npz",
     "savez.npz",
     "none.npz",
+    "odd.safetensors",
+    "every.safetensors",
+    "packed.safetensors.gz",
 };
 
 static unsigned char *load(const char *name, size_t *n)
@@ -233,6 +236,56 @@ static void lying_idx_headers(void **state)
     ot_memory_end(&m);
 }
 
+static void lying_safetensors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *why;
+    } row[] = {
+        { "{\"x\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,17]}}", "not those of its shape" },
+        { "{\"x\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,12]}}",
+          "says 12 bytes of elements, but it contains 16" },
+        { "{\"x\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[4,16]}}", "leaves a gap" },
+        { "{\"x\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},\"y\":{\"dtype\":\"F32\",\"shape\":[4],"
+          "\"data_offsets\":[0,16]}}",
+          "overlaps" },
+        { "{\"x\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"y\":{\"dtype\":\"U8\",\"shape\":[12],"
+          "\"data_offsets\":[3,15]}}",
+          "overlaps" },
+        { "{\"x\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,16]}}", "too large" },
+        { "{\"x\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4294967296],\"data_offsets\":[0,0]}}",
+          "too large" },
+        { "{\"x\":{\"dtype\":\"F32\",\"shape\":[1000000000],\"data_offsets\":[0,4000000000]}}", "contains 16" },
+        { "{\"x\":{\"dtype\":\"F32\",\"shape\":[-4],\"data_offsets\":[0,16]}}", "not a whole number" },
+        { "{\"x\":{\"dtype\":\"F32\",\"shape\":[4.0],\"data_offsets\":[0,16]}}", "not a whole number" },
+        { "{\"x\":{\"dtype\":\"F32\",\"shape\":4,\"data_offsets\":[0,16]}}", "not a list" },
+        { "{\"x\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,4],\"data_offsets\":[0,16]}}", "9 dimensions" },
+        { "{\"x\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[-16,0]}}", "not those of its shape" },
+        { "{\"x\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16,16]}}", "two whole numbers" },
+        { "{\"x\":{\"dtype\":\"F32\",\"shape\":[4]}}", "two whole numbers" },
+        { "{\"x\":{\"dtype\":\"F8_E4M3\",\"shape\":[16],\"data_offsets\":[0,16]}}",
+          "unsupported element type F8_E4M3" },
+        { "{\"x\":{\"shape\":[4],\"data_offsets\":[0,16]}}", "no dtype" },
+        { "{\"x\":3}", "no dtype" },
+        { "{}", "contains 16" },
+        { "{\"x\"", "not a JSON object" },
+    };
+    memory_file m;
+    ot_memory_begin(&m);
+    for (int i = 0; i < OT_LEN(row) + 2; i++) {
+        unsigned char file[400] = { 0 };
+        ot_error e;
+        const char *json = i < OT_LEN(row) ? row[i].json : "{", *why = i < OT_LEN(row) ? row[i].why : "header has";
+        size_t n = strlen(json);
+        memcpy(file, &(uint64_t){ i < OT_LEN(row) ? n : i == OT_LEN(row) ? 1000 : 16777215 }, 8);
+        memcpy(file + 8, json, n);
+        ot_memory_set(&m, file, 8 + n + 16);
+        assert_null(try_open(&m, &e));
+        if (!strstr(e.text, why)) fail_msg("%s: no '%s' in '%s'", json, why, e.text);
+    }
+    ot_memory_end(&m);
+}
+
 /* Megabytes of nothing after a header that does not declare them: only the memory for the header is used. */
 static void packed_bomb(void **state)
 {
@@ -404,6 +457,7 @@ int ot_test_hostile(void)
         cmocka_unit_test(every_bit_turned),
         cmocka_unit_test(lying_npy_headers),
         cmocka_unit_test(lying_idx_headers),
+        cmocka_unit_test(lying_safetensors),
         cmocka_unit_test(packed_bomb),
         cmocka_unit_test_setup_teardown(packed_table, ot_folder_make, ot_folder_remove),
         cmocka_unit_test_setup_teardown(cut_table, ot_folder_make, ot_folder_remove),

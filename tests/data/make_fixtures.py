@@ -7,6 +7,7 @@ ones and i % 3 == 0 in bool: tests/data/formats.c knows the rule.
 """
 import gzip
 import io
+import json
 import pathlib
 import struct
 import zipfile
@@ -99,3 +100,30 @@ import warnings
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     zipped("bad-twice.npz", members[:1] * 2)
+
+
+def safetensors(tensors, metadata=None):
+    """The format of github.com/huggingface/safetensors, written by hand."""
+    header, data = {}, b""
+    if metadata:
+        header["__metadata__"] = metadata
+    for key, (code, shape, raw) in tensors.items():
+        header[key] = {"dtype": code, "shape": list(shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def tensor(code, shape):
+    if code == "BF16":
+        return code, shape, (values(shape, "<f4").view("<u4") >> 16).astype("<u2").tobytes()
+    t = {"F": "<f%d", "I": "<i%d", "U": "<u%d"}.get(code[0], "|b%d") % (int(code[1:]) // 8 if code != "BOOL" else 1)
+    return code, shape, values(shape, t).tobytes()
+
+
+put("every.safetensors", safetensors({c: tensor(c, (3, 4)) for c in (
+    "F64", "I64", "U64", "F32", "I32", "U32", "F16", "BF16", "I16", "U16", "I8", "U8", "BOOL")}, {"format": "np"}))
+put("odd.safetensors", safetensors({"label\u00e9": tensor("U8", (3,)), "target": tensor("I64", (4,)), "x": tensor("F32", (4, 3)),
+                                    "none": tensor("F32", (0, 5)), "scalar": tensor("F16", ())}))
+put("packed.safetensors.gz", (HERE / "odd.safetensors").read_bytes(), True)

@@ -56,3 +56,19 @@ ot_dataset *fuzz_open(const char *path, ot_split split)
     ot_dataset_free(again);
     return d;
 }
+
+void fuzz_mapped(const char *path)
+{
+    const ot_data_options o = { .map_from = 1 };
+    ot_dataset *d = NULL;
+    ot_error e = { 0 };
+    fuzz_status("ot_dataset_open (mapped)", ot_dataset_open(path, OT_SPLIT_TRAIN, &o, &d, &e), &e);
+    for (int k = 0; d && k < d->n; k++) {
+        const ot_array *a = &d->array[k];
+        for (int64_t i = 0; a->mapped && !a->whole && i < d->samples && i < 1000; i++) {
+            ot_error bad = { 0 };
+            fuzz_status("ot_array_check_sample", ot_array_check_sample(a, i, i, OT_F32, &bad), &bad);
+        }
+    }
+    ot_dataset_free(d);
+}

@@ -9,6 +9,9 @@
  * its check, and opens it again. */
 ot_dataset *fuzz_open(const char *path, ot_split split);
 
+/* Opens the same file so that its arrays are mapped where they can be, and checks their samples. */
+void fuzz_mapped(const char *path);
+
 /* Arrays a and b hold the same. */
 void fuzz_same(const ot_tensor *a, const ot_tensor *b);
 

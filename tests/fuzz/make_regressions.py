@@ -102,6 +102,17 @@ def data_files():
     write("npz", "4-cut", npz(both)[:-30])
     write("npz", "4-checksum", npz(both).replace(npy(x), npy(x + 1)))
 
+    def tensors(header, data):
+        return struct.pack("<Q", len(header)) + header + data
+
+    pair_of = b'{"x":{"dtype":"F32","shape":[4,3],"data_offsets":[0,48]},"target":{"dtype":"I64","shape":[4],"data_offsets":[48,80]}}'
+    write("safetensors", "0-two", tensors(pair_of, x.tobytes() + both["target"].tobytes()))
+    write("safetensors", "0-packed", packed(tensors(pair_of, x.tobytes() + both["target"].tobytes())))
+    write("safetensors", "0-none", tensors(b"{}", b""))
+    write("safetensors", "4-gap", tensors(pair_of.replace(b"[48,80]", b"[49,81]"), b"\0" * 81))
+    write("safetensors", "4-header-beyond-file", struct.pack("<Q", 1 << 20) + b"{}")
+    write("safetensors", "4-packed-claims-more", packed(tensors(b'{"x":{"dtype":"U8","shape":[1000000000000],"data_offsets":[0,1000000000000]}}', b"\0" * 9999)))
+
     pictures, labels = idx(8, [4, 2, 2], bytes(range(16))), idx(8, [4], bytes([0, 1, 2, 0]))
     write("idx", "0-pictures-and-labels", pair(pictures, labels))
     write("idx", "0-packed", pair(packed(pictures), labels))

@@ -558,9 +558,10 @@ static ot_status several(ot_error *err)
 {
     ot_dataset *d = NULL;
     const ot_data_options o = { .map_from = 1 };
-    OT_TRY(ot_dataset_open("a=" FIXTURES "little-f4.npy\ntarget=" FIXTURES "big-i8.npy\nb=inputs.npz", OT_SPLIT_TRAIN,
-                           &o, &d, err));
-    if (d->n != 3 || !d->array[0].mapped) ot_fail(err, OT_E_INTERNAL, "arrays are lost");
+    OT_TRY(ot_dataset_open("a=" FIXTURES "little-f4.npy\ntarget=" FIXTURES "big-i8.npy\nb=inputs.npz\n" FIXTURES
+                           "every.safetensors",
+                           OT_SPLIT_TRAIN, &o, &d, err));
+    if (d->n != 16 || !d->array[0].mapped) ot_fail(err, OT_E_INTERNAL, "arrays are lost");
     ot_dataset_free(d);
     return err->status;
 }
@@ -589,6 +590,8 @@ static ot_status data(char **text, ot_error *err)
                                   FIXTURES "streamed.npz",
                                   FIXTURES "fortran-big.npy",
                                   FIXTURES "packed.npy.gz",
+                                  FIXTURES "packed.safetensors.gz",
+                                  FIXTURES "odd.safetensors",
                                   FIXTURES "vector-f8.idx",
                                   FIXTURES "packed-images-idx3-ubyte.gz",
                                   "table.csv" };
