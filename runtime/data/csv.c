@@ -423,8 +423,11 @@ static ot_status fill_row(void *user, const ot_rows *r, int64_t row, ot_error *e
         void *to = (char *)a->t.data + (size_t)row * (size_t)ot_numel(&in->shape) * size;
         for (int k = 0; k < in->n; k++) OT_TRY(fill_field(x, r, in, &in->field[k], to, err));
     }
-    for (int i = 0; i < t->n_targets; i++)
-        OT_TRY(fill_target(t, r, &t->wanted[i], &x->d->array[t->wanted[i].array], row, err));
+    for (int i = 0; i < t->n_targets; i++) {
+        const ot_goal *w = &t->wanted[i];
+        if (w->member) OT_TRY(ot_table_add_file(x->d, t, r, w->column[0], &w->member[row], err));
+        else OT_TRY(fill_target(t, r, w, &x->d->array[w->array], row, err));
+    }
     return OT_OK;
 }
 
@@ -479,6 +482,12 @@ static ot_status add_arrays(ot_dataset *d, ot_columns *t, ot_error *err)
     }
     for (int i = 0; i < t->n_targets; i++) {
         ot_goal *w = &t->wanted[i];
+        if (w->member) {
+            if (!ot_dataset_add(d, w->name)) return no_memory(t, err);
+            w->array = d->n - 1;
+            d->array[w->array].role = OT_ARRAY_TARGET;
+            continue;
+        }
         ot_shape s = w->n == 1 ? OT_SCALAR : (ot_shape){ 1, { w->n } };
         OT_TRY(add_array(d, t, w->name, target_type(t, w), &s, &w->array, err));
         d->array[w->array].role = OT_ARRAY_TARGET;

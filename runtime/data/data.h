@@ -30,7 +30,9 @@ struct ot_image_source {
     ot_status (*read)(const ot_image_source *s, int64_t row, int channels, ot_image_room *room, ot_image *out,
                       ot_error *err);
     int64_t height, width; /* of the images that were looked at when the set was opened; 0: they differ */
-    int channels;          /* 1: those are grey; else 3 */
+    const char *(*name)(const ot_image_source *s, int64_t row); /* of the file, below `folder` */
+    const char *folder;                                         /* or archive */
+    int channels; /* 1: those are grey, or class numbers of masks; else 3 */
 };
 
 typedef struct ot_array {

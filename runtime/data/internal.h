@@ -114,8 +114,16 @@ ot_status ot_safetensors_open(const char *path, ot_dataset *d, ot_error *err);
 struct ot_members;
 ot_status ot_pictures_open(struct ot_members *m, ot_split split, ot_dataset *d, bool *found, ot_error *err);
 
-/* Makes x an array of n images, files of d->members by their numbers, which stay until d is freed.  Errors: OT_E_NOMEM. */
-ot_status ot_pictures_array(ot_dataset *d, ot_array *x, const int64_t *member, int64_t n, ot_error *err);
+/* Makes x an array of n images, files of d->members by their numbers, which stay until d is freed.  masks: their pixels are class
+ * numbers.  Errors: OT_E_NOMEM. */
+ot_status ot_pictures_array(ot_dataset *d, ot_array *x, const int64_t *member, int64_t n, bool masks, ot_error *err);
+
+/* Images and masks in two folders, below or above those of the parts: images/train/1.jpg, masks/train/1.png.  list: n images of
+ * d->members, whose names are passed over up to `skip`.  *is: they lie so; *found: the part exists; masks.c. */
+ot_status ot_masks_open(ot_dataset *d, const int64_t *list, int64_t n, size_t skip, ot_split split, bool *is,
+                        bool *found, ot_error *err);
+
+int ot_picture_part(const char *name, size_t n); /* the ot_split that a folder of this name is; -1: none */
 
 bool ot_picture_name(const char *name); /* it ends as names of images do */
 

@@ -16,6 +16,7 @@ typedef struct picture_source {
     ot_image_source base;
     const ot_members *m;
     const int64_t *member; /* of each row */
+    bool masks;            /* pixels are class numbers */
 } picture_source;
 
 /* ---- one image ------------------------------------------------------------------------------ */
@@ -40,14 +41,21 @@ static ot_status read_picture(const ot_image_source *s, int64_t row, int channel
     room->size = bytes.size;
     if (status) return status;
     ot_pixels_free(x);
-    status = ot_picture_decode(room->bytes, (size_t)f->size, MOST_PIXELS, x, &bad);
+    status = p->masks ? ot_picture_numbers(room->bytes, (size_t)f->size, MOST_PIXELS, x, &bad)
+                      : ot_picture_decode(room->bytes, (size_t)f->size, MOST_PIXELS, x, &bad);
     if (!status) status = ot_pixels_turn(x, &bad);
-    if (!status) status = ot_pixels_to_bytes(x, channels, &bad);
+    if (!status && !p->masks) status = ot_pixels_to_bytes(x, channels, &bad);
     if (status) return ot_fail(err, status, "%s/%s: %-s", p->m->path, f->name, bad.text);
     *out = (ot_image){
         .data = x->data, .height = x->height, .width = x->width, .channels = channels, .stride = x->width * channels
     };
     return OT_OK;
+}
+
+static const char *name_of(const ot_image_source *s, int64_t row)
+{
+    const picture_source *p = (const picture_source *)s;
+    return p->m->list[p->member[row]].name;
 }
 
 /* ---- which files, and what they are called ---------------------------------------------------- */
@@ -72,7 +80,7 @@ static bool is_hidden(const char *name)
 }
 
 /* The part that a folder of this name is; -1: none.  n: its length. */
-static int part_of(const char *name, size_t n)
+int ot_picture_part(const char *name, size_t n)
 {
     static const struct {
         const char *name;
@@ -142,13 +150,13 @@ static void find_layout(found *f)
         const char *p = a + f->skip, *end = strchr(p, '/');
         size_t n = end ? (size_t)(end - p) + 1 : 0;
         bool all = n && !strncmp(p, b + f->skip, n), deeper = end && strchr(end + 1, '/');
-        if (!all || !deeper || part_of(p, n - 1) >= 0) break;
+        if (!all || !deeper || ot_picture_part(p, n - 1) >= 0) break;
         f->skip += n;
     }
     f->parts = true;
     for (int64_t i = 0; i < f->n && f->parts; i++) {
         const char *p = name_at(f, i) + f->skip, *end = strchr(p, '/');
-        f->parts = end && part_of(p, (size_t)(end - p)) >= 0;
+        f->parts = end && ot_picture_part(p, (size_t)(end - p)) >= 0;
     }
 }
 
@@ -161,7 +169,7 @@ static bool take_part(found *f, ot_split split, const char **folder, size_t *len
     if (!f->parts) return split == OT_SPLIT_TRAIN;
     for (int64_t i = 0; i < f->n; i++) {
         const char *p = name_at(f, i) + f->skip, *end = strchr(p, '/');
-        if (part_of(p, (size_t)(end - p)) != (int)split) continue;
+        if (ot_picture_part(p, (size_t)(end - p)) != (int)split) continue;
         *folder = p;
         *length = (size_t)(end - p);
         f->member[n++] = f->member[i];
@@ -333,14 +341,19 @@ static ot_status add_target(const found *f, ot_dataset *d, ot_error *err)
     return number_classes(f, d, y, err);
 }
 
-ot_status ot_pictures_array(ot_dataset *d, ot_array *x, const int64_t *member, int64_t n, ot_error *err)
+ot_status ot_pictures_array(ot_dataset *d, ot_array *x, const int64_t *member, int64_t n, bool masks, ot_error *err)
 {
     picture_source *s = ot_arena_alloc(d->arena, sizeof *s);
     if (!s) return ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
-    *s = (picture_source){ .base.read = read_picture, .m = d->members, .member = member };
+    *s = (picture_source){ .base = { .read = read_picture, .name = name_of, .folder = d->members->path },
+                           .m = d->members,
+                           .member = member,
+                           .masks = masks };
     OT_TRY(look_at(s, n, err));
+    if (masks) s->base.channels = 1;
     x->source = &s->base;
-    x->mapped = x->picture = true;
+    x->mapped = true;
+    x->picture = !masks;
     x->t.dtype = OT_U8;
     x->t.rank = 4;
     memcpy(x->t.dim, (int64_t[]){ n, 0, 0, s->base.channels }, 4 * sizeof(int64_t));
@@ -363,6 +376,9 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
         return ot_fail(err, OT_E_DATA, "%s: contains no images%s%s", m->path,
                        f.others ? ", but other files, such as " : "", f.others ? f.other : "");
     find_layout(&f);
+    bool masks;
+    OT_TRY(ot_masks_open(d, f.member, f.n, f.skip, split, &masks, there, err));
+    if (masks) return OT_OK;
     *there = take_part(&f, split, &part, &length);
     if (!*there) return OT_OK;
     OT_TRY(check_empty(&f, part, length, err));
@@ -371,6 +387,6 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     ot_array *x = ot_dataset_add(d, "");
     if (!x) return ot_fail(err, OT_E_NOMEM, "%s: no memory", m->path);
     d->mapped_hash = 2;
-    OT_TRY(ot_pictures_array(d, x, f.member, f.n, err));
+    OT_TRY(ot_pictures_array(d, x, f.member, f.n, false, err));
     return describe(d, &f, part, length, err);
 }

@@ -133,6 +133,7 @@ typedef struct ot_goal {
     int n, array;
     int *column;
     bool text;
+    int64_t *member; /* of masks, as in ot_table_input; else NULL */
 } ot_goal;
 
 struct ot_columns {
@@ -209,8 +210,9 @@ ot_status ot_table_add_file(ot_dataset *d, const ot_columns *t, const ot_rows *r
 /* Makes arrays of the inputs whose files are all added. */
 ot_status ot_table_finish_images(ot_dataset *d, ot_columns *t, ot_error *err);
 
-/* The columns that are the target of images where nothing names them: all others if they are numbers and nothing else uses
- * them, else the last; n 0: there is none.  Sets d->column. */
+/* The columns that are the target of images where nothing names them: the last of images, which are masks, if they are more than
+ * the inputs that take images; else all others if they are numbers and nothing else uses them, else the last; n 0: there is
+ * none.  Sets d->column. */
 ot_status ot_table_labels(ot_dataset *d, const ot_columns *t, int *list, int *n, ot_error *err);
 
 /* only: the model has no other input. */

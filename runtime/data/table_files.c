@@ -120,7 +120,11 @@ ot_status ot_table_finish_images(ot_dataset *d, ot_columns *t, ot_error *err)
     d->mapped_hash = 3;
     for (int i = 0; i < t->n_inputs; i++) {
         const ot_table_input *in = &t->input[i];
-        if (in->member) OT_TRY(ot_pictures_array(d, &d->array[in->array], in->member, t->rows, err));
+        if (in->member) OT_TRY(ot_pictures_array(d, &d->array[in->array], in->member, t->rows, false, err));
+    }
+    for (int i = 0; i < t->n_targets; i++) {
+        const ot_goal *w = &t->wanted[i];
+        if (w->member) OT_TRY(ot_pictures_array(d, &d->array[w->array], w->member, t->rows, true, err));
     }
     return OT_OK;
 }
@@ -131,7 +135,15 @@ ot_status ot_table_labels(ot_dataset *d, const ot_columns *t, int *list, int *n,
 {
     bool numbers = true;
     const char *all = "";
+    int takers = 0;
     *n = 0;
+    for (int i = 0; i < t->options.n_inputs; i++) takers += ot_table_takes_images(&t->options.input[i]);
+    for (int i = t->columns - 1; i >= 0 && t->images > (takers ? takers : 1); i--) {
+        if (t->column[i].kind != OT_KIND_IMAGE) continue;
+        list[(*n)++] = i;
+        d->column = t->column[i].name;
+        return OT_OK;
+    }
     for (int i = 0; i < t->columns; i++) {
         if (t->column[i].kind == OT_KIND_IMAGE) continue;
         numbers &= t->column[i].kind == OT_KIND_NUMBER;

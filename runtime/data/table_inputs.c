@@ -79,6 +79,11 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
         if (q->no_value)
             return ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing", t->path,
                            (long long)q->no_value, q->name);
+        if (q->kind == OT_KIND_IMAGE && n == 1) {
+            w->member = ot_arena_alloc(d->arena, sizeof *w->member * ((size_t)t->rows + 1));
+            if (!w->member) return no_memory(t, err);
+            break;
+        }
         w->text = w->text || is_text(q);
         if (w->text && n > 1)
             return ot_fail(err, OT_E_DATA,

@@ -9,6 +9,7 @@ typedef struct ot_reading {
     const uint8_t *p;
     size_t n;
     int64_t most;   /* pixels; negative: only the size is read */
+    bool numbers;   /* ot_picture_numbers */
     ot_pixels *out; /* format and orientation 1 are set */
     ot_error *err;
 } ot_reading;

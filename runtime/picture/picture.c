@@ -63,7 +63,7 @@ static const format *format_of(const uint8_t *p, size_t n)
     return NULL;
 }
 
-static ot_status run(const void *bytes, size_t n, int64_t most, ot_pixels *out, ot_error *err)
+static ot_status run(const void *bytes, size_t n, int64_t most, bool numbers, ot_pixels *out, ot_error *err)
 {
     const uint8_t *p = bytes;
     const format *f = format_of(p, n);
@@ -82,7 +82,9 @@ static ot_status run(const void *bytes, size_t n, int64_t most, ot_pixels *out, 
                        "again",
                        f->name, f->package);
     out->format = f->name;
-    ot_reading r = { .p = p, .n = n, .most = most, .out = out, .err = err };
+    if (numbers && f->read != ot_png_read)
+        return ot_fail(err, OT_E_DATA, "is %s; a mask of class numbers must be a PNG, grey or with a palette", f->name);
+    ot_reading r = { .p = p, .n = n, .most = most, .numbers = numbers, .out = out, .err = err };
     ot_status s = f->read(&r);
     if (s != OT_OK) ot_pixels_free(out);
     return s;
@@ -90,12 +92,40 @@ static ot_status run(const void *bytes, size_t n, int64_t most, ot_pixels *out, 
 
 ot_status ot_picture_size(const void *bytes, size_t n, ot_pixels *out, ot_error *err)
 {
-    return run(bytes, n, -1, out, err);
+    return run(bytes, n, -1, false, out, err);
 }
 
 ot_status ot_picture_decode(const void *bytes, size_t n, int64_t most, ot_pixels *out, ot_error *err)
 {
-    return run(bytes, n, most < 0 ? 0 : most, out, err);
+    return run(bytes, n, most < 0 ? 0 : most, false, out, err);
+}
+
+/* Equal channels as one. */
+static ot_status join_equal(ot_pixels *p, ot_error *err)
+{
+    uint8_t *x = p->data;
+    int64_t n = p->height * p->width, colours = p->channels > 2 ? 3 : 1, step = p->channels;
+    if (p->bits != 8)
+        return ot_fail(err, OT_E_DATA, "%s: has %d bits; a mask of class numbers has 8 at most", p->format, p->bits);
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *at = x + i * step;
+        if (colours == 3 && (at[0] != at[1] || at[0] != at[2]))
+            return ot_fail(err, OT_E_DATA,
+                           "%s: contains the colour (%d, %d, %d); a mask needs class numbers, as grey values or as a "
+                           "palette",
+                           p->format, at[0], at[1], at[2]);
+        x[i] = at[0];
+    }
+    p->channels = 1;
+    return OT_OK;
+}
+
+ot_status ot_picture_numbers(const void *bytes, size_t n, int64_t most, ot_pixels *out, ot_error *err)
+{
+    OT_TRY(run(bytes, n, most < 0 ? 0 : most, true, out, err));
+    ot_status s = join_equal(out, err);
+    if (s) ot_pixels_free(out);
+    return s;
 }
 
 const char *ot_picture_missing(const void *bytes, size_t n)

@@ -30,6 +30,10 @@ ot_status ot_picture_size(const void *bytes, size_t n, ot_pixels *out, ot_error 
  * 16; a colour marked as transparent stays a colour.  Refuses more than `most` pixels.  The caller frees out. */
 ot_status ot_picture_decode(const void *bytes, size_t n, int64_t most, ot_pixels *out, ot_error *err);
 
+/* The first picture of a PNG as numbers, 8 bits, 1 channel: indices of its palette, or grey values as they are stored (a bit is 0 or 1);
+ * colours only where all three are equal.  Otherwise as ot_picture_decode.  Errors: also OT_E_DATA for other formats and colours. */
+ot_status ot_picture_numbers(const void *bytes, size_t n, int64_t most, ot_pixels *out, ot_error *err);
+
 /* If the format is known but not in this build: the Debian package that provides it; else NULL. */
 const char *ot_picture_missing(const void *bytes, size_t n);
 

@@ -37,6 +37,29 @@ static int64_t raw_bytes(const struct spng_ihdr *h)
     return ((int64_t)h->width * samples[h->color_type] * h->bit_depth + 7) / 8 * h->height + h->height;
 }
 
+/* Numbers of `bits` bits each, rows rounded up to bytes, to one byte each; they grow from the end. */
+static void unpack(uint8_t *x, int64_t height, int64_t width, int bits)
+{
+    int64_t row = (width * bits + 7) / 8;
+    for (int64_t i = height - 1; i >= 0 && bits < 8; i--)
+        for (int64_t j = width - 1; j >= 0; j--)
+            x[i * width + j] = x[i * row + j * bits / 8] >> (8 - bits - j * bits % 8) & ((1 << bits) - 1);
+}
+
+static ot_status read_numbers(spng_ctx *z, ot_reading *r, const struct spng_ihdr *h)
+{
+    size_t bytes;
+    OT_TRY(ot_picture_begin(r, h->width, h->height, 1, 8));
+    int code = spng_decoded_image_size(z, SPNG_FMT_PNG, &bytes);
+    if (!code && bytes > (size_t)(r->out->width * r->out->height))
+        return ot_picture_bad(r, "the size differs from the header");
+    if (!code) code = spng_decode_image(z, r->out->data, bytes, SPNG_FMT_PNG, 0);
+    if (!code) code = spng_decode_chunks(z);
+    if (code) return failed(r, code);
+    unpack(r->out->data, r->out->height, r->out->width, h->bit_depth);
+    return OT_OK;
+}
+
 static ot_status read_with(spng_ctx *z, ot_reading *r)
 {
     struct spng_ihdr h;
@@ -52,6 +75,7 @@ static ot_status read_with(spng_ctx *z, ot_reading *r)
     if (palette) alpha = find_chunk(r, "tRNS", true, &size) != NULL;
     if (r->most >= 0 && raw_bytes(&h) / DEFLATE_MOST > (int64_t)r->n)
         return ot_picture_bad(r, "%zu bytes are too few for %u x %u pixels", r->n, h.width, h.height);
+    if (r->numbers && (palette || (grey && !alpha && h.bit_depth <= 8))) return read_numbers(z, r, &h);
     OT_TRY(ot_picture_begin(r, h.width, h.height, (grey ? 1 : 3) + alpha, h.bit_depth == 16 ? 16 : 8));
     if (!r->out->data) return OT_OK;
     if (palette) format = alpha ? SPNG_FMT_RGBA8 : SPNG_FMT_RGB8;

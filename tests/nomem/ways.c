@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "runtime/data/data.h"
 #include "runtime/base/io.h"
@@ -256,6 +257,35 @@ static ot_status image_list(ot_error *err)
         OT_TRY(put_file(k ? "b.pgm" : "a.pgm", image, (size_t)head + PIXELS, err));
     }
     return put_file("list.csv", list, strlen(list), err);
+}
+
+/* Masks in a table and in folders; they are opened, not decoded. */
+static ot_status masks(ot_error *err)
+{
+    static const char list[] = "image,mask\na.pgm,b.pgm\nb.pgm,a.pgm\n";
+    static const char *const name[] = { "set/images/1.pgm", "set/images/2.pgm", "set/masks/1.pgm",
+                                        "set/masks/2_mask.pgm" };
+    OT_TRY(image_list(err));
+    if (mkdir("set", 0700) || mkdir("set/images", 0700) || mkdir("set/masks", 0700))
+        return ot_fail(err, OT_E_IO, "set: cannot be made");
+    for (int i = 0; i < OT_LEN(name); i++) OT_TRY(put_file(name[i], "P5 1 1 255\n0", 12, err));
+    return put_file("masks.csv", list, strlen(list), err);
+}
+
+static ot_status open_masks(char **text, ot_error *err)
+{
+    const ot_data_input in = { .name = "x", .dtype = OT_F32, .shape = { .rank = 4, .dim = { -1, 1, 28, 28 } } };
+    const ot_data_options o = { .input = &in, .n_inputs = 1 };
+    ot_dataset *d = NULL;
+    (void)text;
+    for (int i = 0; i < 2; i++) {
+        OT_TRY(ot_dataset_open(i ? "set" : "masks.csv", OT_SPLIT_TRAIN, &o, &d, err));
+        const ot_array *y = ot_dataset_find(d, "target");
+        bool good = d->samples == 2 && y && y->source;
+        ot_dataset_free(d);
+        if (!good) return ot_fail(err, OT_E_INTERNAL, "masks are lost");
+    }
+    return OT_OK;
 }
 
 static ot_status listed(char **text, ot_error *err)
@@ -685,6 +715,7 @@ const way ways[] = {
     { .name = "step", .go = step, .out = "out.onnx" },
     { .name = "train", .prepare = pictures, .go = train, .out = "out.onnx" },
     { .name = "augment", .prepare = byte_pictures, .go = augmented, .out = "out.onnx" },
+    { .name = "masks", .prepare = masks, .go = open_masks },
     { .name = "images", .prepare = image_list, .go = listed, .out = "out.onnx" },
     { .name = "several files", .prepare = part_files, .go = parts, .out = "out.onnx" },
     { .name = "mixup", .prepare = byte_pictures, .go = mixed, .out = "out.onnx" },

@@ -33,6 +33,7 @@ static int64_t planes_of(const ot_feeder *f, const ot_picture *p)
 {
     const ot_tensor *t = &f->src->t;
     int r = t->rank;
+    if (f->mask) return f->from.h == p->h && f->from.w == p->w;
     bool plain = f->target && !f->whole && t->dtype != OT_STRING && ot_dtype_bits(t->dtype) >= 8;
     if (!plain || r < 3 || t->dim[r - 2] != p->h || t->dim[r - 1] != p->w) return 0;
     int64_t n = 1;
@@ -264,7 +265,8 @@ static void draw_mask(const ot_feeder *f, const char *x, const ot_augment_key *k
 int64_t ot_augmenting_bytes(const ot_feeder *f)
 {
     const ot_augmenting *g = f->augment;
-    if (g->kind == OT_AUGMENTED_MASK) return g->planes * g->at.h * g->at.w * (ot_dtype_bits(f->src->t.dtype) / 8);
+    if (g->kind == OT_AUGMENTED_MASK && !f->mask)
+        return g->planes * g->at.h * g->at.w * (ot_dtype_bits(f->src->t.dtype) / 8);
     return f->redraw ? bytes_of(&f->to) : bytes_of(&g->at);
 }
 

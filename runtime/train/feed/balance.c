@@ -102,6 +102,10 @@ ot_status ot_adapt_balance(const ot_adapt_env *e, ot_spec *loss, const ot_feeder
                            "loss %s: %s=auto is the balance of the training set's labels: use the numbers that the "
                            "training printed, %s=[...], or evaluate the run: onnxtrain eval RUN",
                            loss->name, p->key, p->key);
+        if (f->mask)
+            return ot_fail(err, OT_E_USAGE,
+                           "loss %s: %s=auto: the masks are in files and are not counted; give the numbers, %s=[...]",
+                           loss->name, p->key, p->key);
         bool numbers = ot_is_int(f->dtype) && !f->adds_up[0];
         if (k == 0 && !numbers)
             return ot_fail(err, OT_E_USAGE, "loss %s: class_weights=auto needs class numbers as the target",

@@ -11,6 +11,7 @@
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/draw.h"
 #include "runtime/train/feed/match.h"
+#include "runtime/train/feed/masks.h"
 #include "runtime/train/feed/preprocess.h"
 
 /* ---- small tools ---------------------------------------------------------------- */
@@ -612,6 +613,7 @@ static ot_status take_source(const ot_feeder *f, const int64_t *index, int64_t n
     g.src = &drawn;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && n > 1)
     for (int64_t i = 0; i < n; i++) ot_gather_run(&g, &i, 1, (char *)dst + (size_t)i * one, 1);
+    if (f->mask) ot_mask_ignore(f, dst, n);
     return OT_OK;
 }
 
@@ -668,7 +670,7 @@ bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out)
 {
     ot_dtype from = f->redraw ? OT_U8 : f->src->t.dtype;
     bool plain = from <= OT_BF16 && from != OT_STRING && f->dtype <= OT_BF16 && f->dtype != OT_STRING;
-    if (f->whole || !plain || (f->augment && !ot_augmenting_draws(f))) return false;
+    if (f->whole || f->mask || !plain || (f->augment && !ot_augmenting_draws(f))) return false;
     *out = (ot_feed_set){ .dtype = from,
                           .samples = samples,
                           .elements = f->gather.elements,

@@ -40,9 +40,10 @@ typedef struct ot_feeder {
     ot_picture from, to;
     ot_augmenting *augment; /* of a training: samples are drawn at random (augmenting.h); NULL: they are not */
     int64_t most;           /* samples `drawn` and `buffer` hold */
-    ot_array drawn; /* pictures of another size, (batch, C, H, W) bytes; else augmented samples as src has them */
-    void *buffer;   /* the batch as the plans read it */
-    ot_fit fit;     /* of a source: how its images become `to`, and how these are scaled */
+    ot_array drawn;       /* pictures of another size, (batch, C, H, W) bytes; else augmented samples as src has them */
+    void *buffer;         /* the batch as the plans read it */
+    struct ot_mask *mask; /* a target whose samples are images of class numbers (masks.h); else NULL */
+    ot_fit fit;           /* of a source: how its images become `to`, and how these are scaled */
     ot_normalize normalize;
     /* Samples that a loader has drawn: held_index[0..n_held), as `drawn` describes them; NULL: none. */
     const uint8_t *held;

@@ -1,6 +1,7 @@
 /* draw.c - samples as images of bytes, of the size that the model takes. */
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/draw.h"
+#include "runtime/train/feed/masks.h"
 
 #include <stdlib.h>
 
@@ -22,6 +23,18 @@ bool ot_feeders_load(const ot_feeders *fs)
 
 int64_t ot_feeder_drawn_bytes(const ot_feeder *f) { return f->redraw ? f->to.c * f->to.h * f->to.w : 0; }
 
+ot_status ot_draw_reserve(ot_draw_room *r, size_t n, const ot_image *from, ot_error *err)
+{
+    if (n <= r->size) return OT_OK;
+    free(r->scratch);
+    r->size = 0;
+    if (n == SIZE_MAX || !(r->scratch = malloc(n)))
+        return ot_fail(err, OT_E_NOMEM, "no memory to resize an image of %lld x %lld pixels", (long long)from->width,
+                       (long long)from->height);
+    r->size = n;
+    return OT_OK;
+}
+
 static ot_status draw_source(const ot_feeder *f, int64_t given, int64_t sample, ot_draw_room *room, uint8_t *to,
                              ot_error *err)
 {
@@ -31,14 +44,10 @@ static ot_status draw_source(const ot_feeder *f, int64_t given, int64_t sample, 
     const ot_augmenting *g = given >= 0 ? f->augment : NULL;
     size_t n = g ? ot_augment_scratch(g->list, &f->fit, from.height, from.width, &out)
                  : ot_image_fit_scratch(&f->fit, from.height, from.width, &out);
-    if (n > room->size) {
-        free(room->scratch);
-        room->size = 0;
-        if (n == SIZE_MAX || !(room->scratch = malloc(n)))
-            return ot_fail(err, OT_E_NOMEM, "no memory to resize an image of %lld x %lld pixels", (long long)from.width,
-                           (long long)from.height);
-        room->size = n;
-    }
+    OT_TRY(ot_draw_reserve(room, n, &from, err));
+    room->sample = sample + 1;
+    room->height = from.height;
+    room->width = from.width;
     if (g) {
         ot_augment_key key = { g->seed, (uint64_t)(given / g->samples), (uint64_t)sample };
         ot_augment_run(g->list, &f->fit, &from, &out, NULL, &key, room->scratch);
@@ -51,6 +60,7 @@ static ot_status draw_source(const ot_feeder *f, int64_t given, int64_t sample, 
 ot_status ot_feeder_draw(const ot_feeder *f, int64_t given, int64_t sample, ot_draw_room *room, uint8_t *to,
                          ot_error *err)
 {
+    if (f->mask) return ot_mask_draw(f, given, sample, room, to, err);
     if (f->src->source) return draw_source(f, given, sample, room, to, err);
     const uint8_t *x = f->src->t.data;
     ot_redraw(x + sample * f->from.c * f->from.h * f->from.w, &f->from, &f->to, to);
@@ -61,6 +71,11 @@ void ot_feeder_try(const ot_feeder *f, int64_t sample, ot_draw_room *room, ot_er
 {
     const ot_array *a = f->src;
     ot_image out;
-    if (a->source)
+    if (f->mask) {
+        uint8_t *to = malloc((size_t)ot_feeder_drawn_bytes(f) + 1);
+        room->sample = 0;
+        if (to) (void)ot_mask_draw(f, OT_NOT_AUGMENTED, sample, room, to, err);
+        free(to);
+    } else if (a->source)
         (void)a->source->read(a->source, a->row ? a->row[sample] : sample, (int)f->to.c, &room->source, &out, err);
 }

@@ -9,9 +9,14 @@ typedef struct ot_draw_room {
     ot_image_room source;
     void *scratch;
     size_t size;
+    int64_t sample, height,
+        width; /* the image that was drawn last, + 1, and its size: its mask has the same; 0: none was */
 } ot_draw_room;
 
 void ot_draw_room_free(ot_draw_room *r);
+
+/* At least n bytes of scratch.  Errors: OT_E_NOMEM. */
+ot_status ot_draw_reserve(ot_draw_room *r, size_t n, const ot_image *from, ot_error *err);
 
 /* Is this feeder drawn by a loader: is a sample more work than its copy? */
 bool ot_feeder_loads(const ot_feeder *f);

@@ -124,7 +124,7 @@ ot_status ot_feeders_check(const ot_feeders *fs, const int64_t *index, int64_t n
         const ot_feeder *f = &fs->f[i];
         const ot_range *r = &f->range;
         OT_TRY(check_samples(fs, f, index, n, err));
-        if (r->why && !f->whole && !ot_array_within(f->src, index, n, r->least, r->most, r->except, &at))
+        if (r->why && !f->whole && !f->mask && !ot_array_within(f->src, index, n, r->least, r->most, r->except, &at))
             return out_of_range(fs, f, at, err);
     }
     return OT_OK;

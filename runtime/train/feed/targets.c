@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/losses/losses.h"
-#include "runtime/train/feed/bind_inputs.h"
+#include "runtime/train/feed/masks.h"
 
 /* One target that is wanted. */
 typedef struct want {
@@ -649,16 +649,12 @@ static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t 
     return OT_OK;
 }
 
-static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples, ot_feeder *f, ot_error *err)
+static ot_status adapt_array(const ot_adapt_env *e, const want *w, const ot_shape *sample, int64_t samples,
+                             ot_feeder *f, ot_error *err)
 {
     const ot_tensor *a = &w->array->t;
-    ot_shape o, t = { .rank = a->rank - 1 };
-    if (a->rank < 1 || a->dim[0] != samples)
-        return ot_fail_more(err, OT_E_DATA, "target '%s' has %lld samples, but the data has %lld", a->name,
-                            (long long)(a->rank ? a->dim[0] : 0), (long long)samples);
-    for (int i = 0; i < t.rank; i++) t.dim[i] = a->dim[i + 1];
+    ot_shape o, t = *sample;
     bool same = output_sample(w, &t, &o) && ot_shape_eq(&o, &t);
-    *f = (ot_feeder){ 0 };
     if (w->lengths) return adapt_lengths(w, f, err);
     if (takes(w) != OT_TAKES_SEQUENCES && takes(w) != OT_TAKES_VECTORS) OT_TRY(check_rows(e, w, &t, err));
     switch (takes(w)) {
@@ -678,6 +674,21 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, int64_t samples
         return OT_OK;
     default: return adapt_values(w, &t, f, err);
     }
+}
+
+static ot_status adapt_one(const ot_adapt_env *e, const want *w, const ot_feeders *fs, ot_feeder *f, ot_error *err)
+{
+    const ot_tensor *a = &w->array->t;
+    ot_shape t = { .rank = a->rank - 1 };
+    *f = (ot_feeder){ 0 };
+    if (a->rank < 1 || a->dim[0] != fs->samples)
+        return ot_fail_more(err, OT_E_DATA, "target '%s' has %lld samples, but the data has %lld", a->name,
+                            (long long)(a->rank ? a->dim[0] : 0), (long long)fs->samples);
+    for (int i = 0; i < t.rank; i++) t.dim[i] = a->dim[i + 1];
+    if (!w->array->source) return adapt_array(e, w, &t, fs->samples, f, err);
+    OT_TRY(ot_mask_shape(fs, w->output, a->name, &t, err));
+    OT_TRY(adapt_array(e, w, &t, fs->samples, f, err));
+    return ot_mask_set(e, fs, w->loss, &t, f, err);
 }
 
 ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs, ot_error *err)
@@ -701,7 +712,7 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
     for (int i = 0; i < n_wants; i++) w[i].data = d;
     for (int i = 0; i < n_wants; i++) {
         ot_feeder *f = &list[fs->n];
-        if (adapt_one(e, &w[i], fs->samples, f, &found)) continue;
+        if (adapt_one(e, &w[i], fs, f, &found)) continue;
         f->array = (int)(w[i].array - d->array);
         fs->n++;
         for (int k = 0; k < e->s->options.n_losses && !w[i].lengths && !found.status; k++)
