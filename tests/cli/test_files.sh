@@ -189,7 +189,7 @@ fi
 mkdir planted && ln -s ../notes.txt planted/log.jsonl
 refuses "is a symbolic link" notes.txt $train -o x.onnx --run-dir planted
 mkdir mine && ln m.onnx mine/best.onnx
-refuses "is the model that is being read" m.onnx $train -o x.onnx --run-dir mine
+refuses "contains a file best.onnx" m.onnx $train -o x.onnx --run-dir mine
 ln -f d.csv mine/log.jsonl && rm mine/best.onnx
 refuses "is data that is being read" d.csv $train -o x.onnx --run-dir mine
 mkdir conf && ln -s ../notes.txt conf/options.conf # an older run is known by its options.conf; this is none

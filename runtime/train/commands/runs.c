@@ -25,6 +25,14 @@ static ot_status open_run(const char *path, int *fd, ot_error *err)
     return ot_fail(err, ot_failed_call(errno), "%s: %s", path, strerror(errno));
 }
 
+/* The log of a run, which has a line of it at least. */
+static ot_status read_run(ot_history *h, int fd, const char *run, ot_error *err)
+{
+    OT_TRY(ot_history_read(h, fd, run, err));
+    if (!ot_history_is_empty(h)) return OT_OK;
+    return ot_fail(err, OT_E_IO, "%s/log.jsonl: is not the log of a run; it has no line of one", run);
+}
+
 ot_status ot_report_file(const char *run, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
     OT_GIVEN(run);
@@ -35,7 +43,8 @@ ot_status ot_report_file(const char *run, const ot_options *o, const ot_callback
     OT_TRY(ot_series_refuse(run, "report", err));
     OT_TRY(ot_plots_read(o, &plots, err));
     OT_TRY(open_run(run, &fd, err));
-    ot_status s = ot_report_write(&h, fd, run, &plots, err);
+    ot_status s = read_run(&h, fd, run, err);
+    if (!s) s = ot_report_write(&h, fd, run, &plots, err);
     close(fd);
     ot_history_free(&h);
     char text[OT_ERROR_TEXT], name[OT_ERROR_TEXT - 64];
@@ -52,7 +61,7 @@ typedef struct column {
         *test; /* evaluations: of the best epoch, the last of that set, of the test set at the end */
 } column;
 
-/* A value of the log in at most CELL characters; "-": there is none. */
+/* A value of the log in less than CELL bytes, without control characters; "-": there is none. */
 static const char *cell(const json_t *v, char out[CELL])
 {
     char *list = json_is_array(v) || json_is_object(v) || json_is_boolean(v)
@@ -60,7 +69,7 @@ static const char *cell(const json_t *v, char out[CELL])
                      : NULL;
     if (json_is_integer(v)) snprintf(out, CELL, "%lld", (long long)json_integer_value(v));
     else if (json_is_real(v)) snprintf(out, CELL, "%.5g", json_real_value(v));
-    else snprintf(out, CELL, "%s", json_is_string(v) ? json_string_value(v) : list ? list : "-");
+    else ot_shown(json_is_string(v) ? json_string_value(v) : list ? list : "-", out, CELL);
     free(list);
     return out;
 }
@@ -160,7 +169,7 @@ ot_status ot_compare_text(int n, const char *const *runs, char **text, ot_error 
         if (s) break;
         s = open_run(runs[i], &fd, err);
         if (s) break;
-        s = ot_history_read(&c[i].h, fd, runs[i], err);
+        s = read_run(&c[i].h, fd, runs[i], err);
         close(fd);
         if (s) break;
         c[i].best = ot_history_best(&c[i].h);

@@ -158,18 +158,15 @@ static ot_status write_options(const series *x, ot_error *err)
     return s;
 }
 
-static ot_status open_log(series *x, bool again, ot_error *err)
+static ot_status open_log(series *x, const ot_inputs *in, const char *shown, bool again, ot_error *err)
 {
     char here[PATH_MAX] = "";
-    int fd = openat(x->folder.fd, "log.jsonl",
-                    O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (again ? O_APPEND : O_TRUNC), 0666);
-    if (fd < 0)
-        return ot_fail(err, ot_failed_call(errno), "%s/log.jsonl: cannot be opened: %s", x->folder.path,
-                       strerror(errno));
-    const char *shown = ot_arena_printf(x->a, "%s/log.jsonl", x->folder.path);
-    if (!shown) {
+    int fd;
+    OT_TRY(ot_output_open(in, x->folder.fd, "log.jsonl", OT_FILE_LOG, again, shown, &fd, err));
+    if (again && lseek(fd, 0, SEEK_END) < 0) {
+        ot_status s = ot_fail(err, ot_failed_call(errno), "%s: cannot be continued: %s", shown, strerror(errno));
         close(fd);
-        return no_memory(err);
+        return s;
     }
     x->log.user = x->cb.user;
     x->log.line = x->cb.log;
@@ -188,13 +185,15 @@ static ot_status open_series(series *x, ot_error *err)
     ot_inputs in = { .model = x->m->file,
                      .configs = ot_options_configs(x->o, x->a),
                      .named = { x->s.data, x->s.val, x->s.test } };
-    const char *same = x->resumes ? x->s.run_dir : x->sweep ? find_same(x) : NULL;
+    const char *log, *same = x->resumes ? x->s.run_dir : x->sweep ? find_same(x) : NULL;
     OT_TRY(same ? ot_folder_reopen(same, x->a, &x->folder, err)
                 : ot_folder_open(x->s.run_dir, &in, x->a, &x->folder, err));
     if (x->folder.moved)
         say(x, OT_INFO, "%s contained an older run, which was renamed to %s", x->folder.path, x->folder.moved);
+    if (!(log = ot_arena_printf(x->a, "%s/log.jsonl", x->folder.path))) return no_memory(err);
+    if (!same) OT_TRY(ot_output_check(&in, x->folder.fd, "log.jsonl", OT_FILE_LOG, log, err));
     if (!same) OT_TRY(write_options(x, err));
-    return open_log(x, same != NULL, err);
+    return open_log(x, &in, log, same != NULL, err);
 }
 
 /* ---- one training ------------------------------------------------------------------------------ */
@@ -230,10 +229,12 @@ static void count_failed(series *x, const char *name, ot_status s, const char *t
     if (!x->n_failed++) (void)ot_fail(&x->first, s, "%s: %-s", name, text);
 }
 
+/* Of a log, which others may have written. */
 static const char *text_of(series *x, const json_t *object, const char *key)
 {
+    char shown[64];
     const char *v = json_string_value(json_object_get(object, key));
-    return v ? ot_arena_strdup(x->a, v) : NULL;
+    return v ? ot_arena_strdup(x->a, ot_shown(v, shown, sizeof shown)) : NULL;
 }
 
 /* The evaluation on validation samples (else on the test set) of the epoch that counts: the best one in a sweep, else the one
@@ -262,6 +263,7 @@ static void add_column(void *user, const char *name, double v)
     (void)v;
     for (int i = 0; i < x->n_columns; i++)
         if (!strcmp(x->column[i], name)) return;
+    if (x->n_columns == OT_MOST_NUMBERS) return;
     if (!(x->n_columns & (x->n_columns - 1))) { /* room for twice as many at 0, 1, 2, 4 ... */
         const char **more = ot_arena_alloc(x->a, sizeof *more * (size_t)(2 * x->n_columns + 1));
         if (more && x->n_columns) memcpy(more, x->column, sizeof *more * (size_t)x->n_columns);
@@ -473,7 +475,8 @@ static void print_csv(const series *x, FILE *f)
             fputc(',', f);
             ot_csv_text(b->pair[k][1], f);
         }
-        fprintf(f, ",%s,%lld,%s", b->state ? b->state : "", (long long)b->epoch, b->metric ? b->metric : "");
+        fputc(',', f), ot_csv_text(b->state ? b->state : "", f);
+        fprintf(f, ",%lld,", (long long)b->epoch), ot_csv_text(b->metric ? b->metric : "", f);
         print_csv_number(f, b->best);
         for (int c = 0; c < x->n_columns; c++) print_csv_number(f, ot_history_number(b->numbers, x->column[c]));
         print_csv_number(f, b->seconds);

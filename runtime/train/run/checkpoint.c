@@ -240,7 +240,7 @@ static ot_status write_members(ot_trainer *t, ot_npz *z, ot_error *err)
     return s;
 }
 
-/* Steps of the checkpoints in the folder, newest first; `most` at most; -1: errno says why there is no list.  clean: removes those that a killed process was
+/* Steps of the checkpoints in the folder, newest first; the newest `most` at most; -1: errno says why there is no list.  clean: removes those that a killed process was
  * writing; the folder is locked by this run. */
 static int list_files(int folder, int64_t *step, int most, bool clean)
 {
@@ -258,10 +258,10 @@ static int list_files(int folder, int64_t *step, int most, bool clean)
         long long v;
         char again[64];
         if (clean && !strncmp(e->d_name, temporary, sizeof temporary - 1)) (void)unlinkat(folder, e->d_name, 0);
-        if (n == most || sscanf(e->d_name, "checkpoint-%lld.npz", &v) != 1 || v < 0) continue;
+        if (sscanf(e->d_name, "checkpoint-%lld.npz", &v) != 1 || v < 0 || (n == most && v < step[n - 1])) continue;
         snprintf(again, sizeof again, name_format, v);
         if (strcmp(again, e->d_name)) continue;
-        int k = n++;
+        int k = n < most ? n++ : n - 1;
         for (; k > 0 && step[k - 1] < v; k--) step[k] = step[k - 1];
         step[k] = v;
     }
@@ -358,7 +358,8 @@ static ot_status read_file(ot_checkpoint *c, int64_t step, ot_error *err)
     if (c->run[c->run_bytes - 1]) return unusable(c, err, "is not a checkpoint of a run");
     if (!(format = find(c, "format")) || atoi(format) != FORMAT)
         return unusable(c, err, "was written by another version of onnxtrain, whose checkpoints are not supported");
-    return find(c, "model") && find(c, "out") ? OT_OK : unusable(c, err, "is not a checkpoint of a run");
+    return find(c, "model") && find(c, "out") && find(c, "--data") ? OT_OK
+                                                                   : unusable(c, err, "is not a checkpoint of a run");
 }
 
 static void drop_file(ot_checkpoint *c)
@@ -513,6 +514,19 @@ static const void *array_of(const ot_checkpoint *c, const char *name, ot_dtype t
     return a && a->t.dtype == type && ot_numel(&s) == n ? a->t.data : NULL;
 }
 
+/* No counter is negative or near what its type can hold, and of none there is more than there were updates. */
+static bool fit_together(const ot_trainer *t)
+{
+    const int64_t most = (int64_t)1 << 40;
+#define X(name, field) \
+    if ((int64_t)(field) < 0 || (int64_t)(field) > ((int64_t)1 << 60)) return false;
+    OT_COUNTERS(X)
+#undef X
+    return t->step <= most && t->epoch <= t->step / t->updates + 1 && t->epoch_counted <= t->step &&
+           t->skipped <= t->step && t->uncounted <= t->skipped && t->overflows <= t->step &&
+           t->result.best_epoch <= t->step;
+}
+
 static ot_status read_counters(const ot_checkpoint *c, ot_trainer *t, ot_error *err)
 {
     const int64_t *i;
@@ -533,8 +547,7 @@ static ot_status read_counters(const ot_checkpoint *c, ot_trainer *t, ot_error *
     memcpy(t->log_bytes, i, sizeof t->log_bytes);
     d = array_of(c, "last_rate", OT_F64, 1); /* those of earlier versions have none */
     t->log.lr = d ? *d : (double)NAN;
-    bool sound = t->step >= 0 && t->epoch >= 0 && t->epoch <= t->step / t->updates + 1;
-    return sound ? OT_OK : unusable(c, err, "has counters that do not fit together");
+    return fit_together(t) ? OT_OK : unusable(c, err, "has counters that do not fit together");
 }
 
 static ot_status read_state(const ot_checkpoint *c, ot_trainer *t, int i, const ot_value *v, bool best, ot_error *err)
@@ -557,7 +570,9 @@ static ot_status read_best(const ot_checkpoint *c, ot_trainer *t, ot_error *err)
 {
     const ot_plan *p = t->x.slot[t->x.lead].plan;
     const char *metric = find(c, "best metric");
-    t->result.best_metric = metric ? ot_arena_strdup(t->a, metric) : NULL;
+    if (!metric && !isnan(t->result.best)) return unusable(c, err, "does not say what its best epoch is the best by");
+    char shown[64];
+    t->result.best_metric = metric ? ot_arena_strdup(t->a, ot_shown(metric, shown, sizeof shown)) : NULL;
     if (metric && !t->result.best_metric) return ot_fail(err, OT_E_NOMEM, "no memory for a run folder");
     if (!t->s.select_best || isnan(t->result.best)) return OT_OK;
     OT_TRY(ot_best_room(t, err));

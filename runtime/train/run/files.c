@@ -162,8 +162,9 @@ ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file
     return OT_OK;
 }
 
-/* Open and examined.  A pipe or device gets back that writing waits for its reader. */
-static ot_status begin_writing(const ot_inputs *in, int fd, ot_file_kind kind, const char *what, ot_error *err)
+/* Open and examined, and empty unless it is kept.  A pipe or device gets back that writing waits for its reader. */
+static ot_status begin_writing(const ot_inputs *in, int fd, ot_file_kind kind, bool keep, const char *what,
+                               ot_error *err)
 {
     struct stat st;
     if (fstat(fd, &st)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", what, REASON(errno));
@@ -172,13 +173,13 @@ static ot_status begin_writing(const ot_inputs *in, int fd, ot_file_kind kind, c
         return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     if (!S_ISREG(st.st_mode)) return OT_OK;
     OT_TRY(judge(in, fd, &st, kind, what, err));
-    if (ot_truncate(fd, 0))
+    if (!keep && ot_truncate(fd, 0))
         return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     return OT_OK;
 }
 
-ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_kind kind, const char *what, int *fd,
-                         ot_error *err)
+ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_kind kind, bool keep, const char *what,
+                         int *fd, ot_error *err)
 {
     struct stat st;
     bool there;
@@ -194,7 +195,7 @@ ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_
     if (*fd < 0 && errno == ENXIO && there && S_ISFIFO(st.st_mode))
         return ot_fail(err, OT_E_IO, "%s: is a pipe without a reader; start the reader first, or use a file", what);
     if (*fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
-    ot_status s = begin_writing(in, *fd, kind, what, err);
+    ot_status s = begin_writing(in, *fd, kind, keep, what, err);
     if (!s) return OT_OK;
     close(*fd);
     *fd = -1;

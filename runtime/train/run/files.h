@@ -31,9 +31,9 @@ typedef enum ot_file_kind {
 ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file_kind kind, const char *what,
                           ot_error *err);
 
-/* The same, and opens it for writing from its beginning; links are followed only from AT_FDCWD. */
-ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_kind kind, const char *what, int *fd,
-                         ot_error *err);
+/* The same, and opens it for writing: emptied, or with keep as it is.  Links are followed only from AT_FDCWD. */
+ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_kind kind, bool keep, const char *what,
+                         int *fd, ot_error *err);
 
 /* Refuses (OT_E_USAGE, naming the file) where the open folder, or one within it, holds something that is read. */
 ot_status ot_inputs_outside(const ot_inputs *in, int folder, const char *what, ot_error *err);

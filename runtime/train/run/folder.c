@@ -97,6 +97,24 @@ static ot_status find_old(int fd, const char *path, bool *old, ot_error *err)
                    path);
 }
 
+const char *const ot_folder_files[] = { "options.conf",    "log.jsonl",   "best.onnx",    "epochs.csv",
+                                        "report.html",     "profile.csv", "profile.json", "trace.json",
+                                        "evaluation.json", "sweep.csv",   "folds.csv",    NULL };
+
+/* Without an options.conf there is no run, and files with the names of a run's are somebody's.  A log is judged when it is
+ * opened: a run that was killed may have left it. */
+static ot_status check_fresh(int fd, const char *path, ot_error *err)
+{
+    struct stat st;
+    for (int i = 2; ot_folder_files[i]; i++)
+        if (!fstatat(fd, ot_folder_files[i], &st, AT_SYMLINK_NOFOLLOW))
+            return ot_fail(err, OT_E_USAGE,
+                           "--run-dir %s: contains a file %s, but no run (options.conf); it is not overwritten: use "
+                           "another folder",
+                           path, ot_folder_files[i]);
+    return OT_OK;
+}
+
 /* May the older run in it be moved? */
 static ot_status check_old(int fd, const char *path, const ot_inputs *in, ot_arena *a, ot_error *err)
 {
@@ -127,6 +145,7 @@ static ot_status open_named(char *path, const ot_inputs *in, ot_arena *a, ot_fol
         }
         bool same = still_there(fd, path), old = false;
         ot_status s = same ? find_old(fd, path, &old, err) : OT_OK;
+        if (s == OT_OK && same && !old) s = check_fresh(fd, path, err);
         if (s == OT_OK && same && !old) {
             *out = (ot_folder){ .path = path, .fd = fd, .moved = out->moved };
             return OT_OK;

@@ -7,6 +7,9 @@
 /* How options.conf begins, which every run writes first. */
 #define OT_FOLDER_MARK "# onnxtrain "
 
+/* Files of a run or a series in its folder, beside checkpoints; options.conf and log.jsonl first, NULL last. */
+extern const char *const ot_folder_files[];
+
 /* Open and locked until it is closed: nobody else's run takes it, and what is written into it stays in it wherever
  * it is moved. */
 typedef struct ot_folder {
@@ -19,7 +22,7 @@ typedef struct ot_folder {
  *   asked  NULL: runs/<stem of model>-<n>, n the first that is free; else exactly that, and an older run in it moves
  *          to asked.1, that one to asked.2 ...
  *   in     what this run reads, the model among it; an older run that holds any of it does not move
- * Errors: OT_E_USAGE (a run is writing to it; it cannot move; its options.conf is nobody's), OT_E_IO. */
+ * Errors: OT_E_USAGE (a run is writing to it; it cannot move; it has no run, but files with the names of a run's), OT_E_IO. */
 ot_status ot_folder_open(const char *asked, const ot_inputs *in, ot_arena *a, ot_folder *out, ot_error *err);
 
 /* Opens and locks the folder of an earlier run.  Errors: OT_E_USAGE (it is not there, or in use by a run), OT_E_IO. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/base/io.h"
@@ -103,26 +104,40 @@ static ot_status take_lines(ot_history *h, const char *text, size_t n, size_t *u
     return OT_OK;
 }
 
+/* A pipe would be waited for, a device may have no end. */
+static ot_status open_log(int folder, const char *shown, int *fd, ot_error *err)
+{
+    struct stat st;
+    *fd = openat(folder, "log.jsonl", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*fd < 0 && errno == ENOENT)
+        return ot_fail(err, OT_E_USAGE, "%s: is not the folder of a run; it has no log.jsonl", shown);
+    if (*fd < 0 || fstat(*fd, &st))
+        return ot_fail(err, ot_failed_call(errno), "%s/log.jsonl: %s", shown, strerror(errno));
+    return S_ISREG(st.st_mode) ? OT_OK : ot_fail(err, OT_E_IO, "%s/log.jsonl: is not a regular file", shown);
+}
+
 ot_status ot_history_read(ot_history *h, int folder, const char *shown, ot_error *err)
 {
     if (!h->evals) h->evals = json_array();
     char *text = h->evals ? malloc(PART) : NULL;
-    int fd = openat(folder, "log.jsonl", O_RDONLY | O_CLOEXEC);
-    ot_status s = OT_OK;
-    if (fd < 0)
-        s = errno == ENOENT ? ot_fail(err, OT_E_USAGE, "%s: is not the folder of a run; it has no log.jsonl", shown)
-                            : ot_fail(err, ot_failed_call(errno), "%s/log.jsonl: %s", shown, strerror(errno));
-    else if (!text) s = ot_fail(err, OT_E_NOMEM, "no memory for the log of the run");
+    int fd;
+    ot_status s = open_log(folder, shown, &fd, err);
+    if (!s && !text) s = ot_fail(err, OT_E_NOMEM, "no memory for the log of the run");
     for (size_t used = 1; !s && used;) {
         int64_t n = ot_read_at(fd, text, PART, h->at);
         if (n < 0) s = ot_fail(err, ot_failed_call(errno), "%s/log.jsonl: cannot be read: %s", shown, strerror(errno));
         else s = take_lines(h, text, (size_t)n, &used, err);
+        if (!s && !used && n == PART)
+            s = ot_fail(err, OT_E_IO, "%s/log.jsonl: is not the log of a run; it has a line of more than %d bytes",
+                        shown, PART);
         if (!s) h->at += (int64_t)used;
     }
     if (fd >= 0) close(fd);
     free(text);
     return s;
 }
+
+bool ot_history_is_empty(const ot_history *h) { return !h->start && !h->end && !h->step && !json_array_size(h->evals); }
 
 void ot_history_free(ot_history *h)
 {
@@ -132,7 +147,13 @@ void ot_history_free(ot_history *h)
     *h = (ot_history){ .at = 0 };
 }
 
-static void numbers(const char *prefix, json_t *object, void (*each)(void *, const char *, double), void *user)
+typedef struct visit {
+    void (*each)(void *, const char *, double);
+    void *user;
+    int left; /* calls */
+} visit;
+
+static void numbers(const char *prefix, json_t *object, visit *to)
 {
     const char *key;
     json_t *v;
@@ -142,16 +163,17 @@ static void numbers(const char *prefix, json_t *object, void (*each)(void *, con
         if (!strcmp(key, "step") || !strcmp(key, "epoch") || !strcmp(key, "samples") || !strcmp(key, "nonfinite"))
             continue;
         snprintf(name, sizeof name, "%s%s", prefix, key);
-        if (json_is_number(v)) each(user, name, json_number_value(v));
-        else if (json_is_null(v)) each(user, name, NAN);
+        bool number = json_is_number(v) || json_is_null(v);
+        if (number && to->left-- <= 0) return;
+        if (number) to->each(to->user, name, json_is_number(v) ? json_number_value(v) : (double)NAN);
         snprintf(name, sizeof name, "%s%s/", prefix, key);
-        if (json_is_object(v)) numbers(name, v, each, user);
+        if (json_is_object(v)) numbers(name, v, to);
     }
 }
 
 void ot_history_numbers(json_t *eval, void (*each)(void *, const char *, double), void *user)
 {
-    if (eval) numbers("", eval, each, user);
+    if (eval) numbers("", eval, &(visit){ each, user, OT_MOST_NUMBERS });
 }
 
 typedef struct wanted {

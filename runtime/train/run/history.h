@@ -6,7 +6,7 @@
 
 #include "runtime/base/base.h"
 
-enum { OT_CURVE_POINTS = 1000 };
+enum { OT_CURVE_POINTS = 1000, OT_MOST_NUMBERS = 1000 };
 
 /* At most that many points, each the mean of `stride` values one after another. */
 typedef struct ot_curve {
@@ -32,8 +32,9 @@ void ot_curve_add(ot_curve *c, double x, double y); /* NaN y: skipped */
  * Errors: OT_E_IO, OT_E_USAGE (no log), OT_E_NOMEM. */
 ot_status ot_history_read(ot_history *h, int folder, const char *shown, ot_error *err);
 void ot_history_free(ot_history *h);
+bool ot_history_is_empty(const ot_history *h); /* nothing that was read is of a run */
 
-/* Calls each for every number of an evaluation: "loss", "accuracy", "losses/OUTPUT". */
+/* Calls each for every number of an evaluation, OT_MOST_NUMBERS at most: "loss", "accuracy", "losses/OUTPUT". */
 void ot_history_numbers(json_t *eval, void (*each)(void *user, const char *name, double v), void *user);
 
 /* The number of that name; NaN: it has none. */

@@ -200,20 +200,18 @@ static ot_status open_log(ot_trainer *t, int at, const char *path, const char *s
     ot_inputs in = ot_trainer_inputs(t);
     int fd;
     if (!shown) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
-    OT_TRY(ot_output_open(&in, at, path, OT_FILE_LOG, shown, &fd, err));
+    OT_TRY(ot_output_open(&in, at, path, OT_FILE_LOG, false, shown, &fd, err));
     return ot_log_add(&t->log, fd, shown, err);
 }
 
 /* Where -o, --log and --deploy lie in the run's folder, they may not be what the run itself writes there. */
 static ot_status check_names(const ot_trainer *t, ot_error *err)
 {
-    static const char *const own[] = { "options.conf", "log.jsonl",    "best.onnx",  "epochs.csv",     "report.html",
-                                       "profile.csv",  "profile.json", "trace.json", "evaluation.json" };
     const char *given[] = { t->s.out, t->s.log, ot_options_get(t->o, "deploy") };
     static const char *const name[] = { "-o", "--log", "--deploy" };
-    for (int i = 0; i < OT_LEN(own); i++)
+    for (int i = 0; ot_folder_files[i]; i++)
         for (int k = 0; k < OT_LEN(given); k++) {
-            const char *path = ot_arena_printf(t->a, "%s/%s", t->s.run_dir, own[i]);
+            const char *path = ot_arena_printf(t->a, "%s/%s", t->s.run_dir, ot_folder_files[i]);
             if (!path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
             bool log_itself = i == 1 && k == 1;
             if (given[k] && !log_itself && ot_path_same(path, given[k]))
@@ -229,11 +227,10 @@ static ot_status reopen_log(ot_trainer *t, int i, int at, const char *path, cons
     ot_inputs in = ot_trainer_inputs(t);
     int fd;
     struct stat st;
-    OT_TRY(ot_output_check(&in, at, path, OT_FILE_LOG, shown, err));
-    fd = openat(at, path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_CREAT | (at == AT_FDCWD ? 0 : O_NOFOLLOW), 0666);
-    if (fd < 0 || fstat(fd, &st)) {
-        ot_status s = ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", shown, strerror(errno));
-        if (fd >= 0) close(fd);
+    OT_TRY(ot_output_open(&in, at, path, OT_FILE_LOG, true, shown, &fd, err));
+    if (fstat(fd, &st)) {
+        ot_status s = ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", shown, strerror(errno));
+        close(fd);
         return s;
     }
     if (S_ISREG(st.st_mode)) {
@@ -287,10 +284,8 @@ static ot_status open_files(ot_trainer *t, ot_error *err)
         if (t->folder.moved)
             ot_trainer_say(t, OT_INFO, "%s contained an older run, which was renamed to %s", t->folder.path,
                            t->folder.moved);
-        const char *best = ot_arena_printf(t->a, "%s/best.onnx", t->folder.path);
         log = ot_arena_printf(t->a, "%s/log.jsonl", t->folder.path);
-        if (!best || !log) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
-        OT_TRY(ot_output_check(&in, t->folder.fd, "best.onnx", OT_FILE_MODEL, best, err));
+        if (!log) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
         OT_TRY(open_log(t, t->folder.fd, "log.jsonl", log, err));
         OT_TRY(write_options(t, err));
     }

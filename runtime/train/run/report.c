@@ -32,6 +32,7 @@ typedef struct report {
     int n_metrics, room; /* points in each */
     const char *split;   /* of the evaluation that is being read */
     double step;
+    double *steps;      /* of all evaluations */
     bool lost;          /* no memory */
     json_t *evaluation; /* evaluation.json; NULL: there is none */
 } report;
@@ -60,30 +61,40 @@ static void add_point(void *user, const char *key, double v)
     m->y[m->n++] = v;
 }
 
-/* The step of evaluation i: that of the first one of its epoch.  The test set is looked at once at the end, where the weights
- * may be those of an earlier epoch. */
-static double step_of(const report *r, size_t i)
+static json_int_t epoch_of(const json_t *eval) { return json_integer_value(json_object_get(eval, "epoch")); }
+
+/* The steps of the evaluations: of each that of the first one of its epoch.  The test set is looked at once at the end, where
+ * the weights may be those of an earlier epoch. */
+static void find_steps(report *r)
 {
-    const json_t *e = json_array_get(r->h->evals, i), *first = e;
-    json_int_t epoch = json_integer_value(json_object_get(e, "epoch")), own;
-    while (i-- > 0) {
-        const json_t *before = json_array_get(r->h->evals, i);
-        if ((own = json_integer_value(json_object_get(before, "epoch"))) < epoch) break;
-        if (own == epoch) first = before;
+    size_t n = json_array_size(r->h->evals), i, top = 0;
+    json_t *e;
+    size_t *first = calloc(n + 1, sizeof *first); /* of epochs that may occur again: a stack of rising ones */
+    r->steps = calloc(n + 1, sizeof *r->steps);
+    r->lost |= !first || !r->steps;
+    json_array_foreach(r->h->evals, i, e)
+    {
+        if (r->lost) break;
+        json_int_t epoch = epoch_of(e);
+        while (top && epoch_of(json_array_get(r->h->evals, first[top - 1])) > epoch) top--;
+        if (!top || epoch_of(json_array_get(r->h->evals, first[top - 1])) < epoch) first[top++] = i;
+        r->steps[i] = json_number_value(json_object_get(json_array_get(r->h->evals, first[top - 1]), "step"));
     }
-    return json_number_value(json_object_get(first, "step"));
+    free(first);
 }
 
 static void gather(report *r)
 {
     size_t i;
     json_t *e;
+    find_steps(r);
     r->room = (int)json_array_size(r->h->evals);
     json_array_foreach(r->h->evals, i, e)
     {
         const char *split = json_string_value(json_object_get(e, "split"));
+        if (r->lost) return;
         r->split = split ? split : "eval";
-        r->step = step_of(r, i);
+        r->step = r->steps[i];
         ot_history_numbers(e, add_point, r);
     }
 }
@@ -228,8 +239,8 @@ static void print_evaluations(const report *r, FILE *f)
     fputs("</tr>\n", f);
     for (size_t i = from; i < n; i++) {
         const json_t *e = json_array_get(r->h->evals, i);
-        double step = step_of(r, i);
-        if (i > from && step_of(r, i - 1) >= step) continue; /* of an epoch that has a row */
+        double step = r->steps[i];
+        if (i > from && r->steps[i - 1] >= step) continue; /* of an epoch that has a row */
         fputs("<tr><td>", f), print_value(json_object_get(e, "epoch"), f), fputs("</td><td>", f);
         print_value(json_object_get(e, "step"), f), fputs("</td>", f);
         for (int k = 0; k < r->n_metrics; k++) {
@@ -250,7 +261,7 @@ static void print_share(const char *name, const char *more, double bytes, double
     fputs("<tr><th>", f), ot_html_text(name, f);
     if (*more) fputs("</th><td>", f), ot_html_text(more, f);
     fprintf(f, "</%s><td class=\"number\">%.3g MB</td><td class=\"bar\"><div style=\"width:%d%%\"></div></td></tr>\n",
-            *more ? "td" : "th", bytes / 1e6, (int)ceil(100 * bytes / all));
+            *more ? "td" : "th", bytes / 1e6, (int)fmin(100, ceil(100 * bytes / all)));
 }
 
 /* What the planned memory is for. */
@@ -383,12 +394,13 @@ ot_status ot_report_write(ot_history *h, int folder, const char *shown, const ot
     FILE *f = d ? open_memstream(&text, &size) : NULL;
     gather(&r);
     int n = d ? draw(&r, d) : 0;
-    if (f) print_page(&r, d, n, folder, shown, f);
+    if (f && !r.lost) print_page(&r, d, n, folder, shown, f);
     ot_status s = f && ot_memstream_close(f) && !r.lost ? ot_replace_file(folder, shown, "report.html", text, size, err)
                                                         : ot_fail(err, OT_E_NOMEM, "no memory for the report");
     if (!s && (plots->svg || plots->png > 0)) s = write_plots(&r, d, n, folder, shown, plots, err);
     json_decref(r.evaluation);
     for (int i = 0; i < r.n_metrics; i++) free(r.m[i].x), free(r.m[i].y);
+    free(r.steps);
     free(d);
     free(text);
     return s;

@@ -17,6 +17,15 @@
 
 enum { LARGEST = 1 << 26, MOST_CELLS = 64, WITH_COUNTS = 20, MOST_ROWS = 100, MOST_SAMPLES = 100, NAME = 14 };
 
+/* As many columns as rows: the size of the file limits their number. */
+static bool is_square(const json_t *matrix)
+{
+    size_t n = json_array_size(matrix);
+    for (size_t i = 0; i < n; i++)
+        if (json_array_size(json_array_get(matrix, i)) != n) return false;
+    return true;
+}
+
 ot_status ot_samples_read(int folder, const char *shown, json_t **out, ot_error *err)
 {
     void *bytes = NULL;
@@ -30,14 +39,18 @@ ot_status ot_samples_read(int folder, const char *shown, json_t **out, ot_error 
     if (!s) s = ot_json_parse(bytes, n, out);
     free(bytes);
     if (s == OT_E_NOMEM) return ot_fail(err, OT_E_NOMEM, "no memory for the report");
+    if (!is_square(json_object_get(*out, "confusion"))) (void)json_object_del(*out, "confusion");
     return OT_OK;
 }
 
 /* ---- classes ----------------------------------------------------------------------------- */
 
+/* A count; the sum of all of them is an int64_t, too. */
 static int64_t cell(const json_t *matrix, size_t row, size_t column)
 {
-    return json_integer_value(json_array_get(json_array_get(matrix, row), column));
+    const json_int_t most = (json_int_t)1 << 36;
+    json_int_t v = json_integer_value(json_array_get(json_array_get(matrix, row), column));
+    return v < 0 ? 0 : v < most ? v : most;
 }
 
 static void name_class(const json_t *e, size_t i, char *buf, size_t n)

@@ -118,6 +118,7 @@ static bool keeps_back(const ot_trainer *t) { return !t->s.overfit && (t->s.val_
 
 ot_status ot_trainer_open_training(ot_trainer *t, ot_error *err)
 {
+    if (!t->s.data) return ot_fail(err, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
     return t->data ? OT_OK : open_part(t, t->s.data, OT_SPLIT_TRAIN, keeps_back(t), &t->data, err);
 }
 

@@ -115,7 +115,7 @@ struct ot_trainer {
 
     /* counters */
     int64_t given, step, epoch, samples; /* updates given, and over */
-    int overflows;                       /* updates in a row whose gradients were not finite */
+    int64_t overflows;                   /* updates in a row whose gradients were not finite */
     double began, seconds;               /* the first step, by the clock; since then */
     double busy, taken_at;               /* seconds within steps; when the last was over */
     double busy_before;                  /* of those, in the run that this one continues */

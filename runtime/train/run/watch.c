@@ -73,6 +73,7 @@ static void read_header(ot_epoch_table *w, const char *line, const char *end)
     int at = 0;
     for (const char *s = line; s <= end && !w->err.status; at++) {
         const char *stop = field_end(s, end);
+        if (at == FIXED_BEFORE + OT_MOST_NUMBERS) break;
         if (at >= FIXED_BEFORE && stop < end) add_column(w, field_text(s, stop)); /* the last one is the seconds */
         s = stop + 1;
     }
