@@ -24,11 +24,13 @@ OT_KERNEL(copy, ot_copy_args, 256)
 #else
     const ot_copy_box *box = a.box;
 #endif
-    const WORD *fill = (const WORD *)(const void *)a.fill;
-    WORD       *y = (WORD *)a.y;
+    union { unsigned char byte[16]; WORD word; } fill; /* in the arguments its bytes are not aligned for a word */
+    WORD *y = (WORD *)a.y;
+#pragma unroll
+    for (int i = 0; i < 16; i++) fill.byte[i] = a.fill[i];
     for (ot_i64 unit = OT_BLOCK; unit < a.units; unit += OT_BLOCKS) {
         const ot_copy_box *b = box + box_of(box, a.n, unit);
-        const WORD        *x = b->in < 0 ? fill : (const WORD *)a.in[b->in];
+        const WORD        *x = b->in < 0 ? 0 : (const WORD *)a.in[b->in];
         ot_num             first = (ot_num)(unit - b->unit) * UNIT + OT_THREAD, to[EACH];
         WORD               w[EACH];
 #pragma unroll
@@ -46,7 +48,7 @@ OT_KERNEL(copy, ot_copy_args, 256)
             }
             to[e] += v * (ot_num)b->axis[OT_COPY_AXES - RANK].t;
             from += v * (ot_num)b->axis[OT_COPY_AXES - RANK].f;
-            w[e] = x[from];
+            w[e] = x ? x[from] : fill.word;
         }
 #pragma unroll
         for (int e = 0; e < EACH; e++)

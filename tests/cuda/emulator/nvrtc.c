@@ -80,7 +80,8 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *option
     if (emulator_call("nvrtcCompileProgram", "%s", p->folder)) return NVRTC_ERROR_COMPILATION;
     snprintf(
         command, sizeof command,
-        "cd %s && cc -std=gnu11 -O1 -g0 -fPIC -shared -fwrapv -ffp-contract=off -fno-strict-aliasing -Werror=implicit-function-declaration "
+        "cd %s && cc -std=gnu11 -O1 -g0 -fPIC -shared -fwrapv -ffp-contract=off -fno-strict-aliasing "
+        "-fsanitize=alignment -fsanitize-undefined-trap-on-error -Werror=implicit-function-declaration "
         "-fvisibility=hidden -w -include " OT_PRELUDE_HOST " -I. -o kernel.so kernel.c -lm >log 2>&1",
         p->folder);
     char *argv[] = { "sh", "-c", command, NULL };
