@@ -1,4 +1,4 @@
-/* nvrtc.c - NVRTC by the C compiler: a "cubin" is a shared library. */
+/* nvrtc.c - NVRTC by the C compiler: a "cubin" is a shared library, whose functions of C the program has already. */
 #include <nvrtc.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -82,7 +82,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *option
         command, sizeof command,
         "cd %s && cc -std=gnu11 -O1 -g0 -fPIC -shared -fwrapv -ffp-contract=off -fno-strict-aliasing "
         "-fsanitize=alignment -fsanitize-undefined-trap-on-error -Werror=implicit-function-declaration "
-        "-fvisibility=hidden -w -include " OT_PRELUDE_HOST " -I. -o kernel.so kernel.c -lm >log 2>&1",
+        "-fvisibility=hidden -w -include " OT_PRELUDE_HOST " -I. -pipe -nostdlib -o kernel.so kernel.c >log 2>&1",
         p->folder);
     char *argv[] = { "sh", "-c", command, NULL };
     pid_t pid;
