@@ -78,12 +78,11 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *option
     (void)n;
     (void)options;
     if (emulator_call("nvrtcCompileProgram", "%s", p->folder)) return NVRTC_ERROR_COMPILATION;
-    snprintf(
-        command, sizeof command,
-        "cd %s && cc -std=gnu11 -O1 -g0 -fPIC -shared -fwrapv -ffp-contract=off -fno-strict-aliasing "
-        "-fsanitize=alignment -fsanitize-undefined-trap-on-error -Werror=implicit-function-declaration "
-        "-fvisibility=hidden -w -include " OT_PRELUDE_HOST " -I. -pipe -nostdlib -o kernel.so kernel.c >log 2>&1",
-        p->folder);
+    snprintf(command, sizeof command,
+             "cd %s && cc -std=gnu11 -O1 -g0 -fPIC -shared -fwrapv -ffp-contract=off -fno-strict-aliasing "
+             "-fsanitize=alignment -fsanitize-undefined-trap-on-error -Werror=implicit-function-declaration "
+             "-fvisibility=hidden -w -include " OT_PRELUDE_HOST " -I. -pipe -nostdlib -o kernel.so kernel.c >log 2>&1",
+             p->folder);
     char *argv[] = { "sh", "-c", command, NULL };
     pid_t pid;
     int status = -1;

@@ -179,7 +179,8 @@ static ot_status plan_all(ot_device *d, bool few, FILE *f, ot_error *err)
         unlink(path);
         for (int k = 0; k < OT_LEN(precisions) && s == OT_OK; k++) {
             ot_precision x = precisions[k].precision;
-            if (few ? x == OT_FP32 || x == OT_PREC_BF16 : x != OT_TF32 || networks[i].tf32) s = plan(m, i, k, d, f, err);
+            if (few ? x == OT_FP32 || x == OT_PREC_BF16 : x != OT_TF32 || networks[i].tf32)
+                s = plan(m, i, k, d, f, err);
         }
         ot_model_free(m);
         if (s != OT_OK) return s;
