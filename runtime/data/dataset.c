@@ -204,6 +204,7 @@ void ot_dataset_arrange(ot_dataset *d)
 ot_status ot_dataset_target(ot_dataset *d, const char *name, ot_error *err)
 {
     if (d->table) return ot_table_target(d, name, err);
+    if (d->column && !strcmp(d->column, name)) return OT_OK; /* labels in files, which were read for it */
     const ot_array *found = ot_dataset_find(d, name);
     if (!found) {
         ot_fail(err, OT_E_DATA, "%s: no array '%s' for the target; its arrays are:", d->name, name);

@@ -123,6 +123,11 @@ ot_status ot_pictures_array(ot_dataset *d, ot_array *x, const int64_t *member, i
 ot_status ot_masks_open(ot_dataset *d, const int64_t *list, int64_t n, size_t skip, ot_split split, bool *is,
                         bool *found, ot_error *err);
 
+/* Labels in files beside images, as webdataset has them: 000123.jpg, 000123.cls (a class number or a name) or 000123.json ("label",
+ * "cls", "class", "target", or what --target names).  Adds "target" and the names of the classes.  list: as above; *is: the
+ * first image has such a file; beside.c. */
+ot_status ot_beside_open(ot_dataset *d, const int64_t *list, int64_t n, bool *is, ot_error *err);
+
 int ot_picture_part(const char *name, size_t n); /* the ot_split that a folder of this name is; -1: none */
 
 bool ot_picture_name(const char *name); /* it ends as names of images do */

@@ -102,13 +102,7 @@ ot_status ot_members_peek(const ot_members *m, int64_t i, uint8_t *to, int64_t *
 {
     ot_packed_file f = m->list[i];
     if (f.size < *n) *n = f.size;
-    if (f.packed >= 0) { /* a part of what is packed cannot be checked */
-        ot_file_room r = { 0 };
-        ot_status s = ot_members_read(m, i, &r, err);
-        if (!s) memcpy(to, r.data, (size_t)*n);
-        free(r.data);
-        return s;
-    }
+    f.part = *n < f.size;
     f.size = *n;
     return m->read(m, &f, to, err);
 }

@@ -10,6 +10,7 @@ typedef struct ot_packed_file {
     int64_t at;       /* folder: the time of its last change, in nanoseconds; archive: offset of the content */
     int64_t packed;   /* zip: bytes in the archive; -1: they are the content */
     uint32_t crc;     /* zip: of the content */
+    bool part;        /* size is that of its first bytes: there is nothing to check them with */
 } ot_packed_file;
 
 typedef struct ot_members ot_members;
@@ -45,6 +46,9 @@ bool ot_members_take(ot_members *m, const char *name, int64_t *at);
 
 /* Those of a tar file (ustar, GNU or pax), from its headers alone. */
 ot_status ot_members_tar(const char *path, ot_members **out, ot_error *err);
+
+/* Those of a zip archive, stored or deflated, from its directory. */
+ot_status ot_members_zip(const char *path, ot_members **out, ot_error *err);
 
 void ot_members_free(ot_members *m); /* NULL is allowed */
 

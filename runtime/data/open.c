@@ -316,7 +316,8 @@ static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bo
 
 /* X(name, how its members are found, meaning) */
 #define ARCHIVES(X) \
-    X(tar, ot_members_tar, "images in class folders, in an archive (.tar) that is read without unpacking it")
+    X(tar, ot_members_tar, "images in class folders, in an archive (.tar) that is read without unpacking it") \
+    X(zip, ot_members_zip, "the same (.zip)")
 
 static ot_status open_archive(const char *path, ot_split split, ot_dataset *d, bool *is, bool *found, ot_error *err)
 {
@@ -334,6 +335,11 @@ static ot_status open_archive(const char *path, ot_split split, ot_dataset *d, b
         *is = true;
         OT_TRY(ot_dataset_note(d, path, err));
         OT_TRY(archive[i].open(path, &m, err));
+        if (!m->n || ends_in(m->list[0].name, ".npy")) { /* arrays of an .npz that is called otherwise */
+            ot_members_free(m);
+            *is = false;
+            return OT_OK;
+        }
         return ot_pictures_open(m, split, d, found, err);
     }
     return OT_OK;

@@ -309,6 +309,13 @@ static bool say(ot_dataset *d, const char *fmt, ...)
     return ok;
 }
 
+static bool sorted(const int64_t *x, int64_t n)
+{
+    bool is = true;
+    for (int64_t i = 1; i < n; i++) is &= x[i] >= x[i - 1];
+    return is;
+}
+
 /* "train: 1400 images of 2 classes: cat 700, dog 700". */
 static ot_status describe(ot_dataset *d, const found *f, const char *part, size_t length, ot_error *err)
 {
@@ -316,7 +323,8 @@ static ot_status describe(ot_dataset *d, const found *f, const char *part, size_
     size_t at = 0;
     const ot_array *y = ot_dataset_find(d, "target");
     const int64_t *label = y ? y->t.data : NULL;
-    for (int64_t i = 0, c = 0; label && i < f->n && c < SHOWN && at < sizeof text - 100; c++) {
+    for (int64_t i = 0, c = 0;
+         label && d->class_name && sorted(label, f->n) && i < f->n && c < SHOWN && at < sizeof text - 100; c++) {
         int64_t from = i;
         while (i < f->n && label[i] == label[from]) i++;
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.40s %lld", c ? ", " : ": ", d->class_name[label[from]],
@@ -324,8 +332,9 @@ static ot_status describe(ot_dataset *d, const found *f, const char *part, size_
     }
     bool ok = say(d, "%s%s%.*s: %lld images%s", f->m->path, length ? "/" : "", (int)length, part ? part : "",
                   (long long)f->n, label ? "" : ", no labels");
-    if (ok && label) ok = say(d, "%d classes%s%s", d->n_classes, text, d->n_classes > SHOWN ? " ..." : "");
-    if (ok && f->others)
+    if (ok && label && d->n_classes)
+        ok = say(d, "%d classes%s%s", d->n_classes, text, *text && d->n_classes > SHOWN ? " ..." : "");
+    if (ok && f->others > 0)
         ok = say(d, "%lld other file%s ignored, such as %s", (long long)f->others, f->others > 1 ? "s are" : " is",
                  f->other);
     return ok ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory", f->m->path);
@@ -383,7 +392,10 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     if (!*there) return OT_OK;
     OT_TRY(check_empty(&f, part, length, err));
     class_at(&f, 0, &first);
-    if (first || !(d->options && d->options->unlabelled)) OT_TRY(add_target(&f, d, err));
+    bool beside = false;
+    if (!first) OT_TRY(ot_beside_open(d, f.member, f.n, &beside, err));
+    if (beside) f.others -= f.n;
+    else if (first || !(d->options && d->options->unlabelled)) OT_TRY(add_target(&f, d, err));
     ot_array *x = ot_dataset_add(d, "");
     if (!x) return ot_fail(err, OT_E_NOMEM, "%s: no memory", m->path);
     d->mapped_hash = 2;

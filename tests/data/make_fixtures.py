@@ -11,6 +11,7 @@ import json
 import pathlib
 import struct
 import zipfile
+import zlib
 
 import numpy as np
 
@@ -94,6 +95,21 @@ zipped("deflated.npz", members, zipfile.ZIP_DEFLATED)
 zipped("streamed.npz", members, zipfile.ZIP_DEFLATED, stream=True)
 np.savez(HERE / "savez.npz", x=values((4, 3), "<f4"), target=values((4,), "<i8"))
 zipped("none.npz", [])
+
+
+def grey(value):
+    """A PNG of 4x4 pixels."""
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+    head = struct.pack(">IIBBBBB", 4, 4, 8, 0, 0, 0, 0)
+    rows = zlib.compress(b"".join(b"\0" + bytes([value]) * 4 for _ in range(4)), 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+images = [("a/", b""), ("a/1.png", grey(10)), ("b/2.png", grey(20)), ("b/deep/3.png", grey(30))]
+zipped("images-stored.zip", images)
+zipped("images-deflated.zip", images, zipfile.ZIP_DEFLATED)
+zipped("images-streamed.zip", images, zipfile.ZIP_DEFLATED, stream=True)
 zipped("bad-lzma.npz", members[:1], zipfile.ZIP_LZMA)
 zipped("bad-text.npz", [("readme.txt", b"hello")])
 import warnings

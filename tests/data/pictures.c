@@ -223,6 +223,74 @@ static void archives_with_flipped_bits(void **state)
     free(p);
 }
 
+/* ---- zip ---- */
+
+static const char *const zips[] = { "stored", "deflated", "streamed" };
+
+static uint8_t *read_zip(int i, size_t *n, char path[200])
+{
+    char from[300];
+    void *p;
+    ot_error e = { 0 };
+    snprintf(from, sizeof from, FIXTURES "images-%s.zip", zips[i]);
+    snprintf(path, 200, "%s/set.zip", ot_test_folder);
+    if (ot_read_file(from, ROOM, &p, n, &e)) fail_msg("%s", e.text);
+    return p;
+}
+
+static void zips_are_read_in_place(void **state)
+{
+    (void)state;
+    ot_error e;
+    char path[200];
+    for (int z = 0; z < 3; z++) {
+        size_t n;
+        uint8_t *p = read_zip(z, &n, path);
+        ot_folder_put("set.zip", p, n);
+        ot_dataset *d = open_part(path, OT_SPLIT_TRAIN, OT_OK, &e);
+        assert_int_equal(d->samples, 3);
+        assert_int_equal(d->n_classes, 2);
+        for (int i = 0; i < 3; i++) assert_int_equal(first_byte(d, i), 10 * (i + 1));
+        ot_dataset_free(d);
+        for (size_t keep = 0; keep < n; keep++) {
+            ot_folder_put("set.zip", p, keep);
+            open_part(path, OT_SPLIT_TRAIN, OT_E_DATA, &e);
+            assert_non_null(strstr(e.text, path));
+        }
+        free(p);
+    }
+}
+
+/* Bits of headers, names and images: an error with the file's name, or the images, since all content has a checksum. */
+static void zips_with_flipped_bits(void **state)
+{
+    (void)state;
+    char path[200];
+    for (int z = 0; z < 3; z++) {
+        size_t n;
+        uint8_t *p = read_zip(z, &n, path);
+        for (size_t bit = 0; bit < 8 * n; bit++) {
+            ot_dataset *d = NULL;
+            ot_error e = { 0 };
+            p[bit / 8] ^= (uint8_t)(1 << bit % 8);
+            ot_folder_put("set.zip", p, n);
+            ot_status s = ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e);
+            if (s) assert_true(s == OT_E_DATA && strstr(e.text, path));
+            for (int64_t i = 0; d && i < d->samples; i++) {
+                const ot_image_source *of = ot_dataset_find(d, "")->source;
+                ot_image_room room = { 0 };
+                ot_image x;
+                ot_status r = of->read(of, i, 3, &room, &x, &e);
+                assert_true(r ? r == OT_E_DATA && strstr(e.text, path) != NULL : x.data[0] % 10 == 0);
+                ot_image_room_free(&room);
+            }
+            ot_dataset_free(d);
+            p[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        }
+        free(p);
+    }
+}
+
 static void archives_that_hold_links(void **state)
 {
     (void)state;
@@ -249,6 +317,8 @@ int ot_test_pictures(void)
         cmocka_unit_test_setup_teardown(what_is_wrong, ot_folder_make, ot_folder_remove),
         cmocka_unit_test_setup_teardown(archives_are_read_in_place, ot_folder_make, ot_folder_remove),
         cmocka_unit_test_setup_teardown(archives_with_flipped_bits, ot_folder_make, ot_folder_remove),
+        cmocka_unit_test_setup_teardown(zips_are_read_in_place, ot_folder_make, ot_folder_remove),
+        cmocka_unit_test_setup_teardown(zips_with_flipped_bits, ot_folder_make, ot_folder_remove),
         cmocka_unit_test_setup_teardown(archives_that_hold_links, ot_folder_make, ot_folder_remove),
     };
     return cmocka_run_group_tests_name("pictures", tests, NULL, NULL);

@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 import cv2
 import numpy as np
@@ -55,6 +56,47 @@ def train(out, data, *more, expect=0):
     return run("m.onnx", "--data", data, "-o", out, *words, expect=expect)
 
 
+def beside(files, labels):
+    """Labels in files of their own, as webdataset has them: numbers, names, JSON."""
+    pathlib.Path("web").mkdir()
+    forms = {
+        "number": lambda y: (".cls", str(y)),
+        "name": lambda y: (".cls", f"class{y}\n"),
+        "json": lambda y: (".json", json.dumps({"caption": "a, b", "label": int(y)})),
+        "chosen": lambda y: (".json", json.dumps({"label": "no", "kind": f"class{y}"})),
+    }
+    for form, make in forms.items():
+        with zipfile.ZipFile("web.zip", "w") as z:
+            for i, (path, y) in enumerate(zip(files, labels)):
+                end, text = make(y)
+                z.write(path, f"{i:06}.png")
+                z.writestr(f"{i:06}{end}", text)
+                pathlib.Path("web", f"{i:06}{end}").write_text(text)
+                pathlib.Path("web", f"{i:06}.png").write_bytes(path.read_bytes())
+        subprocess.run(["tar", "cf", "../web.tar", *sorted(os.listdir("web"))], check=True, cwd="web")
+        for data in ("web.zip", "web.tar", "web"):
+            said = train("b.onnx", data, *(["--target", "kind"] if form == "chosen" else []))
+            assert weights("b.onnx") == weights("f.onnx"), (form, data)
+            assert ("class0" in said) == (form in ("name", "chosen")) and "other file" not in said, said
+        for path in pathlib.Path("web").iterdir():
+            path.unlink()
+    for name, text, error in (
+        ("1.json", "{", "is not valid JSON"),
+        ("1.json", '{"label": [1]}', "label, cls, class or target"),
+        ("1.cls", " ", "the label is empty"),
+        ("1.cls", "\0", "contains a zero byte"),
+        ("0.cls", "1", "1.png: has no label"),
+        ("1.cls", "7", "has class 7"),
+    ):
+        for k in (0, 1):
+            pathlib.Path("web", f"{k}.png").write_bytes(files[k].read_bytes())
+        pathlib.Path("web/0.cls").write_text("0")
+        pathlib.Path("web", name).write_text(text)
+        assert error in train("x.onnx", "web", expect=4), error
+        for path in pathlib.Path("web").iterdir():
+            path.unlink()
+
+
 def main():
     model("m.onnx")
     images = rng.integers(0, 256, (N, SIDE, SIDE, 3), dtype=np.uint8)
@@ -78,6 +120,13 @@ def main():
     subprocess.run(["tar", "cf", "set.tar", "set"], check=True)
     train("t.onnx", "set.tar")
     assert weights("t.onnx") == weights("f.onnx")
+    for how in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        with zipfile.ZipFile("set.zip", "w", how) as z:
+            for path in sorted(pathlib.Path("set").rglob("*")):
+                z.write(path)
+        train("t.onnx", "set.zip", "--workers", 3)
+        assert weights("t.onnx") == weights("f.onnx"), how
+    beside(sorted(pathlib.Path("set").rglob("*.png")), labels)
     assert "not images in files" in run("run", "f.onnx", "--data", "set", "-o", "y.npz", expect=4)
     said = train("n.onnx", "set", "--normalize", "mean,std")
     kept = {p.key: p.value for p in onnx.load("n.onnx").metadata_props}
