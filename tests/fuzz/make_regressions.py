@@ -9,6 +9,7 @@ import gzip
 import io
 import os
 import struct
+import tarfile
 import zipfile
 import zlib
 
@@ -55,6 +56,55 @@ def npz(arrays, raw=()):
     return f.getvalue()
 
 
+def grey(value):
+    """A PNG of 4x4 pixels."""
+    chunk = lambda kind, body: struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+    rows = zlib.compress(b"".join(b"\0" + bytes([value]) * 4 for _ in range(4)), 9)
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 4, 8, 0, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def tar(files, links=()):
+    f = io.BytesIO()
+    with tarfile.open(fileobj=f, mode="w", format=tarfile.PAX_FORMAT) as t:
+        for name, data in files:
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            t.addfile(member, io.BytesIO(data))
+        for name, to in links:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = tarfile.SYMTYPE, to
+            t.addfile(member)
+    return f.getvalue()
+
+
+def zipped(files, how):
+    f = io.BytesIO()
+    with zipfile.ZipFile(f, "w", how) as z:
+        for name, data in files:
+            info = zipfile.ZipInfo(name)
+            info.compress_type = how
+            z.writestr(info, data)
+    return f.getvalue()
+
+
+def archives():
+    classes = [("train/a/1.png", grey(1)), ("train/b/\u00e9.png", grey(2)), ("test/a/" + "long/" * 30 + "3.png", grey(3))]
+    web = [("1.png", grey(1)), ("1.cls", b"0"), ("2.png", grey(2)), ("2.json", b'{"label": 1}')]
+    masks = [("images/1.png", grey(1)), ("masks/1.png", grey(2))]
+    for name, files in (("classes", classes), ("web", web), ("masks", masks)):
+        write("archive", f"0-{name}-tar", tar(files))
+        write("archive", f"0-{name}-stored", zipped(files, zipfile.ZIP_STORED))
+        write("archive", f"0-{name}-deflated", zipped(files, zipfile.ZIP_DEFLATED))
+    write("archive", "4-damaged-image", zipped(classes, zipfile.ZIP_STORED).replace(grey(1)[40:], grey(9)[40:]))
+    write("archive", "4-link", tar(classes, [("train/b/4.png", "/etc/passwd")]))
+    write("archive", "4-cut-tar", tar(classes)[:1500])
+    write("archive", "4-cut-zip", zipped(classes, zipfile.ZIP_STORED)[:-9])
+    write("archive", "4-empty-class", zipped([("a/1.png", grey(1)), ("b/", b"")], zipfile.ZIP_STORED))
+    write("archive", "4-no-label", tar(web[:3]))
+    write("archive", "4-no-mask", tar(masks + [("images/2.png", grey(1))]))
+
+
 def idx(code, dims, data):
     return bytes([0, 0, code, len(dims)]) + b"".join(struct.pack(">I", d) for d in dims) + data
 
@@ -96,6 +146,7 @@ def data_files():
     write("npy", "4-packed-claims-more", packed(npy(header=header("(1000000, 1000)"), data=b"\0" * 100000)))
 
     both = {"x": x, "target": np.arange(4, dtype=np.int64)}
+    archives()
     write("npz", "0-two-arrays", npz(both))
     write("npz", "0-empty", npz({}))
     write("npz", "4-member-is-no-array", npz(both, [("note", b"no array")]))

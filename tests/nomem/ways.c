@@ -618,6 +618,7 @@ static ot_status data(char **text, ot_error *err)
     const char *const specs[] = { FIXTURES "savez.npz",
                                   FIXTURES "deflated.npz",
                                   FIXTURES "streamed.npz",
+                                  FIXTURES "images-deflated.zip",
                                   FIXTURES "fortran-big.npy",
                                   FIXTURES "packed.npy.gz",
                                   FIXTURES "packed.safetensors.gz",
