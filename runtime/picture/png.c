@@ -43,7 +43,7 @@ static void unpack(uint8_t *x, int64_t height, int64_t width, int bits)
     int64_t row = (width * bits + 7) / 8;
     for (int64_t i = height - 1; i >= 0 && bits < 8; i--)
         for (int64_t j = width - 1; j >= 0; j--)
-            x[i * width + j] = x[i * row + j * bits / 8] >> (8 - bits - j * bits % 8) & ((1 << bits) - 1);
+            x[i * width + j] = (uint8_t)(x[i * row + j * bits / 8] >> (8 - bits - j * bits % 8) & ((1 << bits) - 1));
 }
 
 static ot_status read_numbers(spng_ctx *z, ot_reading *r, const struct spng_ihdr *h)

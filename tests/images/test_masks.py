@@ -108,6 +108,16 @@ def main():
     assert weights("a.onnx") == weights("g.onnx") != weights("f.onnx")
     assert "cannot be mixed" in train("m.onnx", "x.onnx", "set", "--augment", "mixup", expect=2)
 
+    # a contact sheet with the masks drawn over the images
+    for more in ((), geometry):
+        for data in ("a.npz", "set"):
+            run("data", data, "--preview", data[:3] + ".png", *more)
+        sheets = [cv2.imread(name) for name in ("a.n.png", "set.png")]
+        assert np.array_equal(*sheets)
+    tile = cv2.resize(sheets[0][:64, :64], (16, 16), interpolation=cv2.INTER_NEAREST)[:, :, ::-1].astype(int)
+    colours = np.array([[0, 0, 0], [128, 0, 0], [0, 128, 0]])[masks[0]]
+    assert np.array_equal(tile, np.where(masks[0][:, :, None] > 0, (images[0] + colours) // 2, images[0]))
+
     # other layouts: channels last, a smaller output, folders of parts, a table
     train("last.onnx", "a.onnx", "a.npz", *scale)
     train("last.onnx", "g.onnx", "set")

@@ -1,4 +1,5 @@
-/* contact_sheet.c - `data --preview`: samples, and beside each what --augment makes of it in the first epochs of a training, as a PNG. */
+/* contact_sheet.c - `data --preview`: samples, and beside each what --augment makes of it in the first epochs of a training, as a
+ * PNG.  Masks are drawn over their images: a colour for each class but 0, white for what counts nowhere. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,16 +9,19 @@
 #include "runtime/picture/picture.h"
 #include "runtime/train/commands/contact_sheet.h"
 #include "runtime/train/feed/augmenting.h"
+#include "runtime/train/feed/masks.h"
 #include "runtime/train/options/options.h"
 #include "runtime/train/run/files.h"
 
-enum { ROWS = 8, VARIANTS = 7, SMALL = 64, LARGE = 192, GAP = 4, MARGIN = 12, WHITE = 255 };
+enum { ROWS = 8, VARIANTS = 7, SMALL = 64, LARGE = 192, GAP = 4, MARGIN = 12, WHITE = 255, USUAL = 224 };
 
 typedef struct sheet {
     const ot_dataset *d;
     ot_settings s;
     ot_normalize z;
-    ot_feeder f; /* of the images, as if a model took them as they are */
+    ot_feeder f[2]; /* of the images, as if a model took them as they are; of their masks */
+    bool masks;
+    ot_mask mask;
     ot_feeders fs;
     ot_arena *a;
     ot_picture from;
@@ -41,8 +45,17 @@ static void choose_tile(sheet *x)
     if (x->side_w < 1) x->side_w = 1;
 }
 
-/* A sample in the layout of its array to a tile of R, G, B. */
-static ot_status put_tile(const sheet *x, const uint8_t *bytes, const ot_image *tile, ot_error *err)
+/* The colour of a class as in PASCAL VOC: its bits, from the lowest, are the highest of red, green, blue in turn. */
+static int colour_of(int class, int channel)
+{
+    int v = 0;
+    for (int bit = 0; bit < 3; bit++) v |= (class >> (3 * bit + channel) & 1) << (7 - bit);
+    return v;
+}
+
+/* A sample in the layout of its array to a tile of R, G, B.  mask: a class for each pixel; NULL: there is none. */
+static ot_status put_tile(const sheet *x, const uint8_t *bytes, const uint8_t *mask, const ot_image *tile,
+                          ot_error *err)
 {
     ot_picture p = x->from;
     int64_t n = p.h * p.w, colours = p.c < 3 ? 1 : 3;
@@ -54,6 +67,8 @@ static ot_status put_tile(const sheet *x, const uint8_t *bytes, const ot_image *
     for (int64_t i = 0; i < n * 3 && scratch; i++) {
         int64_t c = colours == 1 ? 0 : i % 3;
         rgb[i] = p.channels_last ? bytes[i / 3 * p.c + c] : bytes[c * n + i / 3];
+        int class = mask ? mask[i / 3] : 0;
+        if (class) rgb[i] = (uint8_t)((rgb[i] + (class == OT_MASK_VOID ? WHITE : colour_of(class, (int)(i % 3)))) / 2);
     }
     if (scratch) ot_image_fit(&fit, &from, tile, scratch);
     ot_status s = scratch ? OT_OK : ot_fail(err, OT_E_NOMEM, "--preview: no memory for an image");
@@ -62,11 +77,42 @@ static ot_status put_tile(const sheet *x, const uint8_t *bytes, const ot_image *
     return s;
 }
 
+/* Sample `index` as it is, or as it becomes after `given` others. */
+static ot_status draw_image(const sheet *x, int64_t index, int64_t given, ot_draw_room *room, uint8_t *to,
+                            ot_error *err)
+{
+    const ot_feeder *f = &x->f[0];
+    int64_t one = x->from.h * x->from.w * x->from.c;
+    if (f->src->source) return ot_feeder_draw(f, given, index, room, to, err);
+    if (given >= 0) ot_augmenting_draw(f, index, given, to, 0);
+    else memcpy(to, (const uint8_t *)f->src->t.data + ot_array_at(f->src, index * one), (size_t)one);
+    return OT_OK;
+}
+
+static ot_status draw_mask(const sheet *x, int64_t index, int64_t given, ot_draw_room *room, uint8_t *to, ot_error *err)
+{
+    const ot_feeder *f = &x->f[1];
+    const ot_tensor *t = &f->src->t;
+    int64_t n = x->from.h * x->from.w;
+    if (f->src->source) return ot_feeder_draw(f, given, index, room, to, err);
+    size_t size = (size_t)ot_dtype_bits(t->dtype) / 8;
+    void *drawn = given >= 0 ? malloc((size_t)n * size) : NULL;
+    if (given >= 0 && !drawn) return ot_fail(err, OT_E_NOMEM, "--preview: no memory for a mask");
+    if (drawn) ot_augmenting_draw(f, index, given, drawn, 0);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t v = ot_get_i64(drawn ? drawn : t->data, t->dtype, drawn ? i : ot_array_at(f->src, index * n + i));
+        to[i] = v >= 0 && v < OT_MASK_VOID ? (uint8_t)v : OT_MASK_VOID;
+    }
+    free(drawn);
+    return OT_OK;
+}
+
 /* Row by row: the sample, then what it becomes in epoch 1, 2, ... */
 static ot_status draw_sheet(sheet *x, int64_t rows, int variants, const ot_image *all, ot_error *err)
 {
-    int64_t one = x->from.h * x->from.w * x->from.c, n = x->d->samples;
-    uint8_t *bytes = malloc((size_t)one);
+    int64_t pixels = x->from.h * x->from.w, n = x->d->samples;
+    uint8_t *bytes = malloc((size_t)(pixels * (x->from.c + 1))), *mask = bytes ? bytes + pixels * x->from.c : NULL;
+    ot_draw_room room = { 0 };
     ot_status s = bytes ? OT_OK : ot_fail(err, OT_E_NOMEM, "--preview: no memory for an image");
     for (int64_t r = 0; r < rows && !s; r++)
         for (int v = 0; v <= variants && !s; v++) {
@@ -75,10 +121,12 @@ static ot_status draw_sheet(sheet *x, int64_t rows, int variants, const ot_image
             tile.data += r * (x->side_h + GAP) * all->stride + left * 3;
             tile.height = x->side_h;
             tile.width = x->side_w;
-            if (v) ot_augmenting_draw(&x->f, sample, (v - 1) * n, bytes, 0);
-            else memcpy(bytes, (const uint8_t *)x->f.src->t.data + ot_array_at(x->f.src, sample * one), (size_t)one);
-            s = put_tile(x, bytes, &tile, err);
+            int64_t given = v ? (v - 1) * n : OT_NOT_AUGMENTED;
+            s = draw_image(x, sample, given, &room, bytes, err);
+            if (!s && x->masks) s = draw_mask(x, sample, given, &room, mask, err);
+            if (!s) s = put_tile(x, bytes, x->masks ? mask : NULL, &tile, err);
         }
+    ot_draw_room_free(&room);
     free(bytes);
     return s;
 }
@@ -104,10 +152,46 @@ static const ot_array *find_images(const ot_dataset *d, ot_picture *p)
 {
     for (int i = 0; i < d->n; i++) {
         const ot_array *q = &d->array[i];
-        bool bytes = q->role == OT_ARRAY_INPUT && !q->whole && q->t.dtype == OT_U8 && q->t.rank > 2;
+        const ot_image_source *s = q->source;
+        if (s && q->role == OT_ARRAY_INPUT) {
+            bool same = s->height > 0;
+            *p = (ot_picture){ same ? s->height : USUAL, same ? s->width : USUAL, s->channels, s->channels > 1 };
+            return q;
+        }
+        bool bytes = !s && q->role == OT_ARRAY_INPUT && !q->whole && q->t.dtype == OT_U8 && q->t.rank > 2;
         if (bytes && ot_picture_of(q, p) && p->c <= OT_IMAGE_CHANNELS && p->h > 0 && p->w > 0) return q;
     }
     return NULL;
+}
+
+/* Class numbers of whole pixels, in an array or in files. */
+static const ot_array *find_masks(const sheet *x)
+{
+    for (int i = 0; i < x->d->n; i++) {
+        const ot_array *q = &x->d->array[i];
+        const ot_tensor *t = &q->t;
+        bool size = t->rank == 3 || (t->rank == 4 && t->dim[1] == 1);
+        if (q->role != OT_ARRAY_TARGET || q->whole) continue;
+        if (q->source) return x->f[0].src->source ? q : NULL;
+        if (size && t->dim[t->rank - 2] == x->from.h && t->dim[t->rank - 1] == x->from.w && ot_is_int(t->dtype) &&
+            ot_dtype_bits(t->dtype) >= 8 && !x->f[0].src->source)
+            return q;
+    }
+    return NULL;
+}
+
+static void add_masks(sheet *x)
+{
+    const ot_array *q = find_masks(x);
+    if (!(x->masks = q != NULL)) return;
+    ot_picture one = { x->from.h, x->from.w, 1, false };
+    x->mask = (ot_mask){ .most = OT_MASK_VOID - 1, .except = -1, .voids = true };
+    x->f[1] = (ot_feeder){ .name = "target", .src = q, .target = true, .from = one, .to = one };
+    x->fs.n = 2;
+    if (!q->source) return;
+    x->f[1].mask = &x->mask;
+    x->f[1].redraw = true;
+    x->f[1].fit = (ot_fit){ .mode = OT_FIT_CROP, .filter = OT_NEAREST };
 }
 
 static ot_status preview(sheet *x, const char *path, ot_error *err)
@@ -117,14 +201,20 @@ static ot_status preview(sheet *x, const char *path, ot_error *err)
         return ot_fail(err, OT_E_USAGE, "--preview: %s has no images of bytes (uint8): (N,H,W), (N,C,H,W) or (N,H,W,C)",
                        x->d->name);
     ot_adapt_env e = { .s = &x->s, .normalize = &x->z, .a = x->a, .notes = &x->notes };
-    x->f = (ot_feeder){ .name = *q->t.name ? q->t.name : "images", .src = q, .from = x->from, .to = x->from };
-    x->fs = (ot_feeders){ .data = x->d, .n = 1, .f = &x->f, .samples = x->d->samples };
+    x->f[0] = (ot_feeder){ .name = *q->t.name ? q->t.name : "images", .src = q, .from = x->from, .to = x->from };
+    x->f[0].redraw = q->source != NULL;
+    x->f[0].fit = (ot_fit){ .mode = OT_FIT_CROP, .filter = OT_BILINEAR };
+    x->fs = (ot_feeders){ .data = x->d, .n = 1, .f = x->f, .samples = x->d->samples };
+    add_masks(x);
     OT_TRY(ot_adapt_augment(&e, NULL, 0, 1, &x->fs, err));
-    int variants = x->f.augment ? VARIANTS : 0;
+    int variants = x->f[0].augment ? VARIANTS : 0;
     int64_t rows = x->d->samples < ROWS ? x->d->samples : ROWS;
     if (rows < 1) return ot_fail(err, OT_E_DATA, "--preview: %s has no samples", x->d->name);
-    if (x->f.augment && !(x->f.augment->scratch = ot_arena_alloc(x->a, x->f.augment->room)))
-        return ot_fail(err, OT_E_NOMEM, "--preview: no memory for an image");
+    for (int i = 0; i < x->fs.n; i++) {
+        ot_augmenting *g = x->f[i].augment;
+        if (g && !(g->scratch = ot_arena_alloc(x->a, g->room + 1)))
+            return ot_fail(err, OT_E_NOMEM, "--preview: no memory for an image");
+    }
     choose_tile(x);
     ot_image all = { .channels = 3,
                      .height = rows * (x->side_h + GAP) - GAP,
@@ -159,7 +249,7 @@ ot_status ot_contact_sheet(const ot_dataset *d, const ot_options *o, ot_arena *a
     OT_TRY(preview(&x, path, err));
     if (!f) return OT_OK;
     ot_print(f, "%s: %lld samples%s\n", path, (long long)(d->samples < ROWS ? d->samples : ROWS),
-             x.f.augment ? "; beside each, what --augment makes of it in the first epochs" : "");
+             x.f[0].augment ? "; beside each, what --augment makes of it in the first epochs" : "");
     if (*x.notes) ot_print(f, "%s\n", x.notes);
     return OT_OK;
 }
