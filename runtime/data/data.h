@@ -39,6 +39,7 @@ typedef struct ot_array {
     ot_tensor t;        /* name: as in the file; "" for formats without names (idx): matched by role */
     ot_array_role role; /* target: "target", "target_<output>", labels of idx */
     bool whole;         /* not divided into batches */
+    bool flat;          /* its elements in a row: an input of as many elements gets them in its own shape */
     bool gaps;          /* NaN marks missing values, which the model replaces */
     bool picture;       /* bytes of pixels, (N,H,W), (N,H,W,C) or (N,C,H,W): --normalize applies */
     bool mapped;        /* t.data are pages of a file, read when they are used; or windows over tokens: they may be more

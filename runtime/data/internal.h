@@ -107,6 +107,10 @@ ot_status ot_npy_tokens(const char *path, ot_dataset *d, bool *found, ot_error *
 ot_status ot_npy_map(const char *path, ot_dataset *d, bool *found, ot_error *err);
 ot_status ot_npz_open(const char *path, ot_dataset *d, ot_error *err);
 
+/* TensorFlow's records of tf.Example; the first of NAME-00000-of-00010 is all of them.  head: the first 12 bytes of a file. */
+ot_status ot_tfrecord_open(const char *path, ot_dataset *d, ot_error *err);
+bool ot_is_tfrecord(const unsigned char *head);
+
 /* Named tensors; mapped where the file has at least options.map_from bytes. */
 ot_status ot_safetensors_open(const char *path, ot_dataset *d, ot_error *err);
 

@@ -23,6 +23,7 @@ struct ot_members {
     int64_t room;
     char *block; /* what is left of a block of names */
     size_t left;
+    const void *user; /* of `read`; borrowed */
     ot_status (*read)(const ot_members *m, const ot_packed_file *f, uint8_t *to, ot_error *err);
 };
 

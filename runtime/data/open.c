@@ -254,8 +254,15 @@ static bool is_safetensors(const char *path, const unsigned char *head)
     return head && !head[3] && !head[4] && !head[5] && !head[6] && !head[7] && head[8] == '{';
 }
 
+/* By the checksum of the first record's length; where that is wrong, by its name. */
+static bool is_tfrecord(const char *path, const unsigned char *head)
+{
+    return (head && ot_is_tfrecord(head)) || strstr(path, ".tfrecord");
+}
+
 /* X(name, reader, meaning); the first match is used. */
 #define FORMATS(X) \
+    X(tfrecord, ot_tfrecord_open, "records of TensorFlow with tf.Example, plain or .gz: encoded images, bytes, floats, integers (NAME-00000-of-00010: all ten files)") \
     X(npy, open_npy, "one array (.npy, .npy.gz): for a model of one input, without a target") \
     X(npz, ot_npz_open, "arrays (.npz), named as the model's inputs; the target is target, or target_OUTPUT") \
     X(safetensors, ot_safetensors_open, "named tensors (.safetensors), as the arrays of an .npz") \

@@ -16,6 +16,7 @@ except ImportError as e:
     sys.exit(77)
 
 program = os.path.abspath(sys.argv[1])
+root = os.path.abspath(os.path.dirname(__file__) + '/../..')
 rng = np.random.default_rng(0)
 bad = []
 
@@ -185,6 +186,47 @@ def test_names_and_axes():
     np.savez('seq-last.npz', s=s.transpose(0, 2, 1), target=label)
     check('sequences', trained('seq.onnx', 'seq.npz') == trained('seq.onnx', 'seq-last.npz', '--permute', 's=0,2,1'))
     run('seq.onnx', '--data', 'seq-last.npz', *common, rc=4, says=("input 's' is [?,5,?], but array 's' is [40,9,5]",))
+
+
+def test_tfrecord():
+    """Images in records train as the same images in class folders; numbers as an .npz."""
+    source = open(os.path.join(root, 'tests/data/make_fixtures.py')).read()
+    part = source[source.index('def crc32c'):source.index('def numbers')]
+    made = {'struct': __import__('struct'), 'zlib': __import__('zlib')}
+    exec(part, made)
+    record, example, png = made['record'], made['example'], made['png']
+    pixels = [(i * 9 % 256, i * 37 % 256, i * 101 % 256) for i in range(30)]
+    for i, rgb in enumerate(pixels):
+        os.makedirs(f'classes/{i % 2}', exist_ok=True)
+        with open(f'classes/{i % 2}/{i:02}.png', 'wb') as f:
+            f.write(png(6, 8, rgb))
+    order = [i for c in range(2) for i in range(c, 30, 2)] # as the folder has them
+    with open('flowers.tfrecord', 'wb') as f:
+        for i in order:
+            f.write(record(example(image__encoded=png(6, 8, pixels[i]), image__format=b'png', image__width=8, label=i % 2)))
+    rng2 = np.random.default_rng(5)
+    x, y = rng2.standard_normal((30, 12)).astype(np.float32), rng2.integers(0, 3, 30)
+    with open('numbers.tfrecord', 'wb') as f:
+        for i in range(30):
+            f.write(record(example(x=[float(v) for v in x[i]], target=int(y[i]))))
+    np.savez('numbers.npz', x=x.reshape(30, 3, 4), target=y)
+    conv('first.onnx', (3, 6, 8))
+    make_model('shaped.onnx', [('Flatten', ['x'], ['f']), ('Gemm', ['f', 'w', 'b'], ['out'])], [value('x', T.FLOAT, ['N', 3, 4])],
+               [value('out', T.FLOAT, ['N', 3])], [weight('w', 12, 3), weight('b', 3)])
+    common = ['--epochs', '2', '--lr', '0.1', '--device', 'cpu', '--seed', '1', '--batch-size', '8', '-o', 'out.onnx']
+    for model, one, other, says in (('first.onnx', 'classes', 'flowers.tfrecord', ("the target is feature 'label'", '30 records')),
+                                    ('shaped.onnx', 'numbers.npz', 'numbers.tfrecord', ('30 records',))):
+        run(model, '--data', one, *common, '--val-split', '0.2')
+        right = weights('out.onnx')
+        run(model, '--data', other, *common, '--val-split', '0.2', says=says)
+        check(f'{other}: other weights than from {one}', right == weights('out.onnx'))
+        run('predict', 'out.onnx', other, '-o', 'p.csv')
+        check(f'{other}: predict', len(open('p.csv').read().splitlines()) == 31)
+    run('data', 'flowers.tfrecord', says=('image/encoded', 'images in files', '2 classes'))
+    with open('flowers.tfrecord', 'r+b') as f:
+        f.seek(40)
+        f.write(b'?')
+    run('first.onnx', '--data', 'flowers.tfrecord', *common, rc=4, says=('flowers.tfrecord: record 0: its checksum is wrong',))
 
 
 with tempfile.TemporaryDirectory() as folder:

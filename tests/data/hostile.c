@@ -27,6 +27,8 @@ static const char *const fixture[] = {
     "odd.safetensors",
     "every.safetensors",
     "packed.safetensors.gz",
+    "one.tfrecord",
+    "one.tfrecord.gz",
 };
 
 static unsigned char *load(const char *name, size_t *n)
@@ -133,7 +135,7 @@ static void every_bit_turned(void **state)
         ot_memory_set(&m, p, n);
         ot_dataset *whole = try_open(&m, &e);
         assert_non_null(whole);
-        bool checked = strstr(fixture[i], ".npz") || strstr(fixture[i], ".gz");
+        bool checked = strstr(fixture[i], ".npz") || strstr(fixture[i], ".gz") || strstr(fixture[i], ".tfrecord");
         for (size_t bit = 0; bit < 8 * n; bit++) {
             p[bit / 8] ^= (unsigned char)(1u << bit % 8);
             ot_memory_set(&m, p, n);

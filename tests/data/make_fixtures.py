@@ -143,3 +143,73 @@ put("every.safetensors", safetensors({c: tensor(c, (3, 4)) for c in (
 put("odd.safetensors", safetensors({"label\u00e9": tensor("U8", (3,)), "target": tensor("I64", (4,)), "x": tensor("F32", (4, 3)),
                                     "none": tensor("F32", (0, 5)), "scalar": tensor("F16", ())}))
 put("packed.safetensors.gz", (HERE / "odd.safetensors").read_bytes(), True)
+
+
+def crc32c(data):
+    c = 0xFFFFFFFF
+    for b in data:
+        c ^= b
+        for _ in range(8):
+            c = c >> 1 ^ 0x82F63B78 * (c & 1)
+    c ^= 0xFFFFFFFF
+    return struct.pack("<I", ((c >> 15 | c << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def record(message):
+    """A record of a TFRecord file, written by hand."""
+    n = struct.pack("<Q", len(message))
+    return n + crc32c(n) + message + crc32c(message)
+
+
+def varint(n):
+    n &= (1 << 64) - 1
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def field(number, data):
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def example(packed=True, **features):
+    """tf.train.Example: bytes, lists of floats and of integers."""
+    entries = b""
+    for name, v in features.items():
+        v = v if isinstance(v, list) else [v]
+        if isinstance(v[0], bytes):
+            feature = field(1, b"".join(field(1, b) for b in v))
+        elif isinstance(v[0], float):
+            feature = field(2, field(1, struct.pack("<%df" % len(v), *v)) if packed else b"".join(b"\x0d" + struct.pack("<f", x) for x in v))
+        else:
+            feature = field(3, field(1, b"".join(map(varint, v))) if packed else b"".join(b"\x08" + varint(x) for x in v))
+        entries += field(1, field(1, name.replace("__", "/").encode()) + field(2, feature))
+    return field(1, entries)
+
+
+def png(h, w, rgb):
+    def chunk(name, body):
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+    rows = b"".join(b"\0" + bytes(rgb) * w for _ in range(h))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
+
+
+def numbers(i):
+    return dict(x=[float(v) for v in values((4, 3), "<f4")[i]], target=int(values((4,), "<i8")[i]), raw=values((4, 2), "u1")[i].tobytes() + b"\0")
+
+
+one = dict(numbers(0), many=[-1, 2 ** 62, -2 ** 63])
+put("one.tfrecord", record(example(**one)))
+put("one.tfrecord.gz", record(example(**one)), True)
+# Packed and not, in another order; a list of changing length, one that is missing once, text.
+more = [dict(numbers(i), word=["a", "ü", "", "long"][i].encode(), ragged=[1] * (i + 1)) for i in range(4)]
+more[2].pop("ragged")
+more[3] = dict(reversed(more[3].items()))
+put("four.tfrecord", b"".join(record(example(i % 2, **m)) for i, m in enumerate(more)))
+images = [record(example(image__encoded=png(2 + i % 2, 3, [40 * i, 10, 200]), image__class__label=i % 3, image__height=2 + i % 2)) for i in range(6)]
+put("images.tfrecord", b"".join(images))
+put("images.tfrecord.gz", b"".join(images), True)
+put("images.tfrecord-00000-of-00002", b"".join(images[:4]))
+put("images.tfrecord-00001-of-00002", b"".join(images[4:]))

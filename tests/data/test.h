@@ -29,6 +29,7 @@ int ot_test_pictures(void);
 int ot_test_table(void);
 int ot_test_tokens(void);
 int ot_test_several(void);
+int ot_test_tfrecord(void);
 int ot_test_texts(void);
 
 /* A file in memory that has a path. */

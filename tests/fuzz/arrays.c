@@ -20,7 +20,9 @@ void fuzz_same(const ot_tensor *a, const ot_tensor *b)
     size_t n = bytes_of(a);
     FUZZ_HOLD(n == bytes_of(b), "sizes of '%s'", a->name);
     FUZZ_HOLD(!memcmp(a->dim, b->dim, sizeof *a->dim * (size_t)a->rank), "shapes of '%s'", a->name);
-    FUZZ_HOLD(!n || !memcmp(a->data, b->data, n), "bytes of '%s'", a->name);
+    for (size_t i = 0; a->dtype == OT_STRING && i < n / sizeof(char *); i++)
+        FUZZ_HOLD(!strcmp(((char **)a->data)[i], ((char **)b->data)[i]), "string %zu of '%s'", i, a->name);
+    FUZZ_HOLD(!n || a->dtype == OT_STRING || !memcmp(a->data, b->data, n), "bytes of '%s'", a->name);
 }
 
 /* Touches every byte, so that the sanitizer sees an array that is shorter than it says. */

@@ -164,6 +164,16 @@ def data_files():
     write("safetensors", "4-header-beyond-file", struct.pack("<Q", 1 << 20) + b"{}")
     write("safetensors", "4-packed-claims-more", packed(tensors(b'{"x":{"dtype":"U8","shape":[1000000000000],"data_offsets":[0,1000000000000]}}', b"\0" * 9999)))
 
+    fixtures = os.path.join(os.path.dirname(HERE), "..", "data", "fixtures")
+    with open(os.path.join(fixtures, "four.tfrecord"), "rb") as file:
+        four = file.read()
+    write("tfrecord", "0-four", four)
+    write("tfrecord", "0-packed", packed(four))
+    with open(os.path.join(fixtures, "images.tfrecord"), "rb") as file:
+        write("tfrecord", "0-images", file.read())
+    write("tfrecord", "4-cut", four[:-1])
+    write("tfrecord", "4-checksum", four[:20] + b"?" + four[21:])
+
     pictures, labels = idx(8, [4, 2, 2], bytes(range(16))), idx(8, [4], bytes([0, 1, 2, 0]))
     write("idx", "0-pictures-and-labels", pair(pictures, labels))
     write("idx", "0-packed", pair(packed(pictures), labels))

@@ -623,6 +623,9 @@ static ot_status data(char **text, ot_error *err)
                                   FIXTURES "packed.npy.gz",
                                   FIXTURES "packed.safetensors.gz",
                                   FIXTURES "odd.safetensors",
+                                  FIXTURES "four.tfrecord",
+                                  FIXTURES "images.tfrecord.gz",
+                                  FIXTURES "images.tfrecord-00000-of-00002",
                                   FIXTURES "vector-f8.idx",
                                   FIXTURES "packed-images-idx3-ubyte.gz",
                                   "table.csv" };

@@ -383,7 +383,7 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
         for (int i = 1; i < want.rank; i++) all &= want.dim[i] >= 0;
         memmove(want.dim, want.dim + 1, sizeof want.dim - sizeof *want.dim);
         want.rank--;
-        if (named || !all || !ot_shape_fits(&want, f->dtype) || ot_numel(&want) != ot_numel(&one))
+        if ((named && !a->flat) || !all || !ot_shape_fits(&want, f->dtype) || ot_numel(&want) != ot_numel(&one))
             return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s", v->name,
                                 ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y), elements(v, a, more),
                                 ot_match_channels(v, a, turn));

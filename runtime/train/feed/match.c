@@ -12,7 +12,7 @@ enum { SHOWN = 12 };
 /* What --inputs says for arrays; of a table it names columns, which were chosen when it was read. */
 static const char *wish(const ot_adapt_env *e, const ot_dataset *d)
 {
-    const char *text = d->table || d->windows || d->members ? NULL : e->s->columns;
+    const char *text = d->table || d->windows ? NULL : e->s->columns;
     return text && strcmp(text, "auto") ? text : NULL;
 }
 
@@ -107,8 +107,8 @@ static const ot_array *target_for(const ot_adapt_env *e, const ot_dataset *d, co
 const ot_array *ot_match_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, int needed, bool target,
                                bool *named)
 {
-    const ot_array *only = wished(e, d, v->name), *other = NULL;
-    int n = 0, others = 0;
+    const ot_array *only = wished(e, d, v->name), *other = NULL, *images = NULL;
+    int n = 0, others = 0, n_images = 0;
     *named = true;
     if (only) return only;
     if (target) {
@@ -120,7 +120,9 @@ const ot_array *ot_match_array(const ot_adapt_env *e, const ot_dataset *d, const
         if (!strcmp(a->t.name, v->name)) return a;
         if (a->role == OT_ARRAY_INPUT && !*a->t.name) only = a, n++;
         if (a->role == OT_ARRAY_INPUT && *a->t.name) other = a, others++;
+        if (a->role == OT_ARRAY_INPUT && a->source) images = a, n_images++;
     }
+    if (n_images == 1) other = images, others = 1; /* what is beside images describes them */
     if (others == 1 && n == 0 && needed == 1 && !e->as_is && !d->table) {
         ot_adapt_note(e, "array '%s' is fed to input '%s', the only one (change with --inputs)", other->t.name,
                       v->name);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "ops/op.h"
+#include "runtime/base/crc32c.h"
 #include "runtime/train/run/events.h"
 
 enum { FULL = 64 << 10 }; /* bytes after which the buffer is written */
@@ -40,29 +41,12 @@ struct ot_events {
     bool bad; /* a write failed: the rest would begin in the middle of a record */
     unsigned char *text;
     size_t n, size;
-    uint32_t table[256];   /* of the CRC */
+    ot_crc32c crc;
     double samples, since; /* of the throughput: samples after that second */
     ot_error err;
 };
 
 /* ---- bytes ------------------------------------------------------------------------- */
-
-static void make_table(uint32_t table[256])
-{
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t c = i;
-        for (int k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0x82f63b78u : c >> 1;
-        table[i] = c;
-    }
-}
-
-static uint32_t masked_crc(const uint32_t table[256], const unsigned char *p, size_t n)
-{
-    uint32_t c = 0xffffffffu;
-    for (size_t i = 0; i < n; i++) c = table[(c ^ p[i]) & 255] ^ c >> 8;
-    c = ~c;
-    return (c >> 15 | c << 17) + 0xa282ead8u;
-}
 
 static void no_memory(ot_events *e)
 {
@@ -187,9 +171,9 @@ static void close_event(ot_events *e, size_t at)
     unsigned char *head = e->text + at;
     uint64_t n = e->n - at - LENGTH;
     for (int i = 0; i < 8; i++) head[i] = (unsigned char)(n >> 8 * i);
-    uint32_t sum = masked_crc(e->table, head, 8);
+    uint32_t sum = ot_crc32c_masked(&e->crc, head, 8);
     for (int i = 0; i < 4; i++) head[8 + i] = (unsigned char)(sum >> 8 * i);
-    put_fixed(e, masked_crc(e->table, head + LENGTH, n), 4);
+    put_fixed(e, ot_crc32c_masked(&e->crc, head + LENGTH, n), 4);
     if (e->n > FULL) ot_events_flush(e);
 }
 
@@ -584,7 +568,7 @@ ot_status ot_events_open(int at, const char *folder, const char *shown, ot_event
         free(e);
         return s;
     }
-    make_table(e->table);
+    ot_crc32c_init(&e->crc);
     size_t first = open_event(e, 0);
     put_text(e, EVENT_VERSION, "brain.Event:2", 13);
     close_event(e, first);
