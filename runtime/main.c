@@ -277,9 +277,37 @@ static ot_status do_eval(job *j)
     return s ? s : put(j, text);
 }
 
+/* On a terminal control characters, which a model may make, are shown as the replacement character. */
+static void on_text(void *user, const char *text, size_t n)
+{
+    bool *terminal = user;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i], d = i + 1 < n ? (unsigned char)text[i + 1] : 0;
+        bool upper = c == 0xC2 && d < 0xA0, control = (c < 32 && c != '\n' && c != '\t') || c == 127 || upper;
+        if (*terminal && control) fputs("\xEF\xBF\xBD", stdout);
+        else putchar(c);
+        i += *terminal && upper;
+    }
+    fflush(stdout);
+}
+
+static ot_status generate(job *j)
+{
+    bool terminal = isatty(1);
+    ot_status s = load(j);
+    if (!s && j->word[1]) {
+        j->err.status = s = OT_E_USAGE;
+        snprintf(j->err.text, sizeof j->err.text, "--prompt: no data set is read: leave out %.200s", j->word[1]);
+    }
+    if (!s) s = ot_generate(j->m, j->o, &j->cb, on_text, &terminal, &j->err);
+    if (!s) putchar('\n');
+    return !s && (fflush(stdout) || ferror(stdout)) ? unwritable(j) : s;
+}
+
 static ot_status do_predict(job *j)
 {
     char *text = NULL;
+    if (ot_options_get(j->o, "prompt")) return generate(j);
     for (int i = 1; i < 16 && j->word[i]; i++)
         if (ot_options_set(j->o, "data", j->word[i], &j->err)) return j->err.status;
     ot_status s = load(j);

@@ -420,6 +420,12 @@ OT_API OT_CHECK ot_status ot_eval_run_text(const char *run_dir, ot_options *o, c
  * JSON.  A target in the data is not read. */
 OT_API OT_CHECK ot_status ot_predict_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,
                                           ot_error *err);
+/* predict with the option "prompt": continues it with "tokens" tokens, one after the other, drawn from the model's scores by
+ * "temperature" (0: the most probable), "top-k", "top-p" and "seed".  What a token is follows from the model's metadata,
+ * "tokenizer" or "text".  write gets the text piece by piece, the prompt first: whole characters of UTF-8.  Errors: OT_E_USAGE
+ * (nothing says what a token is), OT_E_MODEL (no scores for each token), OT_E_DATA (the prompt has no tokens of the model). */
+OT_API OT_CHECK ot_status ot_generate(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
+                                      void (*write)(void *user, const char *text, size_t n), void *user, ot_error *err);
 OT_API OT_CHECK ot_status ot_find_lr_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,
                                           ot_error *err);
 OT_API OT_CHECK ot_status ot_bench_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text,

@@ -29,6 +29,7 @@ void ot_print(FILE *f, const char *fmt, ...) OT_PRINTF(2, 3);
 
 /* The character at p and its length in bytes; 0: the n bytes do not begin with valid UTF-8. */
 int ot_utf8(const char *p, size_t n, uint32_t *out);
+int ot_utf8_put(uint32_t c, char to[4]); /* the bytes of a character; how many */
 
 /* ---- errors -------------------------------------------------------------- */
 

@@ -66,6 +66,15 @@ static void put_shown(writer *w, const char *text, size_t n, bool lines)
 
 int ot_utf8(const char *p, size_t n, uint32_t *out) { return n ? (int)decode((const unsigned char *)p, n, out) : 0; }
 
+int ot_utf8_put(uint32_t c, char to[4])
+{
+    if (c < 0x80) return to[0] = (char)c, 1;
+    int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    to[0] = (char)((0xFF00 >> (more + 1) & 0xFF) | c >> 6 * more);
+    for (int i = 1; i <= more; i++) to[i] = (char)(0x80 | (c >> 6 * (more - i) & 0x3F));
+    return more + 1;
+}
+
 /* ---- formats --------------------------------------------------------------- */
 
 /* One conversion of a format, with '*' replaced. */

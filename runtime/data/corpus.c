@@ -2,6 +2,7 @@
  *
  * Bytes are the pages of the file.  Characters are numbered in the order of their code points; the numbers, or the tokenizer,
  * are written into the trained model, so that other texts get the same ones. */
+#include "runtime/base/json.h"
 #include "runtime/data/internal.h"
 #include "runtime/text/text.h"
 
@@ -73,16 +74,18 @@ static ot_status read_vocabulary(text *t, const json_t *list, ot_error *err)
     return OT_OK;
 }
 
-/* {"kind":"text","unit":unit,key:value}, which a trained model keeps; value: taken over, NULL: without it. */
+/* {"kind":"text","unit":unit,key:value,"length":N}, which a trained model keeps; value: taken over, NULL: without it. */
 static ot_status write_preprocess(ot_dataset *d, const char *unit, const char *key, json_t *value, ot_error *err)
 {
-    json_t *all = value ? json_pack("{s:s, s:s, s:O}", "kind", "text", "unit", unit, key, value)
-                        : json_pack("{s:s, s:s}", "kind", "text", "unit", unit);
-    char *dump = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    json_t *all = json_object();
+    ot_json_set(&all, "kind", json_string("text"));
+    ot_json_set(&all, "unit", json_string(unit));
+    if (key) ot_json_set(&all, key, value);
+    ot_json_set(&all, "length", json_integer(ot_windows_length(d->windows)));
+    char *dump = ot_json_dump(all, JSON_COMPACT);
     d->preprocess = dump ? ot_arena_strdup(d->arena, dump) : NULL;
     free(dump);
     json_decref(all);
-    json_decref(value);
     return d->preprocess ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
 }
 

@@ -189,6 +189,12 @@ void ot_order(uint64_t seed, uint64_t epoch, int64_t n, int64_t *order);
  * samples of d are no windows. */
 int64_t ot_dataset_token(const ot_dataset *d, const ot_array *a, int64_t i);
 
+/* A set of one sample for generating text: tokens of the length that the model's input has, else of o->length, else of
+ * `usual`.  *token: *length numbers, 0 at first, which the caller changes between batches.  Errors: OT_E_DATA: no input takes
+ * tokens; OT_E_USAGE, OT_E_NOMEM. */
+ot_status ot_dataset_window(const ot_data_options *o, int64_t usual, ot_dataset **out, int64_t **token, int64_t *length,
+                            ot_error *err);
+
 /* Whether the files that arrays are pages of are what they were when d was opened: reading a file that became shorter would
  * end the process.  Errors: OT_E_IO. */
 ot_status ot_dataset_intact(const ot_dataset *d, ot_error *err);

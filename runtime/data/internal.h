@@ -78,7 +78,8 @@ const ot_data_input *ot_windows_input(const ot_data_options *o);
  * shares; no token is in both parts. */
 ot_status ot_windows_keep(ot_dataset *d, double fraction, int fold, int folds, ot_dataset **out, ot_error *err);
 
-int64_t ot_windows_bytes(const ot_windows *w); /* of tokens in memory; NULL: 0 */
+int64_t ot_windows_bytes(const ot_windows *w);  /* of tokens in memory; NULL: 0 */
+int64_t ot_windows_length(const ot_windows *w); /* tokens of a sample */
 
 /* ---- files ------------------------------------------------------------------------------------ */
 

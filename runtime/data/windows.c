@@ -102,6 +102,8 @@ ot_status ot_dataset_intact(const ot_dataset *d, ot_error *err)
     return OT_OK;
 }
 
+int64_t ot_windows_length(const ot_windows *w) { return w->length; }
+
 int64_t ot_windows_bytes(const ot_windows *w) { return w ? w->memory : 0; }
 
 /* ---- inputs ------------------------------------------------------------------------- */
@@ -245,6 +247,36 @@ ot_status ot_windows_set(ot_dataset *d, const void *token, ot_dtype type, int64_
                            "%s: %lld %s; samples are windows of %lld, one every %lld (--stride), and the target is the "
                            "next of each",
                            d->name, (long long)n, what, (long long)w->length, (long long)w->stride);
+}
+
+static ot_status one_window(ot_dataset *d, const ot_data_options *o, int64_t usual, int64_t **token, int64_t *length,
+                            ot_error *err)
+{
+    const ot_data_input *x = ot_windows_input(o);
+    int64_t fixed = x && x->shape.rank == 2 && x->shape.dim[1] > 0 ? x->shape.dim[1] : 0;
+    int64_t n = fixed ? fixed : o->length ? o->length : usual;
+    *token = n < INT32_MAX ? ot_arena_alloc(d->arena, (size_t)(n + 1) * sizeof **token) : NULL;
+    if (!*token) return ot_fail(err, OT_E_NOMEM, "no memory for %lld tokens", (long long)n);
+    OT_TRY(ot_windows_set(d, *token, OT_I64, n + 1, "tokens", err));
+    *length = d->windows->length;
+    ot_dataset_arrange(d);
+    return OT_OK;
+}
+
+ot_status ot_dataset_window(const ot_data_options *o, int64_t usual, ot_dataset **out, int64_t **token, int64_t *length,
+                            ot_error *err)
+{
+    ot_dataset *d = ot_dataset_new("the prompt");
+    *out = NULL;
+    if (!d) return ot_fail(err, OT_E_NOMEM, "no memory for the prompt");
+    ot_data_options own = *o;
+    own.stride = 0;
+    d->options = &own;
+    ot_status s = one_window(d, &own, usual, token, length, err);
+    d->options = NULL;
+    if (s) ot_dataset_free(d);
+    else *out = d;
+    return s;
 }
 
 int64_t ot_dataset_token(const ot_dataset *d, const ot_array *a, int64_t i)

@@ -36,6 +36,9 @@ const int32_t *ot_tokenizer_around(const ot_tokenizer *t, int *front, int *behin
 /* The bytes of a token, as they stand in a text; NULL: there is no such token.  *special: it is no text. */
 const char *ot_tokenizer_token(const ot_tokenizer *t, int64_t id, size_t *n, bool *special);
 
+/* The same without marks inside of words; *blank: a blank is in front of it, unless the text begins with it. */
+const char *ot_tokenizer_piece(const ot_tokenizer *t, int64_t id, size_t *n, bool *blank, bool *special);
+
 int64_t ot_tokenizer_pad(const ot_tokenizer *t); /* the token that fills up short texts; -1: none */
 
 #endif

@@ -406,6 +406,16 @@ const char *ot_tokenizer_token(const ot_tokenizer *t, int64_t id, size_t *n, boo
     return t->token[id].p;
 }
 
+const char *ot_tokenizer_piece(const ot_tokenizer *t, int64_t id, size_t *n, bool *blank, bool *special)
+{
+    const char *p = ot_tokenizer_token(t, id, n, special);
+    *blank = p && t->pieces;
+    if (!p || !t->pieces || *n <= t->piece.prefix_n || memcmp(p, t->piece.prefix, t->piece.prefix_n)) return p;
+    *blank = false;
+    *n -= t->piece.prefix_n;
+    return p + t->piece.prefix_n;
+}
+
 const int32_t *ot_tokenizer_around(const ot_tokenizer *t, int *front, int *behind)
 {
     *front = t->n_front;

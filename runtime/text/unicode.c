@@ -21,11 +21,7 @@ bool ot_buffer_add(ot_buffer *b, const char *p, size_t n)
 bool ot_buffer_char(ot_buffer *b, uint32_t c)
 {
     char s[4];
-    if (c < 0x80) return ot_buffer_add(b, (char[]){ (char)c }, 1);
-    int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    s[0] = (char)((0xFF00 >> (more + 1) & 0xFF) | c >> 6 * more);
-    for (int i = 1; i <= more; i++) s[i] = (char)(0x80 | (c >> 6 * (more - i) & 0x3F));
-    return ot_buffer_add(b, s, (size_t)more + 1);
+    return ot_buffer_add(b, s, (size_t)ot_utf8_put(c, s));
 }
 
 bool ot_is_blank(uint32_t c)

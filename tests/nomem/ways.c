@@ -486,6 +486,35 @@ static ot_status predict(char **text, ot_error *err)
     return s;
 }
 
+static ot_status language_model(ot_error *err)
+{
+    job j;
+    ot_status s =
+        open_job(&j, NULL, PAIRS("o", "lm.onnx", "input", "4", "classes", "256", "layers", "1", "scale", "0.03"), err);
+    if (!s) s = ot_new_file("gpt2", j.o, NULL, err);
+    close_job(&j);
+    return s;
+}
+
+static void count_bytes(void *user, const char *text, size_t n)
+{
+    (void)text;
+    *(size_t *)user += n;
+}
+
+static ot_status generate(char **text, ot_error *err)
+{
+    job j;
+    size_t n = 0;
+    (void)text;
+    ot_status s = open_job(
+        &j, "lm.onnx", PAIRS("prompt", "abcdef", "tokens", "2", "text", "bytes", "top-k", "5", "threads", "1"), err);
+    if (!s) s = ot_generate(j.m, j.o, NULL, count_bytes, &n, err);
+    if (!s && n < 8) s = ot_fail(err, OT_E_INTERNAL, "%zu bytes of text", n);
+    close_job(&j);
+    return s;
+}
+
 static ot_status describe_data(char **text, ot_error *err)
 {
     char *page = NULL;
@@ -714,6 +743,7 @@ const way ways[] = {
     { .name = "grad", .prepare = pictures, .go = grad, .out = "out.npz" },
     { .name = "eval", .prepare = pictures, .go = eval },
     { .name = "predict", .prepare = pictures, .go = predict, .out = "out.npz" },
+    { .name = "predict --prompt", .prepare = language_model, .go = generate },
     { .name = "eval RUN", .prepare = small_run, .go = eval_run },
     { .name = "report", .prepare = small_run, .go = report },
     { .name = "step", .go = step, .out = "out.onnx" },
