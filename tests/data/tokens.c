@@ -285,7 +285,7 @@ static void bytes_and_characters(void **state)
     ot_folder_put("t.txt", words, sizeof words - 1);
     ot_dataset *d = opened("t.txt", &o); /* 300 rows: bytes */
     for (int i = 0; i < 12; i++) assert_int_equal(element(ot_dataset_find(d, "ids"), i / 4, i % 4), (uint8_t)words[i]);
-    assert_string_equal(d->preprocess, "{\"kind\":\"text\",\"unit\":\"bytes\"}");
+    assert_string_equal(d->preprocess, "{\"kind\":\"text\",\"unit\":\"bytes\",\"length\":4}");
     ot_dataset_free(d);
     o.text = "chars";
     d = opened("t.txt", &o);
