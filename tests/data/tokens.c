@@ -293,7 +293,7 @@ static void bytes_and_characters(void **state)
     expect_ids(d, id, 8);
     assert_int_equal(ot_dataset_bytes(d), 12);
     assert_string_equal(d->preprocess, "{\"kind\":\"text\",\"unit\":\"characters\",\"vocabulary\":[10,32,97,98,99,101,"
-                                       "110,118,239,8364]}");
+                                       "110,118,239,8364],\"length\":4}");
     /* Another text gets the same numbers, and may have no other character. */
     ot_folder_put("v.txt", "e na bv\nvvv", 11);
     ot_data_options p = for_model();
