@@ -27,6 +27,8 @@ void ot_html_text(const char *s, FILE *f)
 /* Numbers of SVG have a point, whatever the locale. */
 static void print_number(double v, FILE *f)
 {
+    const double most = 1e9; /* far outside of any chart */
+    v = isfinite(v) ? fmax(-most, fmin(v, most)) : 0;
     long long tenths = (long long)floor(v * 10 + 0.5), size = tenths < 0 ? -tenths : tenths;
     fprintf(f, "%s%lld", tenths < 0 ? "-" : "", size / 10);
     if (size % 10) fprintf(f, ".%lld", size % 10);

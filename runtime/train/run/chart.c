@@ -64,7 +64,7 @@ static bool find_frame(const ot_chart *c, frame *r)
     double margin = (r->y1 - r->y0) / 20;
     r->y0 -= r->y0 >= 0 && r->y0 < margin ? r->y0 : margin; /* nothing below zero where no value is */
     r->y1 += margin;
-    return any && isfinite(r->x1 - r->x0) && isfinite(r->y1 - r->y0);
+    return any && isnormal((r->x1 - r->x0) / 1000) && isnormal((r->y1 - r->y0) / 1000); /* ticks are parts of it */
 }
 
 static void draw_label(ot_draw *d, double x, double y, ot_anchor anchor, const char *text)
