@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/io.h"
+#include "runtime/train/options/options.h"
 
 enum { LARGEST = 1 << 16 };
 
@@ -48,6 +49,47 @@ ot_options *fuzz_options(const char *const *pairs)
     for (int i = 0; always[i]; i += 2) FUZZ_HOLD(!ot_options_set(o, always[i], always[i + 1], &e), "%s", e.text);
     for (int i = 0; pairs && pairs[i]; i += 2) FUZZ_HOLD(!ot_options_set(o, pairs[i], pairs[i + 1], &e), "%s", e.text);
     return o;
+}
+
+static const char *path_of(const char *name)
+{
+    const char *const data = OT_SOURCE_ROOT "/tests/fuzz/regressions/train/0-mlp";
+    if (!strcmp(name, "data") || !strcmp(name, "val") || !strcmp(name, "test")) return data;
+    if (!strcmp(name, "run-dir")) return fuzz_path("run");
+    if (!strcmp(name, "o")) return fuzz_path("out.onnx");
+    return fuzz_path(name);
+}
+
+/* Instead of all values that it has. */
+static void put(ot_options *o, const char *name, const char *value)
+{
+    ot_error e = { 0 };
+    ot_options_unset(o, name);
+    FUZZ_HOLD(!ot_options_set(o, name, value, &e), "%s", e.text);
+}
+
+void fuzz_tame(ot_options *o)
+{
+    static const char *const most[][2] = {
+        { "batch-size", "64" }, { "accumulate", "4" }, { "threads", "1" }, { "epochs", "3" }
+    };
+    for (int i = 0; ot_option_at(i); i++) {
+        const ot_option_info *x = ot_option_at(i);
+        bool file =
+            x->argument && (strstr(x->argument, "FILE") || strstr(x->argument, "DIR") || strstr(x->argument, "PATH"));
+        if (file && strcmp(x->name, "config") && ot_options_get(o, x->name))
+            put(o, x->name, path_of(x->name));
+    }
+    for (int i = 0; i < OT_LEN(most); i++) {
+        const char *now = ot_options_get(o, most[i][0]);
+        if (!now || strtod(now, NULL) > strtod(most[i][1], NULL))
+            put(o, most[i][0], most[i][1]);
+    }
+    static const char *const always[][2] = { { "device", "cpu" }, { "steps", "2" } };
+    for (int i = 0; i < OT_LEN(always); i++) put(o, always[i][0], always[i][1]);
+    if (!ot_options_get(o, "run-dir")) put(o, "run-dir", "none");
+    put(o, "data", path_of("data"));
+    put(o, "o", path_of("o"));
 }
 
 void fuzz_same_files(const char *a, const char *b, const char *what)

@@ -10,6 +10,10 @@ ot_model *fuzz_load(const char *path);
 /* Name, value, name, value … NULL; on the CPU with one thread.  The caller frees. */
 ot_options *fuzz_options(const char *const *pairs);
 
+/* What must not be left to the input, set over it: arguments win over a config file.  Paths become harmless ones ("run",
+ * "out.onnx", the data of train/0-mlp), sizes small; two updates on the CPU. */
+void fuzz_tame(ot_options *o);
+
 /* The bytes of a tensor, 0 where a dimension is unknown. */
 size_t fuzz_bytes(const ot_tensor *t);
 

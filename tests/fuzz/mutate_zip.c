@@ -8,7 +8,7 @@
 
 #include "tests/fuzz/mutate.h"
 
-enum { MOST_MEMBERS = 16, MOST_NAME = 64, MOST = 1 << 16 };
+enum { MOST_MEMBERS = 64, MOST_NAME = 64, MOST = 1 << 16 };
 
 typedef struct member {
     char name[MOST_NAME];

@@ -105,42 +105,6 @@ const char *const fuzz_words[] = { "\nloss = ",
                                    "none",
                                    NULL };
 
-static const char *path_of(const char *name)
-{
-    const char *const data = OT_SOURCE_ROOT "/tests/fuzz/regressions/train/0-mlp";
-    if (!strcmp(name, "data") || !strcmp(name, "val") || !strcmp(name, "test")) return data;
-    if (!strcmp(name, "run-dir")) return fuzz_path("run");
-    if (!strcmp(name, "o")) return fuzz_path("out.onnx");
-    return fuzz_path(name);
-}
-
-/* What must not be left to the input, set over it: arguments win over a config file. */
-static void tame(ot_options *o)
-{
-    static const char *const most[][2] = {
-        { "batch-size", "64" }, { "accumulate", "4" }, { "threads", "1" }, { "epochs", "3" }
-    };
-    ot_error e = { 0 };
-    for (int i = 0; ot_option_at(i); i++) {
-        const ot_option_info *x = ot_option_at(i);
-        bool file =
-            x->argument && (strstr(x->argument, "FILE") || strstr(x->argument, "DIR") || strstr(x->argument, "PATH"));
-        if (file && strcmp(x->name, "config") && ot_options_get(o, x->name))
-            FUZZ_HOLD(!ot_options_set(o, x->name, path_of(x->name), &e), "%s", e.text);
-    }
-    for (int i = 0; i < OT_LEN(most); i++) {
-        const char *now = ot_options_get(o, most[i][0]);
-        if (!now || strtod(now, NULL) > strtod(most[i][1], NULL))
-            FUZZ_HOLD(!ot_options_set(o, most[i][0], most[i][1], &e), "%s", e.text);
-    }
-    static const char *const always[][2] = { { "device", "cpu" }, { "steps", "2" } };
-    for (int i = 0; i < OT_LEN(always); i++)
-        FUZZ_HOLD(!ot_options_set(o, always[i][0], always[i][1], &e), "%s", e.text);
-    if (!ot_options_get(o, "run-dir")) FUZZ_HOLD(!ot_options_set(o, "run-dir", "none", &e), "%s", e.text);
-    FUZZ_HOLD(!ot_options_set(o, "data", path_of("data"), &e) && !ot_options_set(o, "o", path_of("o"), &e), "%s",
-              e.text);
-}
-
 /* A value that a config file may set, an argument may set, too, and it reads the same. */
 static void set_again(const ot_options *o)
 {
@@ -184,7 +148,7 @@ void ot_fuzz(const uint8_t *p, size_t n)
             fuzz_status("ot_options_check", ot_options_check(o, command, &e1), &e1);
         }
         set_again(o);
-        tame(o);
+        fuzz_tame(o);
         ot_model *m = fuzz_load(OT_SOURCE_ROOT "/tests/fuzz/regressions/model/0-mlp");
         if (m) train(m, o);
         ot_model_free(m);
