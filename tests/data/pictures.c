@@ -120,6 +120,9 @@ static void what_is_wrong(void **state)
     open_part(path, OT_SPLIT_TRAIN, OT_E_DATA, &e);
     assert_non_null(strstr(e.text, "b/link.png: is a link that leads out"));
     unlink(to);
+    put_png("set/\xff/1.png", 10);
+    open_part(path, OT_SPLIT_TRAIN, OT_E_DATA, &e);
+    assert_non_null(strstr(e.text, "set/\\xff: the name of this class is not UTF-8"));
     put_png("set/top.png", 10);
     open_part(path, OT_SPLIT_TRAIN, OT_E_DATA, &e);
     assert_non_null(strstr(e.text, "is in no class folder"));

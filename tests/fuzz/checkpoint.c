@@ -8,11 +8,11 @@
 
 #include "runtime/train/run/checkpoint.h"
 
-const char *const fuzz_words[] = { "run.npy",  "step.npy",      "epoch.npy", "best/0/w.npy", "format",    "model",
-                                   "--data",   "--batch-size",  "--steps",   "--loss",       "--schedule", "--optimizer",
-                                   "--ema",    "--swa",         "--teacher", "--val-split",  "--folds",    "best metric",
-                                   "threads",  "val accuracy",  "<i8",       "<f8",          "|u1",        "'shape': ()",
-                                   NULL };
+const char *const fuzz_words[] = { "run.npy",     "step.npy",    "epoch.npy",    "best/0/w.npy", "format",
+                                   "model",       "--data",      "--batch-size", "--steps",      "--loss",
+                                   "--schedule",  "--optimizer", "--ema",        "--swa",        "--teacher",
+                                   "--val-split", "--folds",     "best metric",  "threads",      "val accuracy",
+                                   "<i8",         "<f8",         "|u1",          "'shape': ()",  NULL };
 
 static const char mark[] = "# onnxtrain 0\nselect = best\n";
 

@@ -9,12 +9,42 @@
 #include "runtime/train/commands/series.h"
 #include "runtime/train/run/checkpoint.h"
 
-const char *const fuzz_words[] = { "log.jsonl\n", "evaluation.json\n", "profile.json\n", "epochs.csv\n", "options.conf\n",
-                                   "{\"event\":\"step\"", "{\"event\":\"eval\"", "{\"event\":\"start\"", "{\"event\":\"end\"",
-                                   "{\"event\":\"resume\"", "\"step\":", "\"epoch\":", "\"split\":", "\"loss\":", "\"best\":",
-                                   "\"monitor\":", "\"options\":", "\"memory\":", "\"memory_at_peak\":", "\"nodes\":", "\"series\":",
-                                   "\"folder\":", "\"trainings\":", "\"confusion\":", "\"classes\":", "\"worst\":", "\"picture\":",
-                                   "null", "1e308", "-1e308", "9223372036854775807", "-9223372036854775808", "}\n", "[", "{", NULL };
+const char *const fuzz_words[] = { "log.jsonl\n",
+                                   "evaluation.json\n",
+                                   "profile.json\n",
+                                   "epochs.csv\n",
+                                   "options.conf\n",
+                                   "{\"event\":\"step\"",
+                                   "{\"event\":\"eval\"",
+                                   "{\"event\":\"start\"",
+                                   "{\"event\":\"end\"",
+                                   "{\"event\":\"resume\"",
+                                   "\"step\":",
+                                   "\"epoch\":",
+                                   "\"split\":",
+                                   "\"loss\":",
+                                   "\"best\":",
+                                   "\"monitor\":",
+                                   "\"options\":",
+                                   "\"memory\":",
+                                   "\"memory_at_peak\":",
+                                   "\"nodes\":",
+                                   "\"series\":",
+                                   "\"folder\":",
+                                   "\"trainings\":",
+                                   "\"confusion\":",
+                                   "\"classes\":",
+                                   "\"worst\":",
+                                   "\"picture\":",
+                                   "null",
+                                   "1e308",
+                                   "-1e308",
+                                   "9223372036854775807",
+                                   "-9223372036854775808",
+                                   "}\n",
+                                   "[",
+                                   "{",
+                                   NULL };
 
 /* Files that an input may be; one that it is not has the content of regressions/checkpoint/good's run, or is not there. */
 static const char *const names[] = { "log.jsonl", "evaluation.json", "profile.json", "epochs.csv", "options.conf" };

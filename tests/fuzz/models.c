@@ -77,13 +77,11 @@ void fuzz_tame(ot_options *o)
         const ot_option_info *x = ot_option_at(i);
         bool file =
             x->argument && (strstr(x->argument, "FILE") || strstr(x->argument, "DIR") || strstr(x->argument, "PATH"));
-        if (file && strcmp(x->name, "config") && ot_options_get(o, x->name))
-            put(o, x->name, path_of(x->name));
+        if (file && strcmp(x->name, "config") && ot_options_get(o, x->name)) put(o, x->name, path_of(x->name));
     }
     for (int i = 0; i < OT_LEN(most); i++) {
         const char *now = ot_options_get(o, most[i][0]);
-        if (!now || strtod(now, NULL) > strtod(most[i][1], NULL))
-            put(o, most[i][0], most[i][1]);
+        if (!now || strtod(now, NULL) > strtod(most[i][1], NULL)) put(o, most[i][0], most[i][1]);
     }
     static const char *const always[][2] = { { "device", "cpu" }, { "steps", "2" } };
     for (int i = 0; i < OT_LEN(always); i++) put(o, always[i][0], always[i][1]);

@@ -103,6 +103,10 @@ for n, matrix in (60000, [0] * 60000), (3, [[1 << 62] * 3] * 3), (2, [[-1, 5], [
     with open('f/evaluation.json', 'w') as f:
         json.dump({**e, 'confusion': matrix, 'classes': ['\x1b[31m"<&'] * n}, f)
     ends(0, 'report.html', 'report', 'f', '--plots')
+for step, loss in ((1 << 63) - 1, 5e-324), (-(1 << 63), 1e308), (1 << 52, -1e308):
+    copy()
+    append('log.jsonl', *({'event': kind, 'step': step, 'epoch': step, 'split': 'val', 'loss': loss, 'lr': loss} for kind in ('step', 'eval')))
+    ends(0, 'report.html', 'report', 'f', '--plots')
 for text in '[' * 100000, '{"a":' * 100000, '{"step":1e400}', '{"step":1,"step":2}', '':
     copy()
     with open('f/evaluation.json', 'w') as f:
