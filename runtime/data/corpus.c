@@ -82,6 +82,12 @@ static ot_status write_preprocess(ot_dataset *d, const char *unit, const char *k
     ot_json_set(&all, "unit", json_string(unit));
     if (key) ot_json_set(&all, key, value);
     ot_json_set(&all, "length", json_integer(ot_windows_length(d->windows)));
+    if (d->masking.p > 0) {
+        json_t *mask = json_object();
+        ot_json_set(&mask, "p", json_real(d->masking.p));
+        ot_json_set(&mask, "token", json_integer(d->masking.token));
+        ot_json_set(&all, "mask", mask);
+    }
     char *dump = ot_json_dump(all, JSON_COMPACT);
     d->preprocess = dump ? ot_arena_strdup(d->arena, dump) : NULL;
     free(dump);
@@ -113,6 +119,24 @@ static ot_status unknown(const text *t, int64_t at, uint32_t c, ot_error *err)
                    t->path, (long long)line_of(t, at), character(t, at, &c), t->p + at, c, t->kinds);
 }
 
+/* token: the one for masks where none is given; kinds: tokens from 0. */
+static void set_mask(ot_dataset *d, int64_t token, int64_t kinds)
+{
+    if (d->masking.token < 0) d->masking.token = token;
+    d->masking.kinds = kinds;
+}
+
+/* --augment mask, else as it was in the training. */
+static ot_status choose_mask(ot_dataset *d, const json_t *trained, ot_error *err)
+{
+    const json_t *mask = json_object_get(trained, "mask"), *token = json_object_get(mask, "token");
+    d->masking = d->options->masking;
+    if (d->masking.p > 0 || !mask) return OT_OK;
+    d->masking = (ot_masking){ json_number_value(json_object_get(mask, "p")), json_integer_value(token), 0 };
+    if (d->masking.p > 0 && d->masking.p <= 1 && json_is_integer(token) && d->masking.token >= 0) return OT_OK;
+    return ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: 'mask' is invalid");
+}
+
 static ot_status encode(ot_dataset *d, text *t, ot_error *err)
 {
     ot_dtype type = t->kinds <= 1 << 8 ? OT_U8 : t->kinds <= 1 << 16 ? OT_U16 : OT_U32;
@@ -132,6 +156,7 @@ static ot_status encode(ot_dataset *d, text *t, ot_error *err)
         else if (type == OT_U16) ((uint16_t *)ids)[k] = (uint16_t)id;
         else ((uint32_t *)ids)[k] = (uint32_t)id;
     }
+    set_mask(d, t->kinds, t->kinds);
     ot_dataset_unmap(d); /* the characters stand for it */
     return ot_windows_set(d, ids, type, k, "characters", err);
 }
@@ -172,6 +197,7 @@ static ot_status open_characters(ot_dataset *d, text *t, const json_t *vocabular
 static ot_status open_bytes(ot_dataset *d, const text *t, ot_error *err)
 {
     OT_TRY(check_rows(d, BYTES, "bytes", "; use --text chars", err));
+    set_mask(d, BYTES, BYTES);
     OT_TRY(ot_windows_set(d, t->p, OT_U8, t->n, "bytes", err));
     OT_TRY(ot_dataset_tell(d, err, "%s: its bytes are the tokens (change with --text)", d->name));
     return write_preprocess(d, "bytes", NULL, NULL, err);
@@ -192,6 +218,7 @@ static ot_status encode_tokens(ot_dataset *d, const text *t, ot_tokenizer *k, ot
         else ((uint16_t *)token)[i] = (uint16_t)ids.id[i];
     free(ids.id);
     if (s) return s;
+    set_mask(d, ot_tokenizer_mask(k), ot_tokenizer_size(k));
     ot_dataset_unmap(d);
     return ot_windows_set(d, token, wide ? OT_U32 : OT_U16, ids.n, "tokens", err);
 }
@@ -237,7 +264,8 @@ ot_status ot_corpus_open(const char *path, ot_dataset *d, ot_error *err)
     OT_TRY(ot_dataset_map(d, path, &bytes, &t.n, err));
     t.p = bytes ? bytes : (const void *)"";
     json_t *trained = d->options->preprocess ? json_loads(d->options->preprocess, 0, &why) : NULL;
-    ot_status s = open_unit(d, &t, trained, err);
+    ot_status s = choose_mask(d, trained, err);
+    if (!s) s = open_unit(d, &t, trained, err);
     json_decref(trained);
     return s;
 }

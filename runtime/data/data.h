@@ -53,6 +53,13 @@ typedef struct ot_array {
 typedef struct ot_columns ot_columns;
 typedef struct ot_windows ot_windows;
 
+/* Tokens that are predicted from a sequence in which they are masked, instead of the next ones. */
+typedef struct ot_masking {
+    double p;      /* probability of a token; 0: none is masked */
+    int64_t token; /* the mask token; -1: not given */
+    int64_t kinds; /* of ot_dataset: tokens from 0 that may replace others */
+} ot_masking;
+
 typedef struct ot_dataset {
     ot_arena *arena;  /* owns the arrays' bytes */
     const char *name; /* "mnist", or the path */
@@ -72,6 +79,7 @@ typedef struct ot_dataset {
                              * model as onnxtrain.preprocess; NULL: arrays are fed as they are */
     const char *notes;  /* what a user should know of how the files are read, a line each; NULL: nothing */
     struct ot_map *map; /* files whose pages arrays are */
+    ot_masking masking; /* of windows: the target is the tokens themselves, of which some are masked */
     ot_windows *windows;                   /* of samples that are windows over one sequence of tokens; else NULL */
     const struct ot_data_options *options; /* those it is opened with; NULL afterwards */
     struct ot_members *members;            /* the files that sources read; owned; NULL: there are none */
@@ -111,6 +119,7 @@ typedef struct ot_data_options {
     int64_t length, stride; /* tokens of a sample, and from one sample to the next (--length, --stride); 0: not given */
     const char *text;       /* "bytes", "chars": the tokens of a text file (--text); NULL: not given */
     const char *tokenizer;  /* file or folder (--tokenizer); NULL: not given */
+    ot_masking masking;     /* --augment mask; p 0: not given, and what is recorded applies */
     int64_t map_from;       /* a .npy of at least so many bytes is mapped, not read; 0: OT_MAP_FROM */
 } ot_data_options;
 
@@ -194,6 +203,9 @@ int64_t ot_dataset_token(const ot_dataset *d, const ot_array *a, int64_t i);
  * tokens; OT_E_USAGE, OT_E_NOMEM. */
 ot_status ot_dataset_window(const ot_data_options *o, int64_t usual, ot_dataset **out, int64_t **token, int64_t *length,
                             ot_error *err);
+
+/* How many tokens later sample i of d, windows, may begin and still be its own: less than the stride, and in its part. */
+int64_t ot_dataset_slack(const ot_dataset *d, int64_t i);
 
 /* Whether the files that arrays are pages of are what they were when d was opened: reading a file that became shorter would
  * end the process.  Errors: OT_E_IO. */

@@ -45,6 +45,7 @@ ot_status ot_tokens_open(const char *path, ot_dataset *d, ot_error *err)
     int64_t size = 0, n;
     ot_dtype type;
     bool found;
+    d->masking = d->options->masking;
     OT_TRY(ot_dataset_map(d, path, &bytes, &size, err));
     OT_TRY(behind_header(path, bytes, size, &type, &n, &found, err));
     if (found) return ot_windows_set(d, (const char *)bytes + HEADER, type, n, "tokens", err);

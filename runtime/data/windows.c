@@ -21,6 +21,8 @@ struct ot_windows {
     int64_t n, first; /* tokens; the number of the first one in the file */
     int64_t length, stride;
     int64_t memory; /* bytes of tokens that are no pages of a file */
+    int64_t gap;    /* where a part that was kept back begins; 0: it is at an end */
+    const int64_t *row;
 };
 
 /* ---- files in memory -------------------------------------------------------------- */
@@ -201,7 +203,7 @@ static ot_status add_tokens(ot_dataset *d, const char *name, ot_array_role role,
     OT_TRY(set_shape(d, a, d->windows->type, err));
     a->role = role;
     a->stride = d->windows->stride;
-    a->t.data = token_at(d->windows, k == OT_NEXT);
+    a->t.data = token_at(d->windows, k == OT_NEXT && !(d->masking.p > 0));
     return OT_OK;
 }
 
@@ -232,6 +234,22 @@ static ot_status add_arrays(ot_dataset *d, const ot_data_input *tokens, ot_error
     return target ? add_tokens(d, "target", OT_ARRAY_TARGET, OT_NEXT, err) : OT_OK;
 }
 
+/* The mask token is one of the model's. */
+static ot_status check_mask(ot_dataset *d, const ot_data_input *x, ot_error *err)
+{
+    ot_masking *m = &d->masking;
+    if (!(m->p > 0)) return OT_OK;
+    if (m->token < 0)
+        return ot_fail(err, OT_E_USAGE, "--augment mask: nothing says which token is the mask; use mask:token=N");
+    if (x && x->rows && m->token >= x->rows)
+        return ot_fail(err, OT_E_DATA,
+                       "--augment mask: the mask token is number %lld, but input '%s' of the model is looked up in a "
+                       "table of %lld rows",
+                       (long long)m->token, x->name, (long long)x->rows);
+    if (!m->kinds) m->kinds = x && x->rows ? x->rows : m->token + 1;
+    return OT_OK;
+}
+
 ot_status ot_windows_set(ot_dataset *d, const void *token, ot_dtype type, int64_t n, const char *what, ot_error *err)
 {
     const ot_data_input *x = ot_windows_input(d->options);
@@ -242,11 +260,12 @@ ot_status ot_windows_set(ot_dataset *d, const void *token, ot_dtype type, int64_
     w->memory = d->map ? 0 : n * ot_dtype_bits(type) / 8;
     OT_TRY(choose_length(d, x, w, what, err));
     d->windows = w;
+    OT_TRY(check_mask(d, x, err));
     OT_TRY(add_arrays(d, x, err));
     return ot_dataset_tell(d, err,
-                           "%s: %lld %s; samples are windows of %lld, one every %lld (--stride), and the target is the "
-                           "next of each",
-                           d->name, (long long)n, what, (long long)w->length, (long long)w->stride);
+                           "%s: %lld %s; samples are windows of %lld, one every %lld (--stride), and the target is %s",
+                           d->name, (long long)n, what, (long long)w->length, (long long)w->stride,
+                           d->masking.p > 0 ? "those that are masked" : "the next of each");
 }
 
 static ot_status one_window(ot_dataset *d, const ot_data_options *o, int64_t usual, int64_t **token, int64_t *length,
@@ -277,6 +296,14 @@ ot_status ot_dataset_window(const ot_data_options *o, int64_t usual, ot_dataset 
     if (s) ot_dataset_free(d);
     else *out = d;
     return s;
+}
+
+int64_t ot_dataset_slack(const ot_dataset *d, int64_t i)
+{
+    const ot_windows *w = d->windows;
+    int64_t at = (w->row ? w->row[i] : i) * w->stride, end = at < w->gap ? w->gap : w->n,
+            room = end - 1 - at - w->length;
+    return room < 0 ? 0 : room < w->stride - 1 ? room : w->stride - 1;
 }
 
 int64_t ot_dataset_token(const ot_dataset *d, const ot_array *a, int64_t i)
@@ -313,7 +340,7 @@ static ot_status narrow(ot_dataset *d, const ot_windows *from, int64_t begin, in
 /* The windows in front of token `begin` and behind token `end`. */
 static ot_status leave_gap(ot_dataset *d, int64_t begin, int64_t end, ot_error *err)
 {
-    const ot_windows *w = d->windows;
+    ot_windows *w = d->windows;
     int64_t front = count(begin, w->length, w->stride), behind = (end + w->stride - 1) / w->stride;
     int64_t all = d->samples, n = front + (all > behind ? all - behind : 0), at = 0;
     int64_t *row = ot_arena_alloc(d->arena, (size_t)(n + 1) * sizeof *row);
@@ -325,6 +352,8 @@ static ot_status leave_gap(ot_dataset *d, int64_t begin, int64_t end, ot_error *
         if (!d->array[i].same) d->array[i].row = row;
     }
     d->samples = n;
+    d->windows->row = row;
+    d->windows->gap = begin;
     return OT_OK;
 }
 

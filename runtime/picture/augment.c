@@ -6,7 +6,7 @@
 
 #include "runtime/base/random.h"
 
-enum { CROP = 1 << 30, MIX, NOISE }; /* numbers of steps that are not in the list */
+enum { CROP = 1 << 30, MIX, NOISE, TOKENS }; /* numbers of steps that are not in the list */
 
 struct ot_augment {
     int n;
@@ -333,6 +333,12 @@ static const ot_key trivial_augment_keys[] = { BINS, WARP("nearest"), FILL, P("1
 static const ot_key alpha_keys[] = { { "alpha", "1", NULL, "parameter of the Beta distribution of the parts",
                                        .kind = OT_KEY_NUMBER, OT_KEY_ABOVE(0) },
                                      OT_KEYS_END };
+static const ot_key mask_keys[] = {
+    { "p", "0.15", NULL, "probability of a token to be predicted", .kind = OT_KEY_NUMBER, OT_KEY_FROM(0, 1) },
+    { "token", "-1", NULL, "number of the mask token; -1: the tokenizer's, or one more than the characters or bytes",
+      .kind = OT_KEY_WHOLE, OT_KEY_AT_LEAST(-1) },
+    OT_KEYS_END
+};
 static const ot_key noise_keys[] = { { "std", NULL, NULL, "standard deviation, in the unit of the data",
                                        .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
                                      OT_KEYS_END };
@@ -363,6 +369,7 @@ static const ot_key noise_keys[] = { { "std", NULL, NULL, "standard deviation, i
     K(mixup, "mean of two samples of a batch, and of their targets; with cutmix, one of the two for each batch", alpha_keys, read_alpha, NULL) \
     K(cutmix, "a rectangle of another image of the batch; targets are mixed by area", alpha_keys, read_alpha, NULL)                  \
     K(noise, "normal noise, for inputs of floats (tables, signals)", noise_keys, read_noise, NULL)                                    \
+    K(mask, "text: predict masked tokens instead of the next ones (BERT); 80 % become the mask token, 10 % a random one, 10 % stay", mask_keys, NULL, NULL) \
     K(auto, "what suits most images of the size: flip and crop, or resized_crop; for grey images crop", NULL, NULL, NULL)            \
     K(none, "no augmentation", NULL, NULL, NULL)
 
@@ -421,6 +428,8 @@ static ot_status add(const making *m, const ot_spec *spec)
     }
     if (s.kind == &kind_mixup) return m->g->mixup = s.v[0], OT_OK;
     if (s.kind == &kind_cutmix) return m->g->cutmix = s.v[0], OT_OK;
+    if (s.kind == &kind_mask)
+        return ot_fail(m->err, OT_E_USAGE, "--augment mask: needs a text or tokens (--data corpus.txt, tokens.bin)");
     if (s.kind == &kind_noise) return m->g->noise = s.v[0], OT_OK;
     if (m->g->crop) return ot_fail(m->err, OT_E_USAGE, "--augment: resized_crop is given twice");
     ot_change *crop = ot_arena_alloc(m->a, sizeof *crop);
@@ -472,6 +481,12 @@ const char *ot_augment_text(const ot_augment *g) { return g->text; }
 bool ot_augment_mixes(const ot_augment *g) { return g->mixup > 0 || g->cutmix > 0; }
 bool ot_augment_cuts(const ot_augment *g) { return g->cutmix > 0; }
 double ot_augment_noise(const ot_augment *g) { return g->noise; }
+
+void ot_augment_bits(const ot_augment_key *key, uint64_t i, uint32_t out[4])
+{
+    ot_draws d = draws_of(key, TOKENS);
+    ot_philox(d.key, i, key->sample, out);
+}
 
 double ot_augment_normal(const ot_augment_key *key, uint64_t i)
 {

@@ -45,6 +45,9 @@ ot_mix ot_augment_mix(const ot_augment *g, int64_t height, int64_t width, const 
 
 double ot_augment_noise(const ot_augment *g); /* standard deviation of what is added to inputs of floats; 0: nothing */
 
+/* Random bits, number i of a sample. */
+void ot_augment_bits(const ot_augment_key *key, uint64_t i, uint32_t out[4]);
+
 /* Standard normal number i of a sample. */
 double ot_augment_normal(const ot_augment_key *key, uint64_t i);
 

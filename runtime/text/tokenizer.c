@@ -423,14 +423,26 @@ const int32_t *ot_tokenizer_around(const ot_tokenizer *t, int *front, int *behin
     return t->around;
 }
 
-int64_t ot_tokenizer_pad(const ot_tokenizer *t)
+/* The first of these names that is a token. */
+static int64_t first_of(const ot_tokenizer *t, const char *const *names, int n)
 {
-    static const char *const names[] = { "[PAD]", "<pad>", "<|endoftext|>", "</s>", "<|end_of_text|>" };
-    for (int i = 0; i < OT_LEN(names); i++) {
+    for (int i = 0; i < n; i++) {
         int32_t id = ot_string_table_get(&t->vocab, names[i], strlen(names[i]));
         if (id >= 0) return id;
     }
     return -1;
+}
+
+int64_t ot_tokenizer_mask(const ot_tokenizer *t)
+{
+    static const char *const names[] = { "[MASK]", "<mask>" };
+    return first_of(t, names, OT_LEN(names));
+}
+
+int64_t ot_tokenizer_pad(const ot_tokenizer *t)
+{
+    static const char *const names[] = { "[PAD]", "<pad>", "<|endoftext|>", "</s>", "<|end_of_text|>" };
+    return first_of(t, names, OT_LEN(names));
 }
 
 /* ---- encoding -------------------------------------------------------------------------------------------- */

@@ -27,5 +27,6 @@ static inline ot_image noise(int64_t height, int64_t width, int channels)
 int test_resize(void);
 int test_changes(void);
 int test_lists(void);
+int test_tokens(void);
 
 #endif

@@ -159,6 +159,62 @@ static ot_status add_values(const ot_adapt_env *e, const ot_output *outputs, int
     return OT_OK;
 }
 
+/* ---- windows over tokens ------------------------------------------------------------------ */
+
+/* Feeders of the tokens themselves, or of the next ones. */
+static bool has_tokens(const ot_feeder *f)
+{
+    return !f->whole && f->src->mapped && !f->src->same && f->sample.rank == 1;
+}
+
+static ot_status attach_tokens(const ot_adapt_env *e, const ot_feeders *fs, bool later, ot_error *err)
+{
+    ot_augmenting like = { .kind = OT_AUGMENTED_TOKENS, .of = fs->data };
+    for (int i = 0; i < fs->n; i++) {
+        ot_feeder *f = &fs->f[i];
+        if (!has_tokens(f)) continue;
+        if (!f->augment) OT_TRY(attach(e, 1, fs, f, &like, err));
+        f->augment->later |= later;
+    }
+    return OT_OK;
+}
+
+ot_masking ot_masking_of(const ot_settings *s)
+{
+    ot_masking m = { 0 };
+    for (int i = 0; i < s->n_augment; i++) {
+        const ot_spec *q = &s->augment[i];
+        if (!strcmp(q->name, "mask")) m = (ot_masking){ ot_spec_num(q, "p"), (int64_t)ot_spec_num(q, "token"), 0 };
+    }
+    return m;
+}
+
+ot_status ot_adapt_masking(const ot_adapt_env *e, ot_feeders *fs, ot_error *err)
+{
+    const ot_masking *m = &fs->data->masking;
+    if (!(m->p > 0) || !fs->data->windows) return OT_OK;
+    for (int i = 0; i < fs->n; i++)
+        if (fs->f[i].target && has_tokens(&fs->f[i])) fs->f[i].ignores = true, fs->f[i].ignored = OT_IGNORED;
+    ot_adapt_note(e,
+                  "%.1f %% of the tokens are predicted; of these 80 %% are masked (token %lld), 10 %% are random ones",
+                  100 * m->p, (long long)m->token);
+    return attach_tokens(e, fs, false, err);
+}
+
+static ot_status augment_windows(const ot_adapt_env *e, const ot_feeders *fs, ot_error *err)
+{
+    const ot_settings *s = e->s;
+    for (int i = 0; i < s->n_augment; i++) {
+        const char *name = s->augment[i].name;
+        if (!strcmp(name, "mask") || !strcmp(name, "auto") || !strcmp(name, "none")) continue;
+        if (strcmp(name, "crop"))
+            return ot_fail(err, OT_E_USAGE, "--augment %s: does not apply to a text; mask and crop do", name);
+        OT_TRY(attach_tokens(e, fs, true, err));
+        ot_adapt_note(e, "--augment crop: each window begins at a random token within its stride");
+    }
+    return OT_OK;
+}
+
 static ot_status nothing_found(const ot_adapt_env *e, bool automatic, ot_error *err)
 {
     const char *name = e->s->augment[0].name;
@@ -184,6 +240,7 @@ ot_status ot_adapt_augment(const ot_adapt_env *e, const ot_output *outputs, int 
     ot_augment *list = NULL;
     ot_picture at = { .h = 1, .w = 1, .c = 1 };
     if (!s->n_augment) return OT_OK;
+    if (fs->data && fs->data->windows) return augment_windows(e, fs, err);
     for (int i = 0; i < s->n_augment; i++)
         automatic &= !strcmp(s->augment[i].name, "auto") || !strcmp(s->augment[i].name, "none");
     for (int i = 0; i < fs->n; i++) {
@@ -376,11 +433,58 @@ static void add_noise(const ot_feeder *f, const int64_t *index, int64_t n, int64
     }
 }
 
+/* What is predicted of a sample, and what is there instead: the same for every feeder. */
+static void mask_sample(const ot_feeder *f, const ot_augment_key *key, int64_t n, char *v)
+{
+    const ot_masking *m = &f->augment->of->masking;
+    bool target = f->target || !strcmp(f->name, "labels");
+    uint32_t r[4];
+    int64_t only = -1, any = 0;
+    double most = m->p * 0x1p32;
+    for (int64_t k = 0; k < n && !any; k++) {
+        ot_augment_bits(key, (uint64_t)k, r);
+        any = r[0] < most;
+    }
+    ot_augment_bits(key, (uint64_t)n, r);
+    if (!any) only = (int64_t)((uint64_t)r[0] * (uint64_t)n >> 32); /* a sample without any would teach nothing */
+    for (int64_t k = 0; k < n; k++) {
+        ot_augment_bits(key, (uint64_t)k, r);
+        bool chosen = r[0] < most || k == only;
+        int64_t random = (int64_t)((uint64_t)r[2] * (uint64_t)m->kinds >> 32);
+        if (target && !chosen) ot_set_f64(v, f->dtype, k, OT_IGNORED);
+        if (target || !chosen) continue;
+        double u = r[1] * 0x1p-32;
+        if (u < 0.9) ot_set_f64(v, f->dtype, k, (double)(u < 0.8 ? m->token : random));
+    }
+}
+
+static void draw_tokens(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, char *v)
+{
+    const ot_augmenting *g = f->augment;
+    int64_t each = ot_numel(&f->sample), one = (int64_t)ot_bytes(&f->sample, f->dtype);
+    const ot_tensor *t = &f->src->t;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t r[4];
+        ot_augment_key key = { g->seed, given < 0 ? UINT64_MAX : (uint64_t)((given + i) / g->samples),
+                               (uint64_t)index[i] };
+        ot_augment_bits(&key, (uint64_t)each + 1, r);
+        uint64_t slack = g->later && given >= 0 ? (uint64_t)ot_dataset_slack(g->of, index[i]) + 1 : 1;
+        int64_t at = ot_array_at(f->src, index[i] * each) + (int64_t)((uint64_t)r[0] * slack >> 32);
+        for (int64_t k = 0; k < each; k++)
+            ot_set_f64(v + i * one, f->dtype, k, (double)ot_get_i64(t->data, t->dtype, at + k));
+        if (g->of->masking.p > 0) mask_sample(f, &key, each, v + i * one);
+    }
+}
+
 void ot_augmenting_values(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads)
 {
     const ot_augmenting *g = f->augment;
     bool mixes = given >= 0 && g->mixes && n > 1;
     ot_mix m = mixes ? mix_of(g, given) : (ot_mix){ .kept = 1 };
+    if (g->kind == OT_AUGMENTED_TOKENS) {
+        draw_tokens(f, index, n, given, dst);
+        return;
+    }
     if (g->kind == OT_AUGMENTED_VALUES) {
         ot_gather_run(&f->gather, index, n, dst, threads);
         if (given >= 0 && g->noise > 0) add_noise(f, index, n, given, dst);

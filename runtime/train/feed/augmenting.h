@@ -7,9 +7,10 @@
 
 typedef enum ot_augmented {
     OT_AUGMENTED_PICTURES,
-    OT_AUGMENTED_MASK,   /* a target whose elements are of pixels */
-    OT_AUGMENTED_VALUES, /* floats: noise, and means of two samples */
-    OT_AUGMENTED_CLASSES /* class numbers, which become probabilities */
+    OT_AUGMENTED_MASK,    /* a target whose elements are of pixels */
+    OT_AUGMENTED_VALUES,  /* floats: noise, and means of two samples */
+    OT_AUGMENTED_CLASSES, /* class numbers, which become probabilities */
+    OT_AUGMENTED_TOKENS   /* windows over tokens: masked, or begun later; evaluations are masked too */
 } ot_augmented;
 
 /* How samples of one feeder are drawn. */
@@ -17,11 +18,13 @@ struct ot_augmenting {
     const ot_augment *list;
     ot_augmented kind;
     uint64_t seed;
-    bool mixes;          /* batches are */
-    int64_t samples;     /* of an epoch */
-    ot_picture from, at; /* of the pictures: as the set has them; as they are augmented, channels last */
-    int64_t planes;      /* MASK: elements of a sample for each pixel */
-    double noise;        /* VALUES */
+    bool mixes;           /* batches are */
+    int64_t samples;      /* of an epoch */
+    ot_picture from, at;  /* of the pictures: as the set has them; as they are augmented, channels last */
+    int64_t planes;       /* MASK: elements of a sample for each pixel */
+    double noise;         /* VALUES */
+    const ot_dataset *of; /* TOKENS: the windows */
+    bool later;           /* they begin at random within their stride */
     int threads;
     size_t room; /* bytes of scratch per thread */
     char *scratch;
@@ -32,6 +35,11 @@ struct ot_augmenting {
  * step that no array of the set is fit for. */
 ot_status ot_adapt_augment(const ot_adapt_env *e, const ot_output *outputs, int n, int threads, ot_feeders *fs,
                            ot_error *err);
+
+ot_masking ot_masking_of(const ot_settings *s); /* as --augment mask says */
+
+/* Masks the tokens of a set that says so, for the training and for evaluations.  fs: with its targets.  Errors: OT_E_NOMEM. */
+ot_status ot_adapt_masking(const ot_adapt_env *e, ot_feeders *fs, ot_error *err);
 
 bool ot_augmenting_draws(const ot_feeder *f); /* samples are drawn one by one: pictures, masks */
 

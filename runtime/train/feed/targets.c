@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/losses/losses.h"
+#include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/masks.h"
 
 /* One target that is wanted. */
@@ -718,6 +719,7 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
         for (int k = 0; k < e->s->options.n_losses && !w[i].lengths && !found.status; k++)
             if (&e->s->options.losses[k] == w[i].loss) (void)ot_adapt_balance(e, &e->s->options.losses[k], f, &found);
     }
+    if (found.status == OT_OK && d) (void)ot_adapt_masking(e, fs, &found);
     if (found.status == OT_OK) check_arrays(e, fs, outputs, n, &found);
     if (!e->s->options.n_losses && !n_wants && !found.status && !has_scalar(outputs, n))
         missing(e, d, outputs, n, "target", &found);

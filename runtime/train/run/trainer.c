@@ -81,6 +81,7 @@ static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool
                           .stride = t->s.stride,
                           .text = t->s.text,
                           .tokenizer = t->s.tokenizer,
+                          .masking = ot_masking_of(&t->s),
                           .unlabelled = t->predicts,
                           .alone = !t->data && out != &t->data };
     OT_TRY(ot_adapt_wanted(t->m->file->graph, t->a, &o, err));
