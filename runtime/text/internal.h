@@ -82,6 +82,23 @@ typedef struct ot_wordpiece {
     ot_buffer piece;
 } ot_wordpiece;
 
+/* ---- sentencepiece.c ---- */
+
+typedef struct ot_sentencepiece ot_sentencepiece;
+
+/* The n bytes of a .model file as JSON: {"model": {"type": "SentencePiece", ...}}; scores are the bits of their f32, which no
+ * printing changes.  Errors: OT_E_DATA, OT_E_NOMEM. */
+ot_status ot_sentencepiece_load(const char *path, const void *bytes, size_t n, json_t **out, ot_error *err);
+
+/* From the member "model" of such JSON; in the arena but for what ot_sentencepiece_free frees (also after an error; NULL is
+ * allowed). */
+ot_status ot_sentencepiece_new(const json_t *m, const char *name, ot_arena *a, ot_sentencepiece **out, ot_error *err);
+void ot_sentencepiece_free(ot_sentencepiece *s);
+int32_t ot_sentencepiece_size(const ot_sentencepiece *s);
+const char *ot_sentencepiece_piece(const ot_sentencepiece *s, int32_t i, size_t *n, bool *special);
+int ot_sentencepiece_byte(const char *p, size_t n);                                      /* of <0x41>; -1: it is none */
+bool ot_sentencepiece_encode(ot_sentencepiece *s, const char *p, size_t n, ot_ids *out); /* false: no memory */
+
 bool ot_ids_add(ot_ids *out, int32_t id);
 bool ot_bpe_word(ot_bpe *m, const ot_string_table *vocab, const char *p, size_t n, ot_ids *out); /* false: no memory */
 bool ot_wordpiece_word(ot_wordpiece *m, const ot_string_table *vocab, const char *p, size_t n, ot_ids *out);

@@ -172,6 +172,18 @@ static ot_status from_vocab_txt(const char *path, json_t **out, ot_error *err)
     return s ? s : *out ? OT_OK : no_memory(path, err);
 }
 
+/* ---- SentencePiece: .model ---------------------------------------------------------------------- */
+
+static ot_status from_model(const char *path, json_t **out, ot_error *err)
+{
+    void *bytes;
+    size_t n;
+    OT_TRY(ot_read_file(path, LARGEST, &bytes, &n, err));
+    ot_status s = ot_sentencepiece_load(path, bytes, n, out, err);
+    free(bytes);
+    return s;
+}
+
 /* ---- which ---------------------------------------------------------------------------------------- */
 
 static bool ends_in(const char *s, const char *end)
@@ -183,11 +195,7 @@ static bool ends_in(const char *s, const char *end)
 static ot_status load_file(const char *path, json_t **out, ot_error *err)
 {
     json_t *v = NULL;
-    if (ends_in(path, ".model"))
-        return ot_fail(err, OT_E_DATA,
-                       "%s: SentencePiece models are not supported, because its library has no interface for "
-                       "C; save the tokenizer as tokenizer.json (tokenizers.Tokenizer.save)",
-                       path);
+    if (ends_in(path, ".model") || ends_in(path, ".spm")) return from_model(path, out, err);
     if (ends_in(path, ".txt")) return from_vocab_txt(path, out, err);
     OT_TRY(read_json(path, &v, err));
     if (json_is_object(v) && json_object_get(v, "model")) {
@@ -202,7 +210,8 @@ static ot_status load_file(const char *path, json_t **out, ot_error *err)
 
 ot_status ot_tokenizer_load(const char *path, json_t **out, ot_error *err)
 {
-    static const char *const names[] = { "tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model" };
+    static const char *const names[] = { "tokenizer.json",  "vocab.json",   "vocab.txt",
+                                         "tokenizer.model", "spiece.model", "sentencepiece.bpe.model" };
     struct stat st;
     char file[4096];
     *out = NULL;
@@ -212,6 +221,6 @@ ot_status ot_tokenizer_load(const char *path, json_t **out, ot_error *err)
             return load_file(file, out, err);
     return ot_fail(err, OT_E_DATA,
                    "%s: the folder contains no tokenizer: expected tokenizer.json, vocab.json with "
-                   "merges.txt, or vocab.txt",
+                   "merges.txt, vocab.txt, or tokenizer.model",
                    path);
 }

@@ -37,7 +37,8 @@ struct ot_tokenizer {
     int n_steps;
     bool bert, prefix_space; /* words of BERT; a text begins with a blank */
     ot_word word;
-    bool pieces; /* WordPiece, else BPE */
+    bool pieces;                /* WordPiece, else BPE */
+    ot_sentencepiece *sentence; /* NULL: it is none */
     ot_bpe bpe;
     ot_wordpiece piece;
     int32_t around[2 * MOST_SPECIALS]; /* those in front of a text, then those behind it */
@@ -338,11 +339,35 @@ static ot_status read_specials(ot_tokenizer *t, const json_t *v, int depth, ot_e
     return add_special(t, json_array_get(json_object_get(v, "sep"), 1), true, err);
 }
 
+/* Blanks are what U+2581 stands for, and bytes those of <0x00>. */
+static ot_status build_sentencepiece(ot_tokenizer *t, const json_t *m, ot_error *err)
+{
+    OT_TRY(ot_sentencepiece_new(m, t->name, t->a, &t->sentence, err));
+    for (int32_t i = 0; i < ot_sentencepiece_size(t->sentence); i++) {
+        size_t n, size = 0;
+        bool special;
+        const char *p = ot_sentencepiece_piece(t->sentence, i, &n, &special);
+        int b = ot_sentencepiece_byte(p, n);
+        char *own = ot_arena_struct(t->a, n + 1);
+        if (!own || !ot_string_table_put(&t->vocab, p, n, i)) return no_memory(t, err);
+        for (size_t k = 0; k < n && b < 0; k++) {
+            bool blank = n - k >= 3 && !memcmp(p + k, "\xE2\x96\x81", 3);
+            own[size++] = blank ? ' ' : p[k];
+            k += blank ? 2 : 0;
+        }
+        if (b >= 0) own[size++] = (char)b;
+        own[size] = '\0';
+        OT_TRY(name_token(t, i, own, size, special, err));
+    }
+    return OT_OK;
+}
+
 static ot_status build(ot_tokenizer *t, const json_t *config, ot_error *err)
 {
     const json_t *m = json_object_get(config, "model");
     const char *type = text_of(m, "type");
     bool bytes = false;
+    if (type && !strcmp(type, "SentencePiece")) return build_sentencepiece(t, m, err);
     if (!type && json_object_get(m, "merges")) type = "BPE"; /* files of the first versions do not say */
     if (!type || (strcmp(type, "BPE") && strcmp(type, "WordPiece"))) return unsupported(t, "model", type, err);
     if (!ot_has_unicode)
@@ -379,6 +404,7 @@ ot_status ot_tokenizer_new(const json_t *config, const char *name, ot_tokenizer 
 void ot_tokenizer_free(ot_tokenizer *t)
 {
     if (!t) return;
+    ot_sentencepiece_free(t->sentence);
     free(t->vocab.slot);
     free(t->token);
     free(t->bpe.merges.slot);
@@ -497,6 +523,7 @@ static bool encode_words(ot_tokenizer *t, const char *p, size_t n, ot_ids *out)
 static bool encode_part(ot_tokenizer *t, const char *p, size_t n, ot_ids *out)
 {
     if (!n) return true;
+    if (t->sentence) return ot_sentencepiece_encode(t->sentence, p, n, out);
     for (int i = 0; i < t->n_steps; i++) {
         ot_buffer *b = &t->text[i % 2];
         if (!apply(t->step[i], p, n, b)) return false;

@@ -14,6 +14,8 @@
 #include "runtime/base/io.h"
 #include "runtime/text/internal.h"
 
+int ot_test_sentencepiece(void); /* sentencepiece.c */
+
 #define FIXTURES OT_SOURCE_ROOT "/tests/text/fixtures/"
 
 static const char *const names[] = { "gpt2", "roberta", "llama3", "qwen2", "bert", "bert-cased" };
@@ -157,7 +159,7 @@ static void older_files(void **state)
     (void)state;
     refused_folder("contains no tokenizer");
     put("tokenizer.model", "", 0);
-    refused_folder("SentencePiece");
+    refused_folder("is not a model of SentencePiece");
     json_t *j = config_of("bert"), *vocab = json_object_get(json_object_get(j, "model"), "vocab"), *v;
     const char *key, *token[2000] = { 0 };
     char *text = calloc(1, 1 << 20);
@@ -308,5 +310,5 @@ int main(void)
         puts("skipped: built without libutf8proc");
         return 77;
     }
-    return cmocka_run_group_tests_name("text", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("text", tests, NULL, NULL) + ot_test_sentencepiece();
 }

@@ -96,8 +96,8 @@ static const row table[] = {
         "tokens of a text file (bytes if the model has at least 256 tokens, else characters), or of a table's column of text",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_DATA, 0, 0, CHOICE, 0, 0),
     ROW("tokenizer", 0, "PATH", NULL, G,
-        "tokenizer of a text, or of a table's column of text: tokenizer.json, vocab.txt, vocab.json with merges.txt, or a folder "
-        "with one of them",
+        "tokenizer of a text, or of a table's column of text: tokenizer.json, vocab.txt, vocab.json with merges.txt, a .model of "
+        "SentencePiece, or a folder with one of them",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_DATA, 0, 0, TEXT, 0, 0),
     ROW("length", 0, "N", NULL, G,
         "tokens per sample of a text, if the model leaves it open (1024; of a table's column of text the longest, up to 512)",
