@@ -13,7 +13,7 @@ enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE 
 enum { UNIGRAM = 1, BPE = 2 };
 enum { MOST_RULE = 1024 };
 
-static const char space_symbol[] = "\xE2\x96\x81"; /* U+2581 stands for a blank */
+static const char space_symbol[] = "\xE2\x96\x81"; /* U+2581 replaces a blank */
 
 /* ---- base64: bytes in JSON --------------------------------------------------------------------- */
 
@@ -420,7 +420,7 @@ static size_t user_defined(const ot_sentencepiece *s, const char *p, const char 
 
 static uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & 1u << 9) >> 6); }
 
-/* The longest rule for what begins at p; 0: none.  *to: what is there instead. */
+/* The longest rule for what begins at p; 0: none.  *to: its replacement. */
 static size_t rule(const ot_sentencepiece *s, const char *p, const char *end, const char **to)
 {
     size_t best = 0;

@@ -39,7 +39,7 @@ const char *ot_tokenizer_token(const ot_tokenizer *t, int64_t id, size_t *n, boo
 /* The same without marks inside of words; *blank: a blank is in front of it, unless the text begins with it. */
 const char *ot_tokenizer_piece(const ot_tokenizer *t, int64_t id, size_t *n, bool *blank, bool *special);
 
-int64_t ot_tokenizer_mask(const ot_tokenizer *t); /* the token that stands for a masked one; -1: none */
+int64_t ot_tokenizer_mask(const ot_tokenizer *t); /* the token that replaces a masked one; -1: none */
 int64_t ot_tokenizer_pad(const ot_tokenizer *t);  /* the token that fills up short texts; -1: none */
 
 #endif

@@ -339,7 +339,7 @@ static ot_status read_specials(ot_tokenizer *t, const json_t *v, int depth, ot_e
     return add_special(t, json_array_get(json_object_get(v, "sep"), 1), true, err);
 }
 
-/* Blanks are what U+2581 stands for, and bytes those of <0x00>. */
+/* Of tokens, U+2581 is a blank, and <0x41> the byte. */
 static ot_status build_sentencepiece(ot_tokenizer *t, const json_t *m, ot_error *err)
 {
     OT_TRY(ot_sentencepiece_new(m, t->name, t->a, &t->sentence, err));

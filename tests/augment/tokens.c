@@ -1,4 +1,4 @@
-/* tokens.c - windows over tokens that are masked (BERT) or begin at random: shares, targets, what they depend on. */
+/* tokens.c - windows over tokens that are masked (BERT) or cropped: shares, targets, what they depend on. */
 #include "tests/augment/augment.h"
 
 #include <stdio.h>

@@ -433,7 +433,7 @@ static void add_noise(const ot_feeder *f, const int64_t *index, int64_t n, int64
     }
 }
 
-/* What is predicted of a sample, and what is there instead: the same for every feeder. */
+/* What is predicted of a sample, and its replacement: the same for every feeder. */
 static void mask_sample(const ot_feeder *f, const ot_augment_key *key, int64_t n, char *v)
 {
     const ot_masking *m = &f->augment->of->masking;
