@@ -100,8 +100,9 @@ def classes(images, labels, files):
     write("set/named.csv", [("file",), *[(f,) for f in files]])
     answers = run("predict", "f.onnx", "a.npz", "--normalize", "1/255").splitlines()
     for table in ("set/new.csv", "set/named.csv", "set/labels.csv"):
-        lines = run("predict", "f.onnx", table).splitlines()
-        assert [x for x in lines if x[:1].isdigit()] == [x for x in answers if x[:1].isdigit()], table
+        lines = [x.split(",") for x in run("predict", "f.onnx", table).splitlines() if x[:1].isdigit()]
+        assert [x[1] for x in lines] == files, table
+        assert [x[:1] + x[2:] for x in lines] == [x.split(",") for x in answers if x[:1].isdigit()], table
     run("f.onnx", "--data", "set/labels.csv", "-o", "f2.onnx", "--lr", 0, "--epochs", 1, "--run-dir", "none")
     assert kept("f2.onnx") == how, (kept("f2.onnx"), how)
     run("m.onnx", "--data", "set/labels.csv", "--epochs", 2, "--batch-size", 8, "--run-dir", "r", "-o", "r.onnx", "--steps", 5)
@@ -169,6 +170,13 @@ def wrong(files):
     table.code = 4
     assert str(bad) in table(*good)
     assert "another image is used" in train("x.onnx", "set/bad.csv", "--skip-bad", 1)
+    run("f.onnx", "--data", "set/labels.csv", "-o", "p.onnx", "--lr", 0, "--steps", 1, "--run-dir", "none", "--skip-bad", 1)
+    assert str(bad) in run("predict", "p.onnx", "set/bad.csv", expect=4)
+    for how in ("--workers=0", "--workers=3"):
+        run("predict", "p.onnx", "set/bad.csv", "--skip-bad", 1, how, "-o", "p.json")
+        left = [x["file"] for x in json.load(open("p.json"))]
+        assert left == [f for f, _ in good if f != files[2]], left
+    assert "row for every sample" in run("predict", "p.onnx", "set/bad.csv", "--skip-bad", 1, "-o", "p.npz", expect=2)
     bad.write_bytes(whole)
 
 

@@ -299,10 +299,11 @@ static json_t *values_of(const answer *a)
     return all;
 }
 
-static ot_status put_json(job *j, int64_t sample, ot_error *err)
+static ot_status put_json(job *j, int64_t sample, const char *file, ot_error *err)
 {
     char name[1000];
     json_t *o = json_pack("{s:I}", "sample", (json_int_t)sample);
+    if (file) ot_json_set(&o, "file", ot_json_text(file));
     for (int i = 0; i < j->n; i++) {
         answer *a = &j->list[i];
         ot_json_set(&o, ot_shown(a->name, name, sizeof name),
@@ -319,16 +320,34 @@ static ot_status put_json(job *j, int64_t sample, ot_error *err)
 
 /* ---- all samples ---------------------------------------------------------------------------------- */
 
+/* The file that a sample is in, below the folder or archive of the data; NULL: samples are not files. */
+static const char *file_of(const job *j, int64_t sample)
+{
+    const ot_feeders *fs = &j->t->eval.fs;
+    for (int i = 0; i < fs->n; i++) {
+        const ot_array *a = fs->f[i].src;
+        if (a->source && a->source->name && !fs->f[i].target)
+            return a->source->name(a->source, a->row ? a->row[sample] : sample);
+    }
+    return NULL;
+}
+
 static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
 {
+    char shown[1024];
     int64_t sample = ot_dataset_origin(j->t->eval.data, j->t->index[i]);
+    const char *file = file_of(j, j->t->index[i]);
     for (int k = 0; k < j->n; k++) read_sample(&j->list[k], &q->plan->graph->outputs[j->list[k].output]->shape, i);
     if (j->form == FORM_CSV) {
         fprintf(j->f, "%lld", (long long)sample);
+        if (file) {
+            fputc(',', j->f);
+            put_text(j->f, ot_shown(file, shown, sizeof shown));
+        }
         for (int k = 0; k < j->n; k++) row_of(j, &j->list[k]);
         fputc('\n', j->f);
     } else {
-        OT_TRY(put_json(j, sample, err));
+        OT_TRY(put_json(j, sample, file, err));
     }
     j->written++;
     return OT_OK;
@@ -356,7 +375,8 @@ static ot_status predict_batch(job *j, int slot, int64_t first, ot_error *err)
         OT_TRY(ot_exec_read(q->exec, q->plan->graph->outputs[j->list[k].output], j->list[k].bytes, err));
         if (j->form == FORM_NPZ) keep(q, &j->list[k], first);
     }
-    for (int64_t i = 0; i < q->batch && j->form != FORM_NPZ; i++) OT_TRY(put_sample(j, q, i, err));
+    for (int64_t i = 0; i < q->batch && j->form != FORM_NPZ; i++)
+        if (t->index[i] == first + i) OT_TRY(put_sample(j, q, i, err)); /* else it cannot be read */
     return OT_OK;
 }
 
@@ -366,7 +386,7 @@ static ot_status predict_all(job *j, ot_error *err)
     int64_t n = t->eval.fs.samples, batch = t->x.slot[t->eval.slot].batch, done = 0;
     double began = ot_seconds();
     if (j->form == FORM_CSV) {
-        fputs("sample", j->f);
+        fputs(n && file_of(j, 0) ? "sample,file" : "sample", j->f);
         for (int k = 0; k < j->n; k++) head_of(j, &j->list[k]);
         fputc('\n', j->f);
     }
@@ -425,6 +445,9 @@ static ot_status predict(job *j, const ot_options *o, char **text, ot_error *err
 {
     const char *to = ot_options_get(o, "o");
     ot_trainer *t = j->t;
+    if (j->form == FORM_NPZ && ot_options_int(o, "skip-bad"))
+        return ot_fail(err, OT_E_USAGE,
+                       "--skip-bad needs -o FILE.csv, .json or .jsonl: an .npz has a row for every sample");
     OT_TRY(ot_trainer_open_prediction(t, err));
     if (to) {
         ot_inputs in = ot_trainer_inputs(t);
@@ -435,7 +458,9 @@ static ot_status predict(job *j, const ot_options *o, char **text, ot_error *err
     }
     OT_TRY(open_answers(j, o, err));
     OT_TRY(deliver(j, to, text, err));
-    if (to) ot_trainer_say(t, OT_INFO, "%s: predictions for %lld samples", to, (long long)t->eval.fs.samples);
+    if (to)
+        ot_trainer_say(t, OT_INFO, "%s: predictions for %lld samples", to,
+                       (long long)(j->form == FORM_NPZ ? t->eval.fs.samples : j->written));
     return OT_OK;
 }
 
