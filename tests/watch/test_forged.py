@@ -153,6 +153,18 @@ for i in range(5000):
 os.rename('f/' + STEP % 8, 'f/' + STEP % 900000000)
 ends(0, 'of 12 updates done', 'resume', 'f', '--epochs', '3')
 
+# ---- a series that begins says nothing of earlier trainings; one whose training was killed before its first checkpoint does
+sweep = ['sweep', *train[:-3], '--epochs', '1', '--grid', 'lr=0.1,0.2', '--run-dir', 's', '--quiet']
+r = call(*sweep)
+check('starts from its beginning' not in r.stderr, f'a new sweep: {r.stderr}')
+os.remove('s/run-2/' + STEP % 4)
+with open('s/run-2/log.jsonl') as f:
+    lines = f.readlines()
+with open('s/run-2/log.jsonl', 'w') as f:
+    f.writelines(lines[:2])
+r = call('resume', 's')
+check('starts from its beginning: s/run-2: has no checkpoint' in r.stderr, f'a sweep that goes on: {r.stderr}')
+
 # ---- a folder without a run: its files are somebody's
 for name in 'options.conf', 'log.jsonl', 'best.onnx', 'epochs.csv', 'report.html', 'evaluation.json', 'profile.csv', 'trace.json', 'folds.csv', 'sweep.csv':
     for command in train, ['sweep', *train, '--grid', 'lr=0.1,0.2'], [*train, '--folds', '2']:

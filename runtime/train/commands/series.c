@@ -309,12 +309,14 @@ static ot_status read_member(series *x, ot_member *b, ot_error *err)
     return s == OT_E_NOMEM ? ot_fail(err, s, "%-s", e.text) : OT_OK;
 }
 
-/* The checkpoint of one that was stopped; NULL: there is none, and it starts again. */
+/* The checkpoint of one that was stopped; NULL: there is none, and it starts again.  Its folder is there; one without an
+ * options.conf has not begun. */
 static ot_checkpoint *checkpoint_of(const series *x, const char *path)
 {
     ot_checkpoint *c = NULL;
     ot_error why = { 0 };
-    if (access(path, F_OK) || !ot_checkpoint_open(path, &x->cb, &c, &why)) return c;
+    const char *begun = ot_arena_printf(x->a, "%s/options.conf", path);
+    if (!begun || access(begun, F_OK) || !ot_checkpoint_open(path, &x->cb, &c, &why)) return c;
     if (x->cb.message) {
         char line[OT_ERROR_TEXT];
         snprintf(line, sizeof line, "this training starts from its beginning: %.900s", why.text);
