@@ -3,6 +3,7 @@
  * Numerics  Both compute in f32 in different orders: losses differ by rounding, which training amplifies. */
 #include <jansson.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -436,6 +437,45 @@ static void evaluation(void **state)
     free(text[1]);
 }
 
+/* ---- devices and threads ---------------------------------------------------------------------- */
+
+typedef struct job {
+    ot_trainer *trainer;
+    ot_status status;
+    ot_error err;
+} job;
+
+static void *run_job(void *what)
+{
+    job *j = what;
+    j->status = ot_trainer_run(j->trainer, &j->err);
+    return NULL;
+}
+
+/* A trainer of the second device that another thread runs: the same steps as on the first one. */
+static void second_device(void **state)
+{
+    bed *b = *state;
+    job j = { 0 };
+    ot_trainer *first;
+    pthread_t thread;
+    ot_callbacks cb = { .user = b, .log = on_log, .message = on_message };
+    setenv("ONNXTRAIN_EMULATOR_DEVICES", "2", 1);
+    load(b, b->mlp);
+    ot_options *o = options(b, "cuda:1", OPTIONS("data", b->data, "run-dir", "none", "batch-size", "4"));
+    assert_ok(ot_trainer_new(b->model, o, &cb, &j.trainer, &j.err), j.err);
+    ot_options_free(o);
+    assert_int_equal(pthread_create(&thread, NULL, run_job, &j), 0);
+    pthread_join(thread, NULL);
+    assert_ok(j.status, j.err);
+    load(b, b->mlp);
+    assert_ok(train(b, "cuda", OPTIONS("batch-size", "4"), &first, &j.err), j.err);
+    compare_weights(j.trainer, first, 0);
+    ot_trainer_free(first);
+    ot_trainer_free(j.trainer);
+    unsetenv("ONNXTRAIN_EMULATOR_DEVICES");
+}
+
 /* ---- what is not there ------------------------------------------------------------------------ */
 
 static void refused(void **state)
@@ -502,10 +542,11 @@ static int close_bed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense),      cmocka_unit_test(pictures),     cmocka_unit_test(profile),
-        cmocka_unit_test(bench_both), cmocka_unit_test(sent),         cmocka_unit_test(repeats),
-        cmocka_unit_test(diverges),   cmocka_unit_test(single_steps), cmocka_unit_test(arrays),
-        cmocka_unit_test(evaluation), cmocka_unit_test(refused),      cmocka_unit_test(pictures_converted),
+        cmocka_unit_test(dense),         cmocka_unit_test(pictures),     cmocka_unit_test(profile),
+        cmocka_unit_test(bench_both),    cmocka_unit_test(sent),         cmocka_unit_test(repeats),
+        cmocka_unit_test(diverges),      cmocka_unit_test(single_steps), cmocka_unit_test(arrays),
+        cmocka_unit_test(evaluation),    cmocka_unit_test(refused),      cmocka_unit_test(pictures_converted),
+        cmocka_unit_test(second_device),
     };
     return cmocka_run_group_tests_name("cuda", tests, open_bed, close_bed);
 }

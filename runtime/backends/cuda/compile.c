@@ -285,6 +285,6 @@ ot_status ot_gpu_launch(ot_device *d, const ot_gpu_fn *f, int64_t blocks, int th
     cudaLaunchConfig_t c = { .gridDim = { (unsigned)blocks, 1, 1 },
                              .blockDim = { (unsigned)threads, 1, 1 },
                              .dynamicSmemBytes = shared,
-                             .stream = ((ot_gpu *)d)->stream };
+                             .stream = ot_gpu_stream(d) };
     return ot_gpu_check(cudaLaunchKernelExC(&c, (const void *)f->kernel, list), f->entry, err);
 }

@@ -18,7 +18,16 @@
 
 static ot_gpu *gpu_of(const ot_device *d) { return (ot_gpu *)(uintptr_t)d; }
 
-cudaStream_t ot_gpu_stream(ot_device *d) { return gpu_of(d)->stream; }
+/* CUDA's calls are about the device that is current in the calling thread, which may not be the one that opened this
+ * device, and the program around the library may have chosen another. */
+static ot_gpu *current(const ot_device *d)
+{
+    ot_gpu *g = gpu_of(d);
+    if (g->index >= 0) (void)cudaSetDevice(g->index); /* a failure is that of the call that follows */
+    return g;
+}
+
+cudaStream_t ot_gpu_stream(ot_device *d) { return current(d)->stream; }
 int ot_gpu_arch(const ot_device *d) { return gpu_of(d)->arch; }
 int ot_gpu_units(const ot_device *d) { return gpu_of(d)->units; }
 bool ot_gpu_described(const ot_device *d) { return gpu_of(d)->index < 0; }
@@ -129,7 +138,7 @@ static void gpu_close(ot_device *d)
 {
     ot_gpu *g = gpu_of(d);
     if (!g) return;
-    if (g->stream) cudaStreamSynchronize(g->stream);
+    if (current(d)->stream) cudaStreamSynchronize(g->stream);
     for (int i = 0; i < OT_GPU_SLOTS; i++)
         if (g->slot[i].handle && g->slot[i].release) g->slot[i].release(g->slot[i].handle);
     ot_gpu_fns_free(g);
@@ -189,7 +198,7 @@ static void gpu_info(ot_device *d, ot_device_info *out)
     snprintf(out->key, sizeof out->key, "%s", g->key);
     out->memory = out->free = g->memory;
     out->units = g->units;
-    if (g->index >= 0 && cudaMemGetInfo(&there, &all) == cudaSuccess) out->free = (int64_t)there;
+    if (current(d)->index >= 0 && cudaMemGetInfo(&there, &all) == cudaSuccess) out->free = (int64_t)there;
 }
 
 /* ---- memory ------------------------------------------------------------------- */
@@ -208,6 +217,7 @@ static ot_status no_memory(ot_device *d, cudaError_t e, int64_t bytes, ot_error 
 
 static ot_status gpu_alloc(ot_device *d, int64_t bytes, void **out, ot_error *err)
 {
+    (void)current(d);
     cudaError_t e = cudaMalloc(out, (size_t)(bytes > 0 ? bytes : 1));
     if (e == cudaSuccess) return OT_OK;
     *out = NULL;
@@ -216,13 +226,13 @@ static ot_status gpu_alloc(ot_device *d, int64_t bytes, void **out, ot_error *er
 
 static void gpu_free(ot_device *d, void *p)
 {
-    (void)d;
+    (void)current(d);
     if (p) cudaFree(p);
 }
 
 static ot_status gpu_alloc_host(ot_device *d, int64_t bytes, void **out, ot_error *err)
 {
-    (void)d;
+    (void)current(d);
     cudaError_t e = cudaHostAlloc(out, (size_t)(bytes > 0 ? bytes : 1), cudaHostAllocDefault);
     if (e == cudaSuccess) return OT_OK;
     *out = NULL;
@@ -232,7 +242,7 @@ static ot_status gpu_alloc_host(ot_device *d, int64_t bytes, void **out, ot_erro
 
 static void gpu_free_host(ot_device *d, void *p)
 {
-    (void)d;
+    (void)current(d);
     if (p) cudaFreeHost(p);
 }
 
@@ -242,7 +252,7 @@ static ot_status move(ot_device *d, void *to, const void *from, int64_t n, enum 
                       ot_error *err)
 {
     if (n <= 0) return OT_OK;
-    return ot_gpu_check(cudaMemcpyAsync(to, from, (size_t)n, kind, gpu_of(d)->stream), what, err);
+    return ot_gpu_check(cudaMemcpyAsync(to, from, (size_t)n, kind, current(d)->stream), what, err);
 }
 
 static ot_status gpu_upload(ot_device *d, void *to, const void *host, int64_t n, ot_error *err)
@@ -263,19 +273,19 @@ static ot_status gpu_copy(ot_device *d, void *to, const void *from, int64_t n, o
 static ot_status gpu_zero(ot_device *d, void *p, int64_t n, ot_error *err)
 {
     if (n <= 0) return OT_OK;
-    return ot_gpu_check(cudaMemsetAsync(p, 0, (size_t)n, gpu_of(d)->stream), "clearing device memory", err);
+    return ot_gpu_check(cudaMemsetAsync(p, 0, (size_t)n, current(d)->stream), "clearing device memory", err);
 }
 
 static ot_status gpu_wait(ot_device *d, ot_error *err)
 {
-    return ot_gpu_check(cudaStreamSynchronize(gpu_of(d)->stream), "running on the device", err);
+    return ot_gpu_check(cudaStreamSynchronize(current(d)->stream), "running on the device", err);
 }
 
 /* ---- marks -------------------------------------------------------------------- */
 
 static ot_status gpu_event_new(ot_device *d, void **out, ot_error *err)
 {
-    (void)d;
+    (void)current(d);
     cudaEvent_t e = NULL;
     ot_status s = ot_gpu_check(cudaEventCreateWithFlags(&e, cudaEventDefault), "creating an event", err);
     *out = e;
@@ -284,12 +294,12 @@ static ot_status gpu_event_new(ot_device *d, void **out, ot_error *err)
 
 static ot_status gpu_event_record(ot_device *d, void *mark, ot_error *err)
 {
-    return ot_gpu_check(cudaEventRecord(mark, gpu_of(d)->stream), "recording an event", err);
+    return ot_gpu_check(cudaEventRecord(mark, current(d)->stream), "recording an event", err);
 }
 
 static ot_status gpu_event_wait(ot_device *d, void *mark, ot_error *err)
 {
-    (void)d;
+    (void)current(d);
     return ot_gpu_check(cudaEventSynchronize(mark), "running on the device", err);
 }
 
@@ -304,7 +314,7 @@ static ot_status gpu_event_seconds(ot_device *d, void *from, void *to, double *s
 
 static void gpu_event_free(ot_device *d, void *mark)
 {
-    (void)d;
+    (void)current(d);
     if (mark) cudaEventDestroy(mark);
 }
 
@@ -312,7 +322,7 @@ static void gpu_event_free(ot_device *d, void *mark)
 
 static ot_status gpu_capture_begin(ot_device *d, ot_error *err)
 {
-    ot_gpu *g = gpu_of(d);
+    ot_gpu *g = current(d);
     OT_TRY(ot_gpu_check(cudaStreamBeginCapture(g->stream, cudaStreamCaptureModeThreadLocal), "recording", err));
     g->recording = true;
     return OT_OK;
@@ -320,7 +330,7 @@ static ot_status gpu_capture_begin(ot_device *d, ot_error *err)
 
 static ot_status gpu_capture_end(ot_device *d, ot_device_graph **out, ot_error *err)
 {
-    ot_gpu *g = gpu_of(d);
+    ot_gpu *g = current(d);
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
     *out = NULL;
@@ -334,12 +344,12 @@ static ot_status gpu_capture_end(ot_device *d, ot_device_graph **out, ot_error *
 
 static ot_status gpu_launch_graph(ot_device *d, ot_device_graph *r, ot_error *err)
 {
-    return ot_gpu_check(cudaGraphLaunch((cudaGraphExec_t)r, gpu_of(d)->stream), "launching a CUDA graph", err);
+    return ot_gpu_check(cudaGraphLaunch((cudaGraphExec_t)r, current(d)->stream), "launching a CUDA graph", err);
 }
 
 static void gpu_graph_free(ot_device *d, ot_device_graph *r)
 {
-    (void)d;
+    (void)current(d);
     if (r) cudaGraphExecDestroy((cudaGraphExec_t)r);
 }
 

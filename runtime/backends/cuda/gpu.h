@@ -43,6 +43,7 @@ int64_t ot_gpu_blocks(const ot_device *d, int64_t n, int64_t each);
 
 /* ---- the device --------------------------------------------------------------- */
 
+/* The device's stream; the device is then the current one of the calling thread. */
 cudaStream_t ot_gpu_stream(ot_device *d);
 int ot_gpu_arch(const ot_device *d);          /* 90: compute capability 9.0 */
 int ot_gpu_units(const ot_device *d);         /* multiprocessors */

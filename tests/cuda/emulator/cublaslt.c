@@ -377,7 +377,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t m, const 
     product p = describe(m, a, b, d);
     if (!h || !algo || !consistent(&p) || memcmp(c, d, sizeof(layout)) != 0) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(&p.how, algo, sizeof p.how);
-    if (!made_for(&p, &p.how) || p.how.work > bytes || (p.how.work && (uintptr_t)work % 16))
+    if (!made_for(&p, &p.how) || p.how.work > bytes || (p.how.work && (uintptr_t)work % 256)) /* as documented */
         return CUBLAS_STATUS_INVALID_VALUE;
     p.alpha = emulator_load(alpha, p.d.scale, 0);
     p.beta = emulator_load(beta, p.d.scale, 0);
@@ -388,7 +388,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t m, const 
     layout vector = { .type = p.c.type, .batches = p.c.batches, .rows = p.c.rows, .columns = 1, .step = p.d.bias_step };
     if (p.d.epilogue == CUBLASLT_EPILOGUE_BIAS) must_hold("bias", p.d.bias, &vector, p.how.alignment);
     layout area = { .type = CUDA_R_16F, .batches = 1, .rows = p.how.work / 2, .columns = 1 };
-    if (p.how.work) must_hold("workspace", work, &area, 16);
+    if (p.how.work) must_hold("workspace", work, &area, 256);
     return emulator_submit(stream, multiply, &p, sizeof p, "cublasLtMatmul") ? CUBLAS_STATUS_EXECUTION_FAILED
                                                                              : CUBLAS_STATUS_SUCCESS;
 }

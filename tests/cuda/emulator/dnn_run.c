@@ -264,11 +264,11 @@ static void run_job(const void *what)
     for (int i = 0; i < m.n; i++) free(m.field[i].v);
 }
 
-static void must_hold(const void *at, size_t bytes, const char *what)
+static void must_hold(const void *at, size_t bytes, size_t alignment, const char *what)
 {
-    if (emulator_is_device(at, bytes) && (uintptr_t)at % 16 == 0) return;
-    fprintf(stderr, "emulator: cudnnBackendExecute: %s: %zu bytes at %p, aligned to 16, are not the device's\n", what,
-            bytes, at);
+    if (emulator_is_device(at, bytes) && (uintptr_t)at % alignment == 0) return;
+    fprintf(stderr, "emulator: cudnnBackendExecute: %s: %zu bytes at %p, aligned to %zu, are not the device's\n", what,
+            bytes, at, alignment);
     abort();
 }
 
@@ -282,7 +282,8 @@ static bool bound(const job *j, const dnn *op)
         void *at = address(j, &t);
         if (t.is_virtual) continue;
         if (!at) return false;
-        if (!t.by_value) must_hold(at, (size_t)(dnn_place(&t, count(&t) - 1) + 1) * emulator_size(t.type), "a tensor");
+        if (!t.by_value)
+            must_hold(at, (size_t)(dnn_place(&t, count(&t) - 1) + 1) * emulator_size(t.type), 16, "a tensor");
     }
     return true;
 }
@@ -303,7 +304,7 @@ cudnnStatus_t dnn_execute(void *stream, const dnn *plan, const dnn *pack)
         if (j.at[i] && !emulator_is_device(j.at[i], 1)) j.number[i] = *(const float *)j.at[i];
     for (int64_t i = 0; i < ops->n; i++)
         if (!bound(&j, ((dnn *const *)ops->list)[i])) return CUDNN_STATUS_BAD_PARAM;
-    if (dnn_work_of(engine)) must_hold(j.work, (size_t)dnn_work_of(engine), "the workspace");
+    if (dnn_work_of(engine)) must_hold(j.work, (size_t)dnn_work_of(engine), 256, "the workspace");
     return emulator_submit(stream, run_job, &j, sizeof j, "cudnnBackendExecute") ? CUDNN_STATUS_EXECUTION_FAILED
                                                                                  : CUDNN_STATUS_SUCCESS;
 }

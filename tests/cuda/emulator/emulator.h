@@ -8,7 +8,8 @@
  *
  *     ONNXTRAIN_EMULATOR_FAIL=N      the N-th call that can fail, fails
  *     ONNXTRAIN_EMULATOR_LOG=FILE    one line per call
- *     ONNXTRAIN_EMULATOR_MEMORY=N    MiB of the device (16384) */
+ *     ONNXTRAIN_EMULATOR_MEMORY=N    MiB of the device (16384)
+ *     ONNXTRAIN_EMULATOR_DEVICES=N   devices (1); what is another device's than the thread's current one is refused */
 #ifndef OT_EMULATOR_H
 #define OT_EMULATOR_H
 
@@ -25,7 +26,8 @@ void emulator_run(emulator_entry *entry, struct ot_emulated **at, long long bloc
 /* Counts a call that can fail and logs it; true: it must fail.  calls.c */
 bool emulator_call(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Is [p, p + n) memory of the device?  runtime.c */
+/* The current device of the calling thread.  Is [p, p + n) memory of it?  runtime.c */
+int emulator_device(void);
 bool emulator_is_device(const void *p, size_t n);
 
 /* Submits work to the stream: stored until the program waits for it, or captured while a capture runs.  The bytes of

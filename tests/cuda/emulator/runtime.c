@@ -12,6 +12,9 @@
     if (emulator_call(name, __VA_ARGS__)) return emulator_error(error)
 
 static __thread cudaError_t last;
+static __thread int device; /* the current one */
+
+int emulator_device(void) { return device; }
 
 cudaError_t emulator_error(cudaError_t e) { return last = e; }
 
@@ -22,13 +25,16 @@ typedef struct block {
     char *at;
     size_t n;
     bool host;
+    int device;
 } block;
 static block *blocks;
 
 static block *find(const void *p, size_t n, bool host)
 {
     for (block *b = blocks; b; b = b->next)
-        if (b->host == host && (const char *)p >= b->at && (const char *)p + n <= b->at + b->n) return b;
+        if (b->host == host && (host || b->device == device) && (const char *)p >= b->at &&
+            (const char *)p + n <= b->at + b->n)
+            return b;
     return NULL;
 }
 
@@ -59,6 +65,7 @@ static cudaError_t allocate(void **out, size_t n, bool host)
     memset(b->at, 0xCD, n);
     b->n = n;
     b->host = host;
+    b->device = device;
     b->next = blocks;
     blocks = b;
     *out = b->at;
@@ -124,17 +131,31 @@ cudaError_t cudaMemGetInfo(size_t *there, size_t *all)
 
 /* ---- devices -------------------------------------------------------------------- */
 
+/* ONNXTRAIN_EMULATOR_DEVICES says how many there are. */
+static int devices(void)
+{
+    const char *n = getenv("ONNXTRAIN_EMULATOR_DEVICES");
+    return n ? atoi(n) : 1;
+}
+
 cudaError_t cudaGetDeviceCount(int *n)
 {
-    *n = 1;
+    *n = devices();
     FAILS("cudaGetDeviceCount", cudaErrorNoDevice, "1");
     return cudaSuccess;
 }
 
+/* Only the first call is one that can fail: it comes before nearly every other call. */
 cudaError_t cudaSetDevice(int i)
 {
-    FAILS("cudaSetDevice", cudaErrorInvalidDevice, "%d", i);
-    return i == 0 ? cudaSuccess : emulator_error(cudaErrorInvalidDevice);
+    static bool before;
+    if (!before) {
+        before = true;
+        FAILS("cudaSetDevice", cudaErrorInvalidDevice, "%d", i);
+    }
+    if (i < 0 || i >= devices()) return emulator_error(cudaErrorInvalidDevice);
+    device = i;
+    return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int i)

@@ -36,6 +36,7 @@ struct CUgraphExec_st {
 };
 struct CUstream_st {
     struct CUstream_st *next;
+    int device;
     cudaGraph_t capture;
     list kept;
 };
@@ -103,6 +104,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
     *s = calloc(1, sizeof **s);
     if (!*s) return emulator_error(cudaErrorMemoryAllocation);
     emulator_live(1);
+    (*s)->device = emulator_device();
     (*s)->next = streams;
     streams = *s;
     return cudaSuccess;
@@ -139,6 +141,14 @@ static cudaError_t keep(cudaStream_t s, emulator_work *work, const void *what, s
     return cudaSuccess;
 }
 
+static void must_be_current(cudaStream_t s, const char *name)
+{
+    if (s->device == emulator_device()) return;
+    fprintf(stderr, "emulator: %s on a stream of device %d while device %d is current\n", name, s->device,
+            emulator_device());
+    abort();
+}
+
 int emulator_submit(void *stream, emulator_work *work, const void *what, size_t bytes, const char *name)
 {
     cudaStream_t s = stream;
@@ -146,6 +156,7 @@ int emulator_submit(void *stream, emulator_work *work, const void *what, size_t 
         fprintf(stderr, "emulator: %s on the default stream\n", name);
         abort();
     }
+    must_be_current(s, name);
     if (emulator_call(name, "%s", s->capture ? "recorded" : "run")) return (int)emulator_error(cudaErrorLaunchFailure);
     if (!s->capture) return (int)keep(s, work, what, bytes);
     return (int)(add(&s->capture->tasks, work, what, bytes) ? cudaSuccess : emulator_error(cudaErrorMemoryAllocation));
@@ -206,6 +217,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g)
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t g, cudaStream_t s)
 {
+    must_be_current(s, "cudaGraphLaunch");
     FAILS("cudaGraphLaunch", cudaErrorLaunchFailure, "%d pieces of work", g->tasks.n);
     if (s->capture) return emulator_error(cudaErrorStreamCaptureUnsupported);
     for (const task *t = g->tasks.first; t; t = t->next)
