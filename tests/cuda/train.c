@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "ops/kernels/host.h"
 #include "runtime/data/data.h"
 
 enum { SAMPLES = 22, MOST = 64 };
@@ -476,6 +477,30 @@ static void second_device(void **state)
     unsetenv("ONNXTRAIN_EMULATOR_DEVICES");
 }
 
+/* A device newer than NVRTC: kernels as PTX, or of an older device of the same major number. */
+static void new_device(void **state)
+{
+    bed *b = *state;
+    const char *const newest[] = { "80", "90" }, *const compiled[] = { "compute_80", "sm_90a" };
+    ot_error err = { 0 };
+    for (int i = 0; i < 2; i++) {
+        ot_device *d = NULL;
+        ot_device_info info;
+        setenv("ONNXTRAIN_EMULATOR_ARCH", newest[i], 1);
+        const ot_backend *backend = ot_backend_find(&err);
+        assert_non_null(backend);
+        assert_ok(backend->open(0, NULL, &d, &err), err);
+        backend->info(d, &info);
+        assert_memory_equal(info.key, compiled[i], strlen(compiled[i]));
+        backend->close(d);
+        ot_trainer *t;
+        load(b, b->mlp);
+        assert_ok(train(b, "cuda", OPTIONS("batch-size", "4"), &t, &err), err);
+        ot_trainer_free(t);
+    }
+    unsetenv("ONNXTRAIN_EMULATOR_ARCH");
+}
+
 /* ---- what is not there ------------------------------------------------------------------------ */
 
 static void refused(void **state)
@@ -546,7 +571,7 @@ int main(void)
         cmocka_unit_test(bench_both),    cmocka_unit_test(sent),         cmocka_unit_test(repeats),
         cmocka_unit_test(diverges),      cmocka_unit_test(single_steps), cmocka_unit_test(arrays),
         cmocka_unit_test(evaluation),    cmocka_unit_test(refused),      cmocka_unit_test(pictures_converted),
-        cmocka_unit_test(second_device),
+        cmocka_unit_test(second_device), cmocka_unit_test(new_device),
     };
     return cmocka_run_group_tests_name("cuda", tests, open_bed, close_bed);
 }

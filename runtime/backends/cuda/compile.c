@@ -115,6 +115,23 @@ static uint64_t headers_hash(void)
     return h;
 }
 
+ot_status ot_gpu_compiler_target(int arch, char out[24], ot_error *err)
+{
+    int known[128], n = 0, best = 0, least = INT32_MAX;
+    nvrtcResult r = nvrtcGetNumSupportedArchs(&n);
+    if (r == NVRTC_SUCCESS && n <= OT_LEN(known)) r = nvrtcGetSupportedArchs(known);
+    for (int i = 0; i < n && i < OT_LEN(known) && r == NVRTC_SUCCESS; i++) {
+        if (known[i] <= arch && known[i] > best) best = known[i];
+        if (known[i] < least) least = known[i];
+    }
+    if (!best)
+        return ot_fail(err, OT_E_DEVICE, "NVRTC compiles for compute capability %d.%d and newer; this device has %d.%d",
+                       least / 10, least % 10, arch / 10, arch % 10);
+    /* Kernels with instructions specific to the family (wgmma on Hopper) need the "a". */
+    snprintf(out, 24, "%s_%d%s", best / 10 == arch / 10 ? "sm" : "compute", best, best == 90 && arch == 90 ? "a" : "");
+    return OT_OK;
+}
+
 typedef struct image {
     void *bytes;
     size_t n;
@@ -145,9 +162,10 @@ static ot_status compile(const ot_gpu *g, const char *name, const char *source, 
     nvrtcResult r = nvrtcCreateProgram(&p, source, name, n, headers, names);
     if (r == NVRTC_SUCCESS) r = nvrtcCompileProgram(p, OT_LEN(all), all);
     char *words = p ? log_of(p) : NULL;
-    if (r == NVRTC_SUCCESS) r = nvrtcGetCUBINSize(p, &out->n);
+    bool ptx = !strncmp(g->arch_text, "compute_", 8);
+    if (r == NVRTC_SUCCESS) r = ptx ? nvrtcGetPTXSize(p, &out->n) : nvrtcGetCUBINSize(p, &out->n);
     if (r == NVRTC_SUCCESS && !(out->bytes = malloc(out->n))) r = NVRTC_ERROR_OUT_OF_MEMORY;
-    if (r == NVRTC_SUCCESS) r = nvrtcGetCUBIN(p, out->bytes);
+    if (r == NVRTC_SUCCESS) r = ptx ? nvrtcGetPTX(p, out->bytes) : nvrtcGetCUBIN(p, out->bytes);
     if (p) nvrtcDestroyProgram(&p);
     out->report = words;
     if (r == NVRTC_SUCCESS) return OT_OK;

@@ -123,8 +123,6 @@ static void name_libraries(ot_gpu *g)
     if (g->index >= 0) cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     ot_gpu_compiler_version(&major, &minor);
-    /* Kernels with instructions specific to the family (wgmma on Hopper) need the "a". */
-    snprintf(g->arch_text, sizeof g->arch_text, "sm_%d%s", g->arch, g->arch == 90 ? "a" : "");
     snprintf(g->libraries, sizeof g->libraries,
              "CUDA %d.%d, driver %d.%d, NVRTC %d.%d, cuDNN %zu.%zu.%zu, cuBLASLt %zu.%zu.%zu", runtime / 1000,
              runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, major, minor, cudnn / 10000, cudnn / 100 % 100,
@@ -179,6 +177,7 @@ static ot_status gpu_open(int index, const char *described, ot_device **out, ot_
     g->description = described ? strdup(described) : NULL;
     ot_status s = described && !g->description ? ot_fail(err, OT_E_NOMEM, "no memory for a device") : OT_OK;
     if (s == OT_OK) s = described ? read_description(g, err) : open_real(g, err);
+    if (s == OT_OK) s = ot_gpu_compiler_target(g->arch, g->arch_text, err);
     if (s != OT_OK) {
         gpu_close(&g->head);
         return s;

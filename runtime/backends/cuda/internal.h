@@ -21,9 +21,9 @@ typedef struct ot_gpu {
     char *description;
     char name[128];
     int arch, units;
-    char arch_text[16]; /* "sm_90a" */
+    char arch_text[24]; /* "sm_90a"; "compute_120": NVRTC knows no such device yet, the driver compiles PTX for it */
     int64_t memory;
-    char libraries[256], key[64];
+    char libraries[256], key[96];
     cudaStream_t stream;
     ot_gpu_fn *fns;
     struct {
@@ -46,5 +46,9 @@ extern const ot_gpu_file ot_gpu_files[];
 
 /* NVRTC's version, for the key of the cache. */
 void ot_gpu_compiler_version(int *major, int *minor);
+
+/* What NVRTC compiles for a device of compute capability arch (90: 9.0): its own code, or that of the nearest older device
+ * that it knows, as PTX where the major number is another one.  OT_E_DEVICE: it knows only newer ones. */
+ot_status ot_gpu_compiler_target(int arch, char out[24], ot_error *err);
 
 #endif

@@ -9,6 +9,7 @@
  *     ONNXTRAIN_EMULATOR_FAIL=N      the N-th call that can fail, fails
  *     ONNXTRAIN_EMULATOR_LOG=FILE    one line per call
  *     ONNXTRAIN_EMULATOR_MEMORY=N    MiB of the device (16384)
+ *     ONNXTRAIN_EMULATOR_ARCH=N      the newest architecture that NVRTC knows (90, the device's)
  *     ONNXTRAIN_EMULATOR_DEVICES=N   devices (1); what is another device's than the thread's current one is refused */
 #ifndef OT_EMULATOR_H
 #define OT_EMULATOR_H

@@ -18,12 +18,28 @@ struct _nvrtcProgram {
     char *log;
     void *image;
     size_t bytes;
+    bool ptx;
 };
 
 nvrtcResult nvrtcVersion(int *major, int *minor)
 {
     *major = 13;
     *minor = 0;
+    return NVRTC_SUCCESS;
+}
+
+/* ONNXTRAIN_EMULATOR_ARCH is the one architecture that it knows beside 7.5 (90). */
+nvrtcResult nvrtcGetNumSupportedArchs(int *n)
+{
+    *n = 2;
+    return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetSupportedArchs(int *archs)
+{
+    const char *newest = getenv("ONNXTRAIN_EMULATOR_ARCH");
+    archs[0] = 75;
+    archs[1] = newest ? atoi(newest) : 90;
     return NVRTC_SUCCESS;
 }
 
@@ -75,8 +91,7 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *src, const char *n
 nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *options)
 {
     char command[1024];
-    (void)n;
-    (void)options;
+    for (int i = 0; i < n; i++) p->ptx |= !strncmp(options[i], "--gpu-architecture=compute_", 27);
     if (emulator_call("nvrtcCompileProgram", "%s", p->folder)) return NVRTC_ERROR_COMPILATION;
     snprintf(command, sizeof command,
              "cd %s && cc -std=gnu11 -O1 -g0 -fPIC -shared -fwrapv -ffp-contract=off -fno-strict-aliasing "
@@ -105,17 +120,24 @@ nvrtcResult nvrtcGetProgramLog(nvrtcProgram p, char *out)
     return NVRTC_SUCCESS;
 }
 
-nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *n)
+/* A program for a virtual architecture has PTX only. */
+static nvrtcResult image(nvrtcProgram p, char *out, size_t *n)
 {
-    *n = p->bytes;
+    if (n) *n = p->bytes;
+    if (out) memcpy(out, p->image, p->bytes);
     return NVRTC_SUCCESS;
 }
 
+nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *n)
+{
+    return p->ptx ? NVRTC_ERROR_INVALID_PROGRAM : image(p, NULL, n);
+}
 nvrtcResult nvrtcGetCUBIN(nvrtcProgram p, char *out)
 {
-    memcpy(out, p->image, p->bytes);
-    return NVRTC_SUCCESS;
+    return p->ptx ? NVRTC_ERROR_INVALID_PROGRAM : image(p, out, NULL);
 }
+nvrtcResult nvrtcGetPTXSize(nvrtcProgram p, size_t *n) { return image(p, NULL, n); }
+nvrtcResult nvrtcGetPTX(nvrtcProgram p, char *out) { return image(p, out, NULL); }
 
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram *p)
 {
