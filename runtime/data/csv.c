@@ -587,7 +587,7 @@ ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err)
     ot_columns *t = ot_arena_alloc(d->arena, sizeof *t);
     if (!t) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     t->path = d->name; /* the same text, and it stays */
-    t->mark = ot_rows_mark(path);
+    t->mark = ot_is_folder(path) ? OT_ROWS_FOLDER : ot_rows_mark(path);
     OT_TRY(keep_options(d, t, d->options, err));
     d->table = t;
     return arranged(d, t, err);

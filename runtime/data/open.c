@@ -98,7 +98,7 @@ static const named *named_find(const char *spec)
     return NULL;
 }
 
-static bool is_folder(const char *path)
+bool ot_is_folder(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
@@ -117,7 +117,7 @@ static int roots(const ot_dataset *d, const char *root[MOST_ROOTS])
     if (xdg && *xdg) root[n++] = ot_arena_printf(a, "%s/onnxtrain", xdg);
     else if (home && *home) root[n++] = ot_arena_printf(a, "%s/.local/share/onnxtrain", home);
     root[n++] = OT_DATADIR;
-    if (*OT_SOURCE_DATADIR && is_folder(OT_SOURCE_DATADIR)) root[n++] = OT_SOURCE_DATADIR;
+    if (*OT_SOURCE_DATADIR && ot_is_folder(OT_SOURCE_DATADIR)) root[n++] = OT_SOURCE_DATADIR;
     return n;
 }
 
@@ -162,7 +162,7 @@ static ot_status open_named(const named *s, ot_split split, ot_dataset *d, bool 
         d->class_name = s->class_name;
         return read_folder(folder[i], s->idx, split, d, found, err);
     }
-    if (is_folder(s->entry.name) && holds(s->entry.name, s->idx))
+    if (ot_is_folder(s->entry.name) && holds(s->entry.name, s->idx))
         return read_folder(s->entry.name, s->idx, split, d, found, err);
     ot_fail(err, OT_E_DATA, "%s: the data set was not found in any of these folders:", s->entry.name);
     for (int i = 0; i < n; i++) ot_fail_more(err, OT_E_DATA, "  %s", folder[i]);
@@ -310,6 +310,10 @@ static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bo
     ot_members *m;
     for (int idx = 1; idx >= 0; idx--)
         if (holds(path, idx)) return split == OT_SPLIT_VAL ? OT_OK : read_folder(path, idx, split, d, found, err);
+    if (d->options->tokenizer || d->options->text || ot_texts_known(d->options)) { /* files of text */
+        *found = split == OT_SPLIT_TRAIN;
+        return *found ? ot_csv_open(path, d, err) : OT_OK;
+    }
     OT_TRY(ot_members_folder(path, &m, err));
     if (m->n) return ot_pictures_open(m, split, d, found, err);
     ot_members_free(m);

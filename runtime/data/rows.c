@@ -1,5 +1,6 @@
 /* rows.c - cuts delimited text, or lines, into rows and fields, piece by piece. */
 #include "runtime/base/json.h"
+#include "runtime/data/members.h"
 #include "runtime/data/rows.h"
 
 #include <stdlib.h>
@@ -31,6 +32,13 @@ struct ot_rows_state {
     json_t *first, *object;
     bool again; /* the first object is the next row, too: it gave the names */
     char **made;
+
+    /* A folder: its files, the next one, the rest of the current one, what file names have in common at both ends. */
+    ot_members *files;
+    int64_t file;
+    ot_file_room content;
+    char *rest, *end_of_file, *label;
+    size_t before, behind;
 };
 
 typedef struct ot_rows_state state;
@@ -109,6 +117,104 @@ char ot_rows_mark(const char *path)
     return ends_in(path, n, ".tsv") || ends_in(path, n, ".tab") ? '\t' : 0;
 }
 
+static bool in_folder(const ot_packed_file *f) { return strchr(f->name, '/'); }
+
+/* How much of the names of the files that are in no class folder is the same: up to a mark, and from a dot on. */
+static void find_common(state *x)
+{
+    const char *first = NULL;
+    size_t before = 0, behind = 0, n = 0;
+    for (int64_t i = 0; i < x->files->n; i++) {
+        const char *name = x->files->list[i].name;
+        if (in_folder(&x->files->list[i])) continue;
+        size_t size = strlen(name), k = 0;
+        if (!first) first = name, n = before = behind = size;
+        while (k < before && k < size && name[k] == first[k]) k++;
+        before = k;
+        for (k = 0; k < behind && k < size && name[size - 1 - k] == first[n - 1 - k];) k++;
+        behind = k;
+    }
+    if (before == n) before = 0; /* one file alone */
+    while (before && !strchr("._-", first[before - 1])) before--;
+    if (behind == n) behind = 0;
+    while (behind && first[n - behind] != '.') behind--;
+    x->before = before;
+    x->behind = behind;
+}
+
+static ot_status open_files(ot_rows *r, state *x, ot_error *err)
+{
+    x->mark = OT_ROWS_FOLDER;
+    x->file = -1; /* the names of the columns */
+    OT_TRY(ot_members_folder(r->path, &x->files, err));
+    find_common(x);
+    return OT_OK;
+}
+
+/* The class of a file: the folder that it is in, or what its name has for itself. */
+static ot_status set_label(ot_rows *r, state *x, const char *name, ot_error *err)
+{
+    const char *slash = strrchr(name, '/'), *from = slash ? slash : name + x->before;
+    size_t n = slash ? 0 : strlen(name) - x->before;
+    for (; slash && from > name && from[-1] != '/'; from--) n++;
+    if (!slash && n > x->behind) n -= x->behind;
+    free(x->label);
+    x->label = strndup(from, n);
+    return x->label ? OT_OK : no_memory(r->path, err);
+}
+
+/* The next file in x->rest; *more false: there is none. */
+static ot_status next_file(ot_rows *r, state *x, bool *more, ot_error *err)
+{
+    const ot_members *m = x->files;
+    while (x->file < m->n && m->list[x->file].size <= 0) x->file++; /* folders, and empty files */
+    *more = x->file < m->n;
+    if (!*more) return OT_OK;
+    const ot_packed_file *f = &m->list[x->file];
+    OT_TRY(ot_members_read(m, x->file, &x->content, err));
+    x->rest = (char *)x->content.data;
+    x->end_of_file = x->rest + f->size;
+    if (memchr(x->rest, 0, (size_t)f->size))
+        return ot_fail(err, OT_E_DATA, "%s/%s: is not a text file: it contains a zero byte", r->path, f->name);
+    *x->end_of_file = 0;
+    x->line = 1;
+    OT_TRY(set_label(r, x, f->name, err));
+    if (!in_folder(f)) return OT_OK;
+    /* One text, on one line. */
+    for (char *p = x->rest; p < x->end_of_file; p++)
+        if (*p == '\n' || *p == '\r') *p = ' ';
+    return OT_OK;
+}
+
+static ot_status read_file_row(ot_rows *r, state *x, bool *more, ot_error *err)
+{
+    *more = true;
+    if (x->file < 0) {
+        r->cell[0] = (char *)(uintptr_t)"text";
+        r->cell[1] = (char *)(uintptr_t)"label";
+        r->n = 2;
+        x->file = 0;
+        return OT_OK;
+    }
+    while (*more) {
+        if (!x->rest) OT_TRY(next_file(r, x, more, err));
+        if (!*more) return OT_OK;
+        char *line = x->rest, *stop = memchr(line, '\n', (size_t)(x->end_of_file - line));
+        size_t n = (size_t)((stop ? stop : x->end_of_file) - line);
+        r->line = x->line++;
+        x->rest = stop && stop + 1 < x->end_of_file ? stop + 1 : NULL;
+        if (!x->rest) x->file++;
+        if (n && line[n - 1] == '\r') n--;
+        line[n] = 0;
+        if (strspn(line, " \t") == n) continue;
+        r->cell[0] = line;
+        r->cell[1] = x->label;
+        r->n = 2;
+        return OT_OK;
+    }
+    return OT_OK;
+}
+
 static ot_status start(ot_rows *r, state *x, char mark, ot_error *err)
 {
     x->room = 2 * PIECE;
@@ -118,6 +224,7 @@ static ot_status start(ot_rows *r, state *x, char mark, ot_error *err)
     x->cap = FIRST_CELLS;
     x->line = 1;
     if (!x->buffer || !x->field || !r->cell) return no_memory(r->path, err);
+    if (mark == OT_ROWS_FOLDER) return open_files(r, x, err);
     OT_TRY(ot_stream_open(&x->s, r->path, err));
     if (!ot_mul(x->s.packed, PACKED_TIMES, &x->most) || !ot_add(x->most, PACKED_TEXT, &x->most)) x->most = INT64_MAX;
     OT_TRY(refill(x, 1, err));
@@ -129,7 +236,7 @@ static ot_status start(ot_rows *r, state *x, char mark, ot_error *err)
 ot_status ot_rows_open(ot_rows *r, const char *path, char mark, ot_error *err)
 {
     *r = (ot_rows){ .path = path, .state = calloc(1, sizeof(state)) };
-    r->names = mark == OT_ROWS_JSON || mark == OT_ROWS_LINES;
+    r->names = mark == OT_ROWS_JSON || mark == OT_ROWS_LINES || mark == OT_ROWS_FOLDER;
     return r->state ? start(r, r->state, mark, err) : no_memory(path, err);
 }
 
@@ -145,7 +252,10 @@ void ot_rows_close(ot_rows *r)
 {
     state *x = r->state;
     if (x) {
-        ot_stream_close(&x->s);
+        if (x->mark != OT_ROWS_FOLDER) ot_stream_close(&x->s);
+        ot_members_free(x->files);
+        free(x->content.data);
+        free(x->label);
         forget_texts(x);
         free(x->made);
         json_decref(x->object);
@@ -379,6 +489,7 @@ ot_status ot_rows_next(ot_rows *r, bool *more, ot_error *err)
     state *x = r->state;
     if (!err) err = &own;
     r->n = 0;
+    if (x->mark == OT_ROWS_FOLDER) return read_file_row(r, x, more, err);
     while (!r->n && !(x->ended && x->begin == x->end && !(x->first && x->again))) {
         if (x->begin == x->end && !x->ended) OT_TRY(refill(x, x->line, err));
         if (x->mark == OT_ROWS_JSON) OT_TRY(read_object(r, x, err));

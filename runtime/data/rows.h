@@ -4,6 +4,8 @@
  *           more of them; spaces around a field; empty lines between rows. Plain, .gz or .zst.
  *           JSON lines: an object in each line; the first row has the names of the first object's members, and a row what each
  *           object has under them. Lines: one cell, "text" is its name.
+ *           A folder: cells "text" and "label"; each file in a class folder is a row, each line of the files beside them too,
+ *           whose classes are what differs in their names (reviews.pos, reviews.neg).
  * Memory    A buffer that holds the longest row; the file may be larger than memory. */
 #ifndef OT_ROWS_H
 #define OT_ROWS_H
@@ -22,7 +24,7 @@ typedef struct ot_rows {
 } ot_rows;
 
 /* What a file is instead of delimited text: marks beside separators. */
-enum { OT_ROWS_JSON = 1, OT_ROWS_LINES = 2 };
+enum { OT_ROWS_JSON = 1, OT_ROWS_LINES = 2, OT_ROWS_FOLDER = 3 };
 
 /* Opens the file at `path` (borrowed); the caller closes r, also after a failure.  mark: the separator; 0: the most frequent
  * of comma, semicolon and tab in the first line.  Errors: OT_E_IO, OT_E_DATA, OT_E_NOMEM. */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define TOKENIZERS OT_SOURCE_ROOT "/tests/text/fixtures/"
 
@@ -238,11 +240,72 @@ static void json_lines(void **state)
     }
 }
 
+static void put_in(const char *folder, const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", ot_test_folder, folder);
+    mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    ot_folder_put(path, text, strlen(text));
+}
+
+/* Files of lines, whose classes are in their names, and class folders with a text in each file. */
+static void folders(void **state)
+{
+    (void)state;
+    static const int rows[5][3] = {
+        { 'n', 'o', 0 }, { 'b', 'a', 'd' }, { 'a', '\t', 'b' }, { 'y', 'e', 's' }, { 'x', ' ', 'y' }
+    };
+    ot_data_options o = { .input = open_length, .n_inputs = 1, .text = "bytes", .length = 3 };
+    char path[256];
+    ot_dataset *d;
+    ot_error e = { 0 };
+    put_in("lines", "re-polarity.neg", "no\n\nbad\r\na\tb");
+    put_in("lines", "re-polarity.pos", "yes\n");
+    put_in("lines", "empty.txt", "");
+    snprintf(path, sizeof path, "%s/lines/empty.txt", ot_test_folder);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/lines", ot_test_folder);
+    if (ot_dataset_open(path, OT_SPLIT_TRAIN, &o, &d, &e)) fail_msg("%s", e.text);
+    assert_int_equal(d->samples, 4);
+    assert_string_equal(d->class_name[0], "neg");
+    assert_string_equal(d->class_name[1], "pos");
+    for (int i = 0; i < 4; i++) {
+        expect_row(d, "ids", i, rows[i], 3);
+        assert_int_equal(label(d, i), i == 3);
+    }
+    ot_dataset *test = d;
+    assert_int_equal(ot_dataset_open(path, OT_SPLIT_TEST, &o, &test, &e), OT_OK);
+    assert_null(test);
+    ot_dataset_free(d);
+
+    put_in("texts", "x", "");
+    snprintf(path, sizeof path, "%s/texts/x", ot_test_folder);
+    unlink(path);
+    put_in("texts/bad", "1.txt", "no");
+    put_in("texts/good", "2.txt", "x\ny\n");
+    put_in("texts/good", "1.txt", "yes");
+    snprintf(path, sizeof path, "%s/texts", ot_test_folder);
+    if (ot_dataset_open(path, OT_SPLIT_TRAIN, &o, &d, &e)) fail_msg("%s", e.text);
+    assert_int_equal(d->samples, 3);
+    assert_string_equal(d->class_name[1], "good");
+    expect_row(d, "ids", 0, rows[0], 3);
+    expect_row(d, "ids", 1, rows[3], 3);
+    expect_row(d, "ids", 2, rows[4], 3);
+    assert_int_equal(label(d, 0), 0);
+    assert_int_equal(label(d, 2), 1);
+    ot_dataset_free(d);
+    ot_folder_put("texts/good/3.txt", "a\0b", 3);
+    assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, &o, &d, &e), OT_E_DATA);
+    assert_non_null(strstr(e.text, "good/3.txt: is not a text file"));
+}
+
 int ot_test_texts(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_bert), cmocka_unit_test(as_roberta), cmocka_unit_test(bytes_and_characters),
         cmocka_unit_test(lengths), cmocka_unit_test(refused),    cmocka_unit_test(json_lines),
+        cmocka_unit_test(folders),
     };
     return cmocka_run_group_tests_name("texts", tests, ot_folder_make, ot_folder_remove);
 }
