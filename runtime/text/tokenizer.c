@@ -232,7 +232,8 @@ static ot_status read_pieces(ot_tokenizer *t, const json_t *m, ot_error *err)
 
 static void add_step(ot_tokenizer *t, step s)
 {
-    if (t->n_steps < MOST_STEPS) t->step[t->n_steps++] = s;
+    if (t->n_steps < MOST_STEPS) t->step[t->n_steps] = s;
+    t->n_steps++; /* too many: build refuses it */
 }
 
 static ot_status read_normalizer(ot_tokenizer *t, const json_t *v, int depth, ot_error *err)
@@ -246,7 +247,7 @@ static ot_status read_normalizer(ot_tokenizer *t, const json_t *v, int depth, ot
     if (!v || json_is_null(v)) return OT_OK;
     if (type && !strcmp(type, "Sequence") && depth < 4) {
         const json_t *list = json_object_get(v, "normalizers");
-        for (size_t i = 0; i < json_array_size(list) && i < MOST_STEPS; i++)
+        for (size_t i = 0; i < json_array_size(list) && t->n_steps <= MOST_STEPS; i++)
             OT_TRY(read_normalizer(t, json_array_get(list, i), depth + 1, err));
         return OT_OK;
     }
@@ -327,7 +328,7 @@ static ot_status read_specials(ot_tokenizer *t, const json_t *v, int depth, ot_e
     if (!v || json_is_null(v)) return OT_OK;
     if (type && !strcmp(type, "Sequence") && depth < 4) {
         const json_t *list = json_object_get(v, "processors");
-        for (size_t i = 0; i < json_array_size(list) && i < MOST_SPECIALS; i++)
+        for (size_t i = 0; i < json_array_size(list); i++)
             OT_TRY(read_specials(t, json_array_get(list, i), depth + 1, err));
         return OT_OK;
     }
@@ -377,6 +378,8 @@ static ot_status build(ot_tokenizer *t, const json_t *config, ot_error *err)
                        t->name);
     t->pieces = !strcmp(type, "WordPiece");
     OT_TRY(read_normalizer(t, json_object_get(config, "normalizer"), 0, err));
+    if (t->n_steps > MOST_STEPS)
+        return ot_fail(err, OT_E_DATA, "%s: its normalizer has more than %d steps", t->name, MOST_STEPS);
     OT_TRY(read_words(t, json_object_get(config, "pre_tokenizer"), 0, &bytes, err));
     if (t->bert != t->pieces || (t->word && !bytes))
         return ot_fail(err, OT_E_DATA, "%s: a %s model with this pre-tokenizer is not supported", t->name, type);
