@@ -1,7 +1,8 @@
 /* checkpoint.c - the input is the checkpoint of a run: the run is continued to its end, and evaluated.
  *
- * regressions/checkpoint/good is that of   onnxtrain train regressions/model/0-mlp --data regressions/train/0-mlp --steps 1
- * --batch-size 3 --threads 1 --select best --metrics all --val regressions/train/0-mlp --schedule plateau --run-dir run -o out.onnx   */
+ * regressions/checkpoint/good is that of   onnxtrain train regressions/model/0-mlp --data regressions/train/0-mlp
+ * --steps 1 --batch-size 3 --threads 1 --select best --metrics all --val regressions/train/0-mlp --schedule plateau
+ * --run-dir run -o out.onnx   */
 #include "tests/fuzz/models.h"
 
 #include <stdlib.h>
