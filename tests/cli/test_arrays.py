@@ -98,6 +98,13 @@ def test_several():
     check('a config file with two files', weights('a.onnx') == weights('e.onnx'))
 
 
+def test_foreign():
+    with open('x.h5', 'wb') as f:
+        f.write(b'\x89HDF\r\n\x1a\n' + bytes(100))
+    net('net.onnx')
+    run('net.onnx', '--data', 'x.h5', rc=4, says=('x.h5: is an HDF5 file', 'numpy.savez'))
+
+
 def sparse(path, shape, dtype='<f4'):
     """An array of zeros that takes no room."""
     with open(path, 'wb') as f:
@@ -116,7 +123,7 @@ def test_mapped():
     x.flush()
     np.save('wide-y.npy', y)
     words = ['wide.onnx', '--data', 'x=wide.npy', '--data', 'target=wide-y.npy', '--val-split', '0.1', '--device', 'cpu',
-             '--batch-size', '100', '--epochs', '1', '--lr', '0.05', '--optimizer', 'sgd']
+             '--batch-size', '100', '--epochs', '2', '--lr', '1', '--optimizer', 'sgd']
     text = run(*words, '-o', 'w.onnx', says=('wide.npy: is mapped', 'accuracy'))
     check(f'a mapped array trains: {text[-800:]}', 'accuracy 100' in text or 'accuracy 1.0' in text or '100.00 %' in text)
     x[1234, 17] = np.nan
@@ -227,6 +234,56 @@ def test_tfrecord():
         f.seek(40)
         f.write(b'?')
     run('first.onnx', '--data', 'flowers.tfrecord', *common, rc=4, says=('flowers.tfrecord: record 0: its checksum is wrong',))
+
+
+def test_models_that_scale():
+    """Images are not scaled twice; metadata say what a model expects."""
+    idx = np.arange(16 * 28 * 28, dtype=np.int64)
+    with open('train-images-idx3-ubyte', 'wb') as f:
+        f.write(bytes([0, 0, 8, 3, 0, 0, 0, 16, 0, 0, 0, 28, 0, 0, 0, 28]) + (idx * idx % 251).astype(np.uint8).tobytes())
+    with open('train-labels-idx1-ubyte', 'wb') as f:
+        f.write(bytes([0, 0, 8, 1, 0, 0, 0, 16]) + bytes(i % 3 for i in range(16)))
+    data = 'train-images-idx3-ubyte'
+
+    def scaled(path, before, constants, metadata=None):
+        state = np.random.default_rng(7)
+        tail = [('Flatten', ['n', ], ['f']), ('Gemm', ['f', 'w', 'b'], ['out'])]
+        more = [numpy_helper.from_array(np.array(v, np.float32), k) for k, v in constants.items()]
+        w = [numpy_helper.from_array((state.standard_normal(s) / 30).astype(np.float32), n) for n, s in (('w', (784, 3)), ('b', (3,)))]
+        make_model(path, before + tail, [value('x', T.FLOAT, ['N', 1, 28, 28])], [value('out', T.FLOAT, ['N', 3])], w + more)
+        if metadata:
+            m = onnx.load(path)
+            helper.set_model_props(m, metadata)
+            onnx.save(m, path)
+    rescale = [('Div', ['x', 'c'], ['d']), ('Sub', ['d', 'o'], ['n'])]
+    said = 'the model itself normalizes pixels of 0..255'
+    norm = ('BatchNormalization', ['x', 's', 'z', 'm', 'v'], ['n'])
+    ones = dict(s=[1.], z=[0.])
+    none = [('Identity', ['x'], ['n'])]
+    common = ['--data', data, '--epochs', '1', '--lr', '0.01', '--device', 'cpu', '--seed', '1', '--batch-size', '4', '-o', 'out.onnx']
+    for i, (before, constants, metadata, option, says) in enumerate((
+            (rescale, dict(c=127.5, o=1.), None, 'none', f'{said}, by (x - 127.5) / 127.5'),
+            ([('Sub', ['x', 'c'], ['n'])], dict(c=[[[103.]]]), None, 'none', said),
+            ([('Transpose', ['x'], ['t'], dict(perm=[0, 2, 3, 1])), ('Mul', ['c', 't'], ['n'])], dict(c=1 / 255), None, 'none', said),
+            ([norm], dict(m=[33.3], v=[6200.], **ones), None, 'none', said),
+            ([norm], dict(m=[0.13], v=[0.095], **ones), None, '1/255', 'scaled to 0..1'),
+            ([('Sub', ['x', 'c'], ['d']), ('Div', ['d', 'o'], ['n'])], dict(c=0.485, o=0.229), None, '1/255', 'scaled to 0..1'),
+            (none, {}, {'Image.NominalPixelRange': 'NominalRange_0_255'}, 'none', 'Image.NominalPixelRange NominalRange_0_255'),
+            (none, {}, {'Image.NominalPixelRange': 'Normalized_1_1'}, '0.5,0.5', 'with mean 0.5, std 0.5'),
+            (none, {}, {'Image.NominalPixelRange': 'Normalized_0_1'}, '1/255', 'Image.NominalPixelRange Normalized_0_1'),
+            (none, {}, None, '1/255', 'scaled to 0..1'))):
+        scaled('s.onnx', before, constants, metadata)
+        text = run('s.onnx', *common, says=(says,))
+        mine = weights('out.onnx')
+        run('s.onnx', *common, '--normalize', option)
+        check(f'{i}: not as --normalize {option}', mine == weights('out.onnx'))
+        run('s.onnx', *common, '--normalize', 'none' if option != 'none' else '1/255')
+        check(f'{i}: --normalize is not used', mine != weights('out.onnx'))
+        check(f'{i}: {text}', (said in text) == (said in says))
+    scaled('s.onnx', rescale, dict(c=127.5, o=1.))
+    run('s.onnx', *common)
+    a, b = run('eval', 'out.onnx', '--data', data), run('eval', 'out.onnx', '--data', data, '--normalize', 'none')
+    check('eval scales as the training did', a.split('confusion')[0] == b.split('confusion')[0] and said in a)
 
 
 with tempfile.TemporaryDirectory() as folder:

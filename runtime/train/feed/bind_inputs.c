@@ -198,6 +198,7 @@ static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array 
             return ot_fail_more(err, bad.status, "%s", bad.text);
     }
     if (!recorded) f->normalize = *e->normalize;
+    if (!recorded && !e->s->normalize) (void)ot_scaling_default(e, f->name, &f->normalize);
     if (ot_normalize_apply(&f->normalize, c, &f->gather, line, &bad))
         return ot_fail_more(err, bad.status, "input '%s': %s", f->name, bad.text);
     f->gather.inner = inner > 0 ? inner : 1;

@@ -89,9 +89,10 @@ typedef struct ot_adapt_env {
     const ot_graph *graph; /* as imported */
     const ot_settings *s;
     ot_normalize *normalize;
-    const char *preprocess; /* of the model's metadata (preprocess.h): used for images in files; NULL: none */
-    bool measure;           /* --normalize mean,std is measured on this set: it is the one that trains */
-    bool beside;            /* the set to evaluate on while another trains: --normalize may mean that one alone */
+    const char *preprocess;  /* of the model's metadata (preprocess.h): used for images in files; NULL: none */
+    const char *pixel_range; /* of the model's metadata: Image.NominalPixelRange; NULL: none */
+    bool measure;            /* --normalize mean,std is measured on this set: it is the one that trains */
+    bool beside;             /* the set to evaluate on while another trains: --normalize may mean that one alone */
     bool own; /* the file's own algorithm trains: of the graph's inputs those from own_inputs on are for it, targets */
     int own_inputs;
     bool as_is; /* `run`: arrays are fed whole, matched by name alone */
