@@ -221,7 +221,7 @@ int64_t ot_dataset_bytes(const ot_dataset *d);
 bool ot_array_within(const ot_array *a, const int64_t *index, int64_t n, int64_t least, int64_t most, int64_t except,
                      int64_t *at);
 
-enum { OT_MAX_CHANNELS = 16 };
+enum { OT_MAX_CHANNELS = 256 };
 
 /* One input of a batch: samples index[0..n) of src, converted for the graph.  Element i of a result sample is  y = x
  * * mul[c] + add[c]  with c = (i / inner) % channels. */
@@ -255,7 +255,7 @@ typedef struct ot_picture {
 bool ot_picture_of(const ot_array *a, ot_picture *out);
 
 /* `1/255` (the default: NULL or ""), `none`, `imagenet`, `mean,std` (measured per channel on the
- * training set), or numbers in [0,1] units: `0.13,0.31`, `[0.49,0.48,0.45],[0.25,0.24,0.26]`. */
+ * training set), `auto` (the same, and of arrays of floats), or numbers in [0,1] units: `0.13,0.31`, `[0.49,0.48,0.45],[0.25,0.24,0.26]`. */
 typedef enum ot_normalize_kind {
     OT_NORMALIZE_NONE,
     OT_NORMALIZE_UNIT,
@@ -265,7 +265,9 @@ typedef enum ot_normalize_kind {
 
 typedef struct ot_normalize {
     ot_normalize_kind kind;
-    int channels;                                       /* length of mean and std */
+    int channels;   /* length of mean and std */
+    bool automatic; /* auto: arrays of floats too, and recorded in the trained model */
+    bool plain;     /* mean and std are of the values themselves: (x - mean) / std */
     double mean[OT_MAX_CHANNELS], std[OT_MAX_CHANNELS]; /* of pixels in [0,1] */
 } ot_normalize;
 
@@ -273,6 +275,10 @@ ot_status ot_normalize_parse(const char *text, ot_normalize *out, ot_error *err)
 
 /* Replaces OT_NORMALIZE_MEASURE by the statistics of `train`; other modes are unchanged. */
 ot_status ot_normalize_fit(ot_normalize *z, const ot_array *train, ot_error *err);
+
+/* Mean and deviation of the values of an array of floats, for each of `channels`, of which a sample has `inner` elements each
+ * before the next one, in z->plain's form.  Errors: OT_E_DATA: a value is not finite. */
+ot_status ot_normalize_values(ot_normalize *z, const ot_array *train, int channels, int64_t inner, ot_error *err);
 
 /* The same of images that are seen one after the other: (pixels, channels) bytes. */
 typedef struct ot_pixel_counts ot_pixel_counts;

@@ -69,13 +69,14 @@ ot_status ot_normalize_parse(const char *text, ot_normalize *out, ot_error *err)
     if (!text || !*text || !strcmp(text, "1/255")) return OT_OK;
     if (!strcmp(text, "none")) out->kind = OT_NORMALIZE_NONE;
     else if (!strcmp(text, "mean,std")) out->kind = OT_NORMALIZE_MEASURE;
+    else if (!strcmp(text, "auto")) *out = (ot_normalize){ .kind = OT_NORMALIZE_MEASURE, .automatic = true };
     else if (!strcmp(text, "imagenet"))
         *out = (ot_normalize){
             .kind = OT_NORMALIZE_GIVEN, .channels = 3, .mean = { 0.485, 0.456, 0.406 }, .std = { 0.229, 0.224, 0.225 }
         };
     else if (!given(text, out))
         return ot_fail(err, OT_E_USAGE,
-                       "--normalize: invalid value '%s'; expected 1/255, mean,std, imagenet, none, or mean and "
+                       "--normalize: invalid value '%s'; expected 1/255, mean,std, imagenet, none, auto, or mean and "
                        "standard deviation such as 0.13,0.31 or [0.5,0.5,0.5],[0.2,0.2,0.2]",
                        text);
     return OT_OK;
@@ -151,6 +152,35 @@ ot_status ot_normalize_fit(ot_normalize *z, const ot_array *train, ot_error *err
     return s;
 }
 
+ot_status ot_normalize_values(ot_normalize *z, const ot_array *train, int channels, int64_t inner, ot_error *err)
+{
+    int64_t each = 1, samples = train->t.dim[0], n = 0;
+    for (int i = 1; i < train->t.rank; i++) each *= train->t.dim[i];
+    *z = (ot_normalize){ .kind = OT_NORMALIZE_GIVEN, .automatic = true, .plain = true, .channels = channels };
+    double sum[OT_MAX_CHANNELS] = { 0 };
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass)
+            for (int c = 0; c < channels; c++) z->mean[c] = sum[c] / (double)n, sum[c] = 0;
+        n = samples * each / channels;
+        if (n < 1) return ot_fail(err, OT_E_DATA, "--normalize auto: array '%s' is empty", train->t.name);
+        for (int64_t s = 0; s < samples; s++) {
+            int64_t at = ot_array_at(train, s * each);
+            for (int64_t i = 0; i < each; i++) {
+                int c = (int)(i / inner % channels);
+                double v = ot_get_f64(train->t.data, train->t.dtype, at + i);
+                sum[c] += pass ? (v - z->mean[c]) * (v - z->mean[c]) : v;
+            }
+        }
+    }
+    for (int c = 0; c < channels; c++) {
+        z->std[c] = sqrt(sum[c] / (double)n);
+        if (!isfinite(z->std[c]))
+            return ot_fail(err, OT_E_DATA, "--normalize auto: array '%s' contains NaN or infinity", train->t.name);
+        if (!(z->std[c] > 0)) z->std[c] = 1; /* a constant column becomes zeros */
+    }
+    return OT_OK;
+}
+
 static void describe(const double *v, int n, char *buf, size_t cap)
 {
     size_t len = 0;
@@ -181,11 +211,12 @@ ot_status ot_normalize_apply(const ot_normalize *z, int64_t c, ot_gather *g, cha
                        (long long)c);
     g->channels = z->channels;
     for (int i = 0; i < z->channels; i++) {
-        g->mul[i] = (float)(1 / (255 * z->std[i]));
+        g->mul[i] = (float)(1 / ((z->plain ? 1 : 255) * z->std[i]));
         g->add[i] = (float)(-z->mean[i] / z->std[i]);
     }
     describe(z->mean, z->channels, mean, sizeof mean);
     describe(z->std, z->channels, std, sizeof std);
-    snprintf(line, 256, "pixels are scaled to (x/255 - mean)/std with mean %s, std %s", mean, std);
+    if (z->plain) snprintf(line, 256, "values are standardised to (x - mean)/std with mean %s, std %s", mean, std);
+    else snprintf(line, 256, "pixels are scaled to (x/255 - mean)/std with mean %s, std %s", mean, std);
     return OT_OK;
 }

@@ -286,6 +286,61 @@ def test_models_that_scale():
     check('eval scales as the training did', a.split('confusion')[0] == b.split('confusion')[0] and said in a)
 
 
+def test_normalize_auto():
+    """Floats are standardised by the samples that train; the record in the model makes eval and predict the same."""
+    g = np.random.default_rng(3)
+    label = g.integers(0, 3, 60)
+    x = (g.standard_normal((60, 4)) * [1, 100, 0.01, 5] + [0, 1000, 3, -7]).astype(np.float32)
+    x[:, 3] = 2 # a constant column
+    pictures = (g.standard_normal((60, 3, 6, 8)) * np.array([3, 30, 300])[:, None, None] + 50).astype(np.float32)
+    conv('first.onnx', (3, 6, 8))
+    net('net.onnx')
+    common = ['--epochs', '2', '--lr', '0.05', '--device', 'cpu', '--seed', '1', '--batch-size', '8', '--optimizer', 'sgd', '-o', 'out.onnx']
+    for model, name, a, axes, classes in (('net.onnx', 'x', x, 0, 3), ('first.onnx', 'image', pictures, (0, 2, 3), 2)):
+        def scaled(by):
+            d = a.astype(np.float64)
+            m, s = d[by].mean(axes, keepdims=True), d[by].std(axes, keepdims=True)
+            return ((d - m) / np.where(s > 0, s, 1)).astype(np.float32)
+        y = label % classes
+        np.savez('raw.npz', **{name: a, 'target': y})
+        np.savez('part.npz', **{name: a[:40], 'target': y[:40]})
+        np.savez('rest.npz', **{name: a[40:], 'target': y[40:]})
+        by_hand = scaled(np.arange(60) < 40)
+        np.savez('part-by-hand.npz', **{name: by_hand[:40], 'target': y[:40]})
+        np.savez('rest-by-hand.npz', **{name: by_hand[40:], 'target': y[40:]})
+        values = []
+        for data, val, more in (('part.npz', 'rest.npz', ['--normalize', 'auto']), ('part-by-hand.npz', 'rest-by-hand.npz', [])):
+            run(model, '--data', data, '--val', val, *common, *more, '--run-dir', 'run-' + data,
+                says=("measured on the training set",) if more else ())
+            values.append([numpy_helper.to_array(w) for w in onnx.load('out.onnx').graph.initializer])
+            if more:
+                os.rename('out.onnx', 'auto.onnx')
+        off = max(np.abs(p - q).max() for p, q in zip(*values))
+        check(f'{name}: weights as by hand, off by {off}', off < 2e-4)
+        import json
+        record = json.loads({p.key: p.value for p in onnx.load('auto.onnx').metadata_props}['onnxtrain.preprocess'])['inputs'][name]
+        check(f'{name}: {record}', np.allclose(record['mean'], a[:40].astype(np.float64).mean(axes)) and record['kind'] == 'array')
+        run('predict', 'auto.onnx', 'rest.npz', '-o', 'p.npz', says=("as the model's metadata say",))
+        run('predict', 'out.onnx', 'rest-by-hand.npz', '-o', 'q.npz')
+        check(f'{name}: predict', np.abs(np.load('p.npz')['out'] - np.load('q.npz')['out']).max() < 2e-3)
+        one, two = run('eval', 'auto.onnx', '--data', 'rest.npz'), run('eval', 'run-part.npz')
+        check(f'{name}: eval', [l for l in one.splitlines() if l.startswith('loss ')] == [l for l in two.splitlines() if l.startswith('loss ')] != [])
+        run('eval', 'auto.onnx', '--data', 'rest.npz', '--normalize', 'auto')
+        run('eval', model, '--data', 'rest.npz', '--normalize', 'auto', rc=2, says=('has no record of how',))
+        run('auto.onnx', '--data', 'part.npz', *common, says=("as the model's metadata say",)) # trained further
+        run('eval', 'out.onnx', '--data', 'rest.npz', says=("as the model's metadata say",))
+    with open('t.csv', 'w') as f:
+        f.write('a,b,target\n' + ''.join(f'{i},{i * 100},{i % 2}\n' for i in range(20)))
+    make_model('csv.onnx', [('Gemm', ['x', 'w', 'b'], ['out'])], [value('x', T.FLOAT, ['N', 2])], [value('out', T.FLOAT, ['N', 2])],
+               [weight('w', 2, 2), weight('b', 2)])
+    run('csv.onnx', '--data', 't.csv', *common, '--normalize', 'auto')
+    a = weights('out.onnx')
+    run('csv.onnx', '--data', 't.csv', *common, '--normalize', 'mean,std')
+    check('a table', a == weights('out.onnx'))
+    np.savez('ints.npz', x=x.astype(np.int32), target=label)
+    run('net.onnx', '--data', 'ints.npz', *common, '--normalize', 'auto', rc=2, says=('does not apply to ints.npz',))
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     for name, test in list(globals().items()):

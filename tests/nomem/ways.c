@@ -314,7 +314,7 @@ static ot_status parts(char **text, ot_error *err)
 {
     (void)text;
     return train_with(EXPORTS "norms-training.onnx",
-                      PAIRS("data", "x.npz", "data", "y.npz", "normalize", "1/255", "inputs", "input=x", "permute",
+                      PAIRS("data", "x.npz", "data", "y.npz", "normalize", "auto", "inputs", "input=x", "permute",
                             "x=0,3,1,2", "epochs", "1", "threads", "1", "run-dir", "none", "o", "out.onnx"),
                       false, err);
 }

@@ -182,13 +182,24 @@ static ot_status measure_source(const ot_adapt_env *e, const ot_feeder *f, ot_er
     return s;
 }
 
+/* How the training that made the model scaled this input, if it is recorded and no option says otherwise; plain: of floats. */
+static bool recorded_scaling(const ot_adapt_env *e, const ot_array *a, ot_feeder *f, bool plain)
+{
+    ot_normalize z;
+    if (e->s->normalize && !(e->normalize->automatic && !e->measure)) return false;
+    if (!ot_preprocess_normalize(e->preprocess, f->name, &z) || z.plain != plain) return false;
+    if (!a->source && !z.automatic) return false; /* of images in files: arrays may be scaled already */
+    f->normalize = z;
+    return true;
+}
+
 /* What --normalize makes of the bytes of `a`, c channels with `inner` elements of a sample each. */
 static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array *a, int64_t c, int64_t inner,
                             ot_error *err)
 {
     char line[256];
     ot_error bad = { 0 };
-    bool recorded = a->source && !e->s->normalize && ot_preprocess_normalize(e->preprocess, f->name, &f->normalize);
+    bool recorded = recorded_scaling(e, a, f, false);
     if (!recorded && e->normalize->kind == OT_NORMALIZE_MEASURE) {
         if (!e->measure)
             return ot_fail_more(err, OT_E_USAGE,
@@ -275,7 +286,7 @@ static ot_status adapt_bytes(const ot_adapt_env *e, const ot_array *a, ot_feeder
 {
     ot_picture q;
     if (a->t.dtype != OT_U8 || a->t.rank < 2 || !ot_is_float(f->dtype) || f->src == &f->own) return OT_OK;
-    if (!e->s->normalize) {
+    if (!e->s->normalize && !recorded_scaling(e, a, f, false)) {
         ot_adapt_note(e, "uint8 array '%s' is fed as 0..255; use --normalize 1/255 to scale it", a->t.name);
         return OT_OK;
     }
@@ -283,6 +294,53 @@ static ot_status adapt_bytes(const ot_adapt_env *e, const ot_array *a, ot_feeder
     if (a->t.rank == 2 && e->normalize->channels > 1) return OT_OK; /* no picture of several channels */
     bool last = q.channels_last != (f->gather.permute[2] > 0);      /* in the result */
     return normalized(e, f, a, q.c, last ? 1 : q.h * q.w, err);
+}
+
+/* The channels of an array of floats, each with a mean of its own: of images those of 1, 3 or 4, of rows the columns.
+ * *inner: elements of a channel in a row; 0: in the result too they are as in the array. */
+static int float_channels(const ot_array *a, int64_t *inner, bool *last)
+{
+    const int64_t *d = a->t.dim;
+    *inner = 1;
+    *last = true;
+    if (a->t.rank == 2 && d[1] >= 1 && d[1] <= OT_MAX_CHANNELS) return (int)d[1];
+    if (a->t.rank != 4) return 1;
+    bool first = d[1] == 1 || d[1] == 3 || d[1] == 4;
+    *last = !first && (d[3] == 1 || d[3] == 3 || d[3] == 4);
+    if (!first && !*last) return 1;
+    *inner = *last ? 1 : d[2] * d[3];
+    return (int)(*last ? d[3] : d[1]);
+}
+
+/* --normalize auto, or what was recorded of it: floats are standardised. */
+static ot_status adapt_floats(const ot_adapt_env *e, const ot_dataset *d, const ot_array *a, ot_feeder *f,
+                              ot_error *err)
+{
+    ot_error bad = { 0 };
+    char line[256];
+    int64_t inner;
+    bool last, wanted = e->normalize && e->normalize->automatic;
+    if (!ot_is_float(a->t.dtype) || !ot_is_float(f->dtype) || f->whole || f->src == &f->own || d->table || a->gaps ||
+        a->t.rank < 1)
+        return OT_OK;
+    bool recorded = recorded_scaling(e, a, f, true);
+    if (!recorded && !wanted) return OT_OK;
+    int channels = float_channels(a, &inner, &last);
+    if (!recorded && !e->measure)
+        return ot_fail_more(err, OT_E_USAGE,
+                            "--normalize auto: the model has no record of how input '%s' was scaled; train it with "
+                            "--normalize auto",
+                            f->name);
+    if (!recorded && ot_normalize_values(&f->normalize, a, channels, inner, &bad))
+        return ot_fail_more(err, bad.status, "%s", bad.text);
+    if (ot_normalize_apply(&f->normalize, channels, &f->gather, line, &bad))
+        return ot_fail_more(err, bad.status, "input '%s': %s", f->name, bad.text);
+    bool turned = f->gather.permute[2] > 0;
+    if (a->t.rank == 4 && channels > 1) f->gather.inner = last != turned ? 1 : ot_numel(&f->sample) / channels;
+    ot_adapt_note(e, "input '%s': %s%s", f->name, line,
+                  recorded ? ", as the model's metadata say (change with --normalize)"
+                           : ", measured on the training set");
+    return OT_OK;
 }
 
 /* ---- inputs ------------------------------------------------------------------------- */
@@ -396,6 +454,7 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
     set_gather(f);
     memcpy(f->gather.permute, axes.permute, sizeof axes.permute);
     if (f->whole) f->gather.elements = ot_numel(&f->sample);
+    OT_TRY(adapt_floats(e, d, a, f, err));
     return adapt_bytes(e, a, f, err);
 }
 

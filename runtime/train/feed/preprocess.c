@@ -38,6 +38,25 @@ static json_t *with_column(json_t *o, const json_t *before)
     return o;
 }
 
+/* An array whose scaling was measured. */
+static bool is_measured(const ot_feeder *f) { return !f->target && !f->src->source && f->normalize.automatic; }
+
+static json_t *array(const ot_feeder *f)
+{
+    const ot_normalize *z = &f->normalize;
+    json_t *o = json_pack("{s:s, s:f}", "kind", "array", "scale", z->plain ? 1. : 1 / 255.);
+    ot_json_set(&o, "mean", list_of(z->mean, z->channels, 0));
+    ot_json_set(&o, "std", list_of(z->std, z->channels, 1));
+    return o;
+}
+
+bool ot_preprocess_any(const ot_feeders *fs)
+{
+    bool any = false;
+    for (int i = 0; i < fs->n; i++) any |= !fs->f[i].target && (fs->f[i].src->source || is_measured(&fs->f[i]));
+    return any;
+}
+
 ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, ot_arena *a, const char **out, ot_error *err)
 {
     json_t *all = NULL;
@@ -52,6 +71,7 @@ ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, ot_arena *
     json_t *before = json_object_get(all, "inputs"), *inputs = before ? json_copy(before) : json_object();
     for (int i = 0; i < fs->n; i++) {
         const ot_feeder *f = &fs->f[i];
+        if (is_measured(f)) ot_json_set(&inputs, f->name, array(f)), any = true;
         if (f->target || !f->src->source) continue;
         any = true;
         ot_json_set(&inputs, f->name, with_column(image(f), json_object_get(before, f->name)));
@@ -87,7 +107,12 @@ static bool read_scaling(const json_t *o, ot_normalize *z)
         if (!(z->std[i] > 0)) return false;
         plain &= z->mean[i] == 0 && z->std[i] == 1;
     }
+    const char *kind = json_string_value(json_object_get(o, "kind"));
     z->channels = means;
+    z->automatic = kind && !strcmp(kind, "array");
+    z->plain = z->automatic && scale == 1;
+    if (z->plain) z->kind = OT_NORMALIZE_GIVEN;
+    if (z->plain) return true;
     z->kind = !plain ? OT_NORMALIZE_GIVEN : scale == 1 ? OT_NORMALIZE_NONE : OT_NORMALIZE_UNIT;
     return scale == 1 ? plain : fabs(scale * 255 - 1) < 1e-9;
 }

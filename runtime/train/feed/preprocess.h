@@ -13,6 +13,9 @@
  * inputs and its target stay; an image keeps its "column"); NULL: there is none.  Errors: OT_E_NOMEM. */
 ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, ot_arena *a, const char **out, ot_error *err);
 
+/* An array of floats or bytes that --normalize auto has measured: {"kind": "array", "scale": 1, "mean": [...], "std": [...]}. */
+bool ot_preprocess_any(const ot_feeders *fs); /* there is something to record */
+
 /* The scaling of that input; false: the text does not say, or is something else.  text NULL is allowed. */
 bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *out);
 

@@ -68,8 +68,9 @@ static const row table[] = {
         "test set (built-in data sets include one): evaluated at the end; without validation samples after each epoch; "
         "several times as --data",
         WHOLE | OT_CMD_RESUME | OT_CMD_DATA | OT_CMD_EVAL, REPEAT, 0, TEXT, 0, 0),
-    ROW("normalize", 0, "1/255|mean,std|imagenet|none|M,S", NULL, G,
+    ROW("normalize", 0, "1/255|mean,std|imagenet|none|auto|M,S", NULL, G,
         "scaling of image bytes (uint8); without it 1/255 for images and built-in data sets, none for .npz and .npy arrays; "
+        "auto: mean and deviation of the training set, of arrays of floats too, recorded in the model; "
         "of a CSV: mean,std standardises its numbers, none does not",
         FED, 0, 0, TEXT, 0, 0),
     ROW("augment", 0, "NAME[:key=value,...]", NULL, G,

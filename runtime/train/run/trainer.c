@@ -73,9 +73,10 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
 /* part: some of its samples will be kept back, and ot_dataset_fit measures on the rest. */
 static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool part, ot_dataset **out, ot_error *err)
 {
+    bool automatic = t->s.normalize && !strcmp(t->s.normalize, "auto");
     ot_data_options o = { .target = t->s.target,
                           .columns = t->s.columns,
-                          .normalize = t->s.normalize,
+                          .normalize = automatic ? "mean,std" : t->s.normalize,
                           .part = part,
                           .length = t->s.length,
                           .stride = t->s.stride,
@@ -300,7 +301,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
     e.measure = true;
     OT_TRY(ot_adapt_inputs(&e, t->data, &t->train, err));
     const char *table = t->data->preprocess ? t->data->preprocess : t->data->table ? e.preprocess : NULL;
-    if (ot_feeders_load(&t->train)) OT_TRY(ot_preprocess_text(&t->train, table, t->a, &t->data->preprocess, err));
+    if (ot_preprocess_any(&t->train)) OT_TRY(ot_preprocess_text(&t->train, table, t->a, &t->data->preprocess, err));
     OT_TRY(cut_epochs(t, err));
     if (!t->own.file) {
         OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));
@@ -315,6 +316,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
         q.notes = NULL;
         q.measure = false;
         q.beside = true;
+        if (t->normalize.automatic) q.preprocess = t->data->preprocess; /* what was just measured */
         if (!sets[i]->data) continue;
         OT_TRY(ot_adapt_inputs(&q, sets[i]->data, &sets[i]->fs, err));
         compare_scales(t, sets[i], &e);
@@ -516,7 +518,7 @@ static ot_status open_kept_back(ot_trainer *t, ot_error *err)
                : ot_dataset_split(t->data, t->s.val_split, t->s.seed, &t->eval.data, &t->split_classes, err));
     OT_TRY(complete_sets(t, err));
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
-    if (t->normalize.kind != OT_NORMALIZE_MEASURE) return OT_OK;
+    if (t->normalize.kind != OT_NORMALIZE_MEASURE || t->normalize.automatic) return OT_OK;
     ot_adapt_env e = adapt_env(t);
     e.measure = true;
     e.notes = NULL;
@@ -532,7 +534,7 @@ static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
     bool whole = !t->eval.data && !t->s.test && !t->s.val; /* one set, of which nothing is kept for a test */
     if (!t->eval.data) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, &t->eval.data, err));
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
-    if (t->normalize.kind != OT_NORMALIZE_MEASURE) return OT_OK;
+    if (t->normalize.kind != OT_NORMALIZE_MEASURE || t->normalize.automatic) return OT_OK;
     if (whole)
         return ot_fail(err, OT_E_USAGE,
                        "--normalize mean,std would use the statistics of %s instead of the training "
