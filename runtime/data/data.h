@@ -182,6 +182,9 @@ ot_status ot_array_check(const ot_array *a, ot_error *err); /* the same for one 
 /* The same for sample i, called `number`, of a mapped array, and whether its elements fit into type t (ot_array_fits). */
 ot_status ot_array_check_sample(const ot_array *a, int64_t i, int64_t number, ot_dtype t, ot_error *err);
 
+/* Samples index[0..n) of a mapped array will be read: their pages, and no others, are fetched from the file together. */
+void ot_array_fetch(const ot_array *a, const int64_t *index, int64_t n);
+
 /* Was d read from that file?  *path: the name it was opened by. */
 bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path);
 

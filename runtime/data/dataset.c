@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 ot_dataset *ot_dataset_new(const char *name)
 {
@@ -357,6 +358,18 @@ static ot_status values_fit(const ot_array *a, int64_t first, ot_dtype t, ot_err
 }
 
 ot_status ot_array_fits(const ot_array *a, ot_dtype t, ot_error *err) { return values_fit(a, 0, t, err); }
+
+void ot_array_fetch(const ot_array *a, const int64_t *index, int64_t n)
+{
+    const uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+    int64_t each = 1, size = ot_dtype_bits(a->t.dtype) / 8;
+    for (int k = 1; k < a->t.rank; k++) each *= a->t.dim[k];
+    for (int64_t i = 0; i < n; i++) {
+        uintptr_t begin = (uintptr_t)a->t.data + (uintptr_t)(ot_array_at(a, index[i] * each) * size);
+        uintptr_t from = begin & ~mask;
+        (void)madvise((void *)from, (size_t)(begin - from) + (size_t)(each * size), MADV_WILLNEED);
+    }
+}
 
 ot_status ot_array_check_sample(const ot_array *a, int64_t i, int64_t number, ot_dtype t, ot_error *err)
 {

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { LONGEST_HEADER = 64 << 10 };
 
@@ -339,7 +338,6 @@ static int64_t bytes_of(const header *h)
 
 ot_status ot_npy_map(const char *path, ot_dataset *d, bool *found, ot_error *err)
 {
-    enum { LARGE = 16 << 10 };
     header h = { 0 };
     ot_stream s;
     int64_t at = 0, size = 0, from = d->options->map_from ? d->options->map_from : OT_MAP_FROM;
@@ -362,9 +360,6 @@ ot_status ot_npy_map(const char *path, ot_dataset *d, bool *found, ot_error *err
     memcpy(a->t.dim, h.shape.dim, sizeof a->t.dim);
     a->t.data = (char *)(uintptr_t)bytes + at;
     a->mapped = true;
-    /* Of large samples more is read than the page that is touched first. */
-    if (h.shape.rank && h.shape.dim[0] > 0 && need / h.shape.dim[0] >= LARGE)
-        (void)madvise((void *)(uintptr_t)bytes, (size_t)size, MADV_NORMAL);
     *found = true;
     return ot_dataset_tell(d, err, "%s: is mapped, not read into memory; each batch is checked when it is made", path);
 }

@@ -109,6 +109,7 @@ static ot_status check_samples(const ot_feeders *fs, const ot_feeder *f, const i
 {
     ot_error bad = { 0 };
     if (!f->src->mapped || f->src->source || fs->data->windows || f->whole) return OT_OK;
+    ot_array_fetch(f->src, index, n);
     for (int64_t i = 0; i < n; i++)
         if (ot_array_check_sample(f->src, index[i], ot_dataset_origin(fs->data, index[i]), f->dtype, &bad))
             return ot_fail(err, bad.status, "%s: %s", fs->data->name, bad.text);
