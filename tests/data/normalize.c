@@ -30,17 +30,16 @@ static void refused_texts(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "half",      "1/256",
-        "0.5",       "0.5,",
-        ",0.5",      "0.5,0",
-        "0.5,-1",    "0.5,nan",
-        "inf,1",     "[1,2],3",
-        "[1,2],[3]", "[1,2",
-        "[],[]",     "0.5,0.5,0.5",
-        " 0.5,0.5",  "0.5,0.5x",
-        "mean, std", "0x1,1",
-        "0.5,1]",    "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
+        "half",     "1/256",    "0.5",       "0.5,",      ",0.5",   "0.5,0", "0.5,-1",
+        "0.5,nan",  "inf,1",    "[1,2],3",   "[1,2],[3]", "[1,2",   "[],[]", "0.5,0.5,0.5",
+        " 0.5,0.5", "0.5,0.5x", "mean, std", "0x1,1",     "0.5,1]",
     };
+    static char many[4 * OT_MAX_CHANNELS + 16]; /* one channel more than there may be */
+    char *to = many;
+    for (int list = 0; list < 2; list++)
+        for (int i = 0; i <= OT_MAX_CHANNELS; i++)
+            to += sprintf(to, "%s1%s", i ? "," : list ? ",[" : "[", i == OT_MAX_CHANNELS ? "]" : "");
+    assert_int_equal(ot_normalize_parse(many, &(ot_normalize){ 0 }, &(ot_error){ 0 }), OT_E_USAGE);
     for (int i = 0; i < OT_LEN(bad); i++) {
         ot_normalize z;
         ot_error e = { 0 };
