@@ -174,6 +174,11 @@ def data_files():
     write("tfrecord", "4-cut", four[:-1])
     write("tfrecord", "4-checksum", four[:20] + b"?" + four[21:])
 
+    write("labelled", "4-json", b'{"text": "thou \xc3\xa9", "label": "x"}\n{"label": "y", "text": "b"}\n')
+    write("labelled", "4-csv", b'text,label\n"a, b",1\nc,0\n')
+    write("labelled", "4-short", b"ab")
+    write("labelled", "4-no-utf8", b"text,label\n\xff,1\n\xfe,0\n")
+
     pictures, labels = idx(8, [4, 2, 2], bytes(range(16))), idx(8, [4], bytes([0, 1, 2, 0]))
     write("idx", "0-pictures-and-labels", pair(pictures, labels))
     write("idx", "0-packed", pair(packed(pictures), labels))

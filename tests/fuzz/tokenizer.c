@@ -1,4 +1,4 @@
-/* tokenizer.c - the input is a tokenizer.json, or where it begins with no brace a vocab.txt: texts of every kind are encoded
+/* tokenizer.c - the input is a tokenizer.json, or where it begins with no brace a vocab.txt, with a line end a .model: texts of every kind are encoded
  * with it, and every token that comes out is there. */
 #include "tests/fuzz/fuzz.h"
 
@@ -77,7 +77,9 @@ void ot_fuzz(const uint8_t *p, size_t n)
     json_t *config = NULL;
     ot_tokenizer *t = NULL;
     ot_error e = { 0 }, made = { 0 };
-    const char *path = fuzz_write(n && *p == '{' ? "tokenizer.json" : "vocab.txt", p, n);
+    const char *path = fuzz_write(n && *p == '{'    ? "tokenizer.json"
+                                   : n && *p == '\n' ? "tokenizer.model"
+                                                     : "vocab.txt", p, n);
     if (!fuzz_status("ot_tokenizer_load", ot_tokenizer_load(path, &config, &e), &e) &&
         !fuzz_status("ot_tokenizer_new", ot_tokenizer_new(config, path, &t, &made), &made))
         use(t);
