@@ -78,8 +78,9 @@ void ot_fuzz(const uint8_t *p, size_t n)
     ot_tokenizer *t = NULL;
     ot_error e = { 0 }, made = { 0 };
     const char *path = fuzz_write(n && *p == '{'    ? "tokenizer.json"
-                                   : n && *p == '\n' ? "tokenizer.model"
-                                                     : "vocab.txt", p, n);
+                                  : n && *p == '\n' ? "tokenizer.model"
+                                                    : "vocab.txt",
+                                  p, n);
     if (!fuzz_status("ot_tokenizer_load", ot_tokenizer_load(path, &config, &e), &e) &&
         !fuzz_status("ot_tokenizer_new", ot_tokenizer_new(config, path, &t, &made), &made))
         use(t);
