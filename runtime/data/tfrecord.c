@@ -244,7 +244,7 @@ static ot_status fill(job *j, const ot_wire *key, const value *v, int hint)
 
 static ot_status read_feature(job *j, const ot_wire *entry, int hint)
 {
-    ot_wire w = *entry, key = { 0 }, feature_of = { 0 };
+    ot_wire w = *entry, key = { entry->p, entry->p, false }, feature_of = { 0 }; /* a name may be missing: "" */
     ot_wire_field f;
     value v = { 0 };
     while (ot_wire_next(&w, &f)) {
