@@ -15,7 +15,8 @@
 #include "ops/kernel.h"
 #include "runtime/passes/passes.h"
 
-#define ALIGN 64
+/* Of every offset, in bytes: cuBLASLt demands workspaces at 256. */
+enum { ALIGN = 64, DEVICE_ALIGN = 256 };
 
 typedef struct block { /* one base, or one workspace */
     ot_value *v;       /* NULL: workspace of step */
@@ -32,7 +33,11 @@ typedef struct span {
     int from, to;
 } span; /* the steps of a group */
 
-static int64_t padded(int64_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
+static int64_t padded(const ot_plan *p, int64_t n)
+{
+    int64_t to = p->device ? DEVICE_ALIGN : ALIGN;
+    return (n + to - 1) / to * to;
+}
 
 static int64_t value_bytes(const ot_value *v) { return (int64_t)ot_bytes(&v->shape, v->dtype); }
 
@@ -256,12 +261,12 @@ static int collect(ot_plan *p, const life *l, block *list)
         ot_value *v = p->graph->values[i];
         if (base_of(v) != v || v->role != OT_TEMP || !v->producer || l[i].from < 0) continue;
         v->slab = OT_SLAB_SCRATCH;
-        list[n++] = (block){ .v = v, .bytes = padded(value_bytes(v)), .from = l[i].from, .to = l[i].to };
+        list[n++] = (block){ .v = v, .bytes = padded(p, value_bytes(v)), .from = l[i].from, .to = l[i].to };
     }
     for (int t = 0; t < steps; t++) {
         ot_step *s = step_at(p, t);
         span g = group_at(p, t);
-        if (s->work > 0) list[n++] = (block){ .step = s, .bytes = padded(s->work), .from = g.from, .to = g.to };
+        if (s->work > 0) list[n++] = (block){ .step = s, .bytes = padded(p, s->work), .from = g.from, .to = g.to };
     }
     return n;
 }
@@ -310,7 +315,7 @@ static ot_status state(ot_plan *p)
         if (p->like && !s) return ot_fail(g->err, OT_E_INTERNAL, "state '%s' is not in the training plan", v->name);
         v->slab = OT_SLAB_STATE;
         v->offset = s ? s->offset : p->state_bytes;
-        if (!s) p->state_bytes += padded(value_bytes(v));
+        if (!s) p->state_bytes += padded(p, value_bytes(v));
         p->states[p->n_states++] = v;
     }
     if (p->like) p->state_bytes = p->like->state_bytes;

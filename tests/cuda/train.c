@@ -460,11 +460,10 @@ static void second_device(void **state)
     job j = { 0 };
     ot_trainer *first;
     pthread_t thread;
-    ot_callbacks cb = { .user = b, .log = on_log, .message = on_message };
     setenv("ONNXTRAIN_EMULATOR_DEVICES", "2", 1);
     load(b, b->mlp);
     ot_options *o = options(b, "cuda:1", OPTIONS("data", b->data, "run-dir", "none", "batch-size", "4"));
-    assert_ok(ot_trainer_new(b->model, o, &cb, &j.trainer, &j.err), j.err);
+    assert_ok(ot_trainer_new(b->model, o, NULL, &j.trainer, &j.err), j.err);
     ot_options_free(o);
     assert_int_equal(pthread_create(&thread, NULL, run_job, &j), 0);
     pthread_join(thread, NULL);
