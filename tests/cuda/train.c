@@ -464,11 +464,10 @@ static void second_device(void **state)
     load(b, b->mlp);
     ot_options *o = options(b, "cuda:1", OPTIONS("data", b->data, "run-dir", "none", "batch-size", "4"));
     assert_ok(ot_trainer_new(b->model, o, NULL, &j.trainer, &j.err), j.err);
-    ot_options_free(o);
     assert_int_equal(pthread_create(&thread, NULL, run_job, &j), 0);
     pthread_join(thread, NULL);
+    ot_options_free(o);
     assert_ok(j.status, j.err);
-    load(b, b->mlp);
     assert_ok(train(b, "cuda", OPTIONS("batch-size", "4"), &first, &j.err), j.err);
     compare_weights(j.trainer, first, 0);
     ot_trainer_free(first);

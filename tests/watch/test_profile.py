@@ -8,7 +8,7 @@ import json
 import os
 import tempfile
 
-from scripts import call, check, finish, np
+from scripts import call, check, finish, np, program
 
 lenet = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'models', 'lenet.onnx')
 os.chdir(tempfile.mkdtemp())
@@ -16,6 +16,10 @@ rng = np.random.default_rng(0)
 np.savez('d.npz', input=rng.standard_normal((200, 1, 28, 28)).astype('f4'), target=rng.integers(0, 10, 200))
 train = ['train', lenet, '--data', 'd.npz', '--batch-size', '32', '--threads', '1', '--device', 'cpu', '--seed', '3']
 B = 32
+
+
+# sanitizers slow some loops and not others: the sum of two arrays is no ceiling there
+most = 1.5 if b'__asan_init' not in open(program, 'rb').read() else 15
 
 
 def load(run):
@@ -29,7 +33,7 @@ def untimely(p, folder):
     total = sum(n['ms'] for n in p['nodes'])
     if not 0.75 * p['update_ms'] < total <= 1.001 * p['update_ms']:
         return f"nodes {total:.3f} ms of {p['update_ms']:.3f} per update"
-    beyond = [(n['node'], n['share_of_ceiling']) for n in p['nodes'] if not 0 <= n['share_of_ceiling'] < 1.5]
+    beyond = [(n['node'], n['share_of_ceiling']) for n in p['nodes'] if not 0 <= n['share_of_ceiling'] < most]
     if beyond:
         return f'beyond the ceilings: {beyond}'
     with open(folder + '/trace.json') as f:

@@ -342,7 +342,6 @@ ot_status ot_generate(const ot_model *m, const ot_options *o, const ot_callbacks
     ot_settings s;
     ot_error first = { 0 };
     job j = { .m = m, .o = o, .write = write, .user = user, .a = ot_arena_new() };
-    bool opened = false;
     (void)cb;
     ot_status r = j.a ? OT_OK : no_memory(&first);
     if (!r && !ot_options_get(o, "prompt")) r = ot_fail(&first, OT_E_USAGE, "--prompt is missing");
@@ -351,10 +350,9 @@ ot_status ot_generate(const ot_model *m, const ot_options *o, const ot_callbacks
     if (!r) r = read_record(&j, &first);
     if (!r) r = encode(&j, ot_options_get(o, "prompt"), &first);
     if (!r) r = ot_session_open(&j.x, m, &s, NULL, &first);
-    opened = !r;
     if (!r) r = open_model(&j, &s, &first);
     if (!r) r = generate(&j, &first);
-    if (opened) ot_session_close(&j.x);
+    ot_session_close(&j.x);
     ot_dataset_free(j.window);
     ot_tokenizer_free(j.k);
     free(j.text.id);

@@ -27,7 +27,11 @@ ot_status ot_session_open(ot_session *x, const ot_model *m, const ot_settings *s
     x->a = ot_arena_new();
     if (!x->a) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
     if (beside) x->device = beside->device, x->made = beside->made;
-    else OT_TRY(ot_device_open(s, x->a, &x->device, &x->device_line, err));
+    else {
+        ot_status r = ot_device_open(s, x->a, &x->device, &x->device_line, err);
+        if (r) ot_session_close(x);
+        if (r) return r;
+    }
     if (!x->device || beside) return OT_OK;
     ot_device_info i;
     x->device->backend->info(x->device, &i);

@@ -109,7 +109,7 @@ int ot_session_threads(const ot_settings *s); /* --threads, or what the machine 
 ot_config ot_session_config(const ot_settings *s, ot_want want, int threads);
 
 /* beside: a session whose device and threads this one shares, while that one gives them no work; NULL: it opens the device
- * that the options name.  Errors: OT_E_DEVICE. */
+ * that the options name.  After an error nothing is held, and ot_session_close changes nothing.  Errors: OT_E_DEVICE. */
 ot_status ot_session_open(ot_session *x, const ot_model *m, const ot_settings *s, const ot_session *beside,
                           ot_error *err);
 void ot_session_close(ot_session *x);

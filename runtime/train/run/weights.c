@@ -172,13 +172,14 @@ ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch, int n, double *
     ot_error first = { 0 };
     if (!t->by_steps) return ot_fail(err, OT_E_USAGE, "this trainer has its own data: use ot_trainer_run");
     if (t->s.accumulate > 1) return ot_fail(err, OT_E_USAGE, "--accumulate is not supported with single steps");
-    ot_status s = t->data ? renew(t, batch, n, &first) : borrow(t, batch, n, &first);
+    ot_status s = t->x.a ? OT_OK : ot_session_open(&t->x, t->m, &t->s, NULL, &first);
+    if (!t->data) t->x.sets_limit = 0; /* single batches come from the host */
+    if (!s) s = t->data ? renew(t, batch, n, &first) : borrow(t, batch, n, &first);
     if (s && !t->x.memory) { /* nothing has changed: another first batch may come */
         ot_dataset_free(t->data);
         t->data = NULL;
         ot_session_close(&t->x);
-        (void)ot_session_open(&t->x, t->m, &t->s, NULL, &first);
-        t->x.sets_limit = 0;
+        (void)ot_session_open(&t->x, t->m, &t->s, NULL, &(ot_error){ 0 }); /* else the next step tries */
     }
     if (s) return ot_fail(err, s, "%s", first.text);
 

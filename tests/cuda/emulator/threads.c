@@ -4,6 +4,7 @@
  * in a barrier; a thread that has ended or waits elsewhere is reported and ends the program.  Found this way: wrong
  * indices, missing barriers, divergent exchanges.  Not found: races within a warp, misaligned vector accesses, anything
  * about speed. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,12 +66,30 @@ static void first(void)
     abort();
 }
 
-static void prepare(coroutine *c)
+/* The stacks end with the host's thread whose launches used them. */
+static pthread_key_t ends;
+
+static void free_stacks(void *unused)
 {
-    if (!c->stack && !(c->stack = aligned_alloc(64, STACK))) {
+    (void)unused;
+    for (int i = 0; i < MOST; i++) free(it.thread[i].stack);
+}
+
+static void make_key(void) { (void)pthread_key_create(&ends, free_stacks); }
+
+static void take_stack(coroutine *c)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    c->stack = aligned_alloc(64, STACK);
+    if (!c->stack || pthread_once(&once, make_key) || pthread_setspecific(ends, &it)) {
         perror("emulator");
         abort();
     }
+}
+
+static void prepare(coroutine *c)
+{
+    if (!c->stack) take_stack(c);
     void **top = (void **)(void *)(c->stack + STACK) - 2;
     *top = (void *)(uintptr_t)first; /* where `ret` goes; the stack is then as after a call */
     c->sp = top - 6;
