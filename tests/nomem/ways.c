@@ -292,7 +292,7 @@ static ot_status listed(char **text, ot_error *err)
 {
     (void)text;
     return train_with(EXPORTS "norms-training.onnx",
-                      PAIRS("data", "list.csv", "workers", "0", "augment", "crop:padding=2", "epochs", "1",
+                      PAIRS("data", "list.csv", "workers", "0", "augment", "crop:padding=2", "epochs", "2",
                             "batch-size", "2", "val-split", "0.5", "threads", "1", "run-dir", "none", "o", "out.onnx",
                             "classes", "auto"),
                       false, err);

@@ -38,8 +38,9 @@ typedef struct ot_feeder {
     /* pictures of another size or number of channels than the model wants */
     bool redraw;
     ot_picture from, to;
-    ot_augmenting *augment; /* of a training: samples are drawn at random (augmenting.h); NULL: they are not */
-    int64_t most;           /* samples `drawn` and `buffer` hold */
+    struct ot_image_cache *cache; /* of a source, while a loader has one: decoded images; NULL: none are kept */
+    ot_augmenting *augment;       /* of a training: samples are drawn at random (augmenting.h); NULL: they are not */
+    int64_t most;                 /* samples `drawn` and `buffer` hold */
     ot_array drawn;       /* pictures of another size, (batch, C, H, W) bytes; else augmented samples as src has them */
     void *buffer;         /* the batch as the plans read it */
     struct ot_mask *mask; /* a target whose samples are images of class numbers (masks.h); else NULL */
@@ -66,6 +67,7 @@ typedef struct ot_feeders {
     ot_feeder *f;
     int64_t samples;
     ot_ahead ahead;
+    bool again;                               /* its samples are taken in several epochs: decoded images are kept */
     struct ot_loader *loader;                 /* NULL: samples are drawn when they are taken */
     int64_t skip_bad;                         /* so many samples that cannot be read are replaced by others */
     void (*bad)(void *user, const char *why); /* told of each; NULL: nobody asks */

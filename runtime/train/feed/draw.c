@@ -4,11 +4,13 @@
 #include "runtime/train/feed/masks.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void ot_draw_room_free(ot_draw_room *r)
 {
     ot_image_room_free(&r->source);
     free(r->scratch);
+    free(r->base);
     *r = (ot_draw_room){ 0 };
 }
 
@@ -35,19 +37,72 @@ ot_status ot_draw_reserve(ot_draw_room *r, size_t n, const ot_image *from, ot_er
     return OT_OK;
 }
 
+bool ot_draw_as_decoded(const ot_feeder *f) { return f->augment && ot_augment_resizes(f->augment->list); }
+
+/* Room for the image before augmentation: in the cache, or in `room`. */
+static ot_status base_room(const ot_feeder *f, ot_image *like, ot_draw_room *room, ot_kept **kept, ot_error *err)
+{
+    size_t n = (size_t)(like->height * like->width * like->channels);
+    if ((*kept = ot_image_cache_room(f->cache, like->height, like->width, like->channels))) {
+        *like = (*kept)->image;
+        return OT_OK;
+    }
+    if (n > room->base_size) {
+        free(room->base);
+        room->base_size = 0;
+        if (!(room->base = malloc(n))) return ot_fail(err, OT_E_NOMEM, "no memory for an image of '%s'", f->name);
+        room->base_size = n;
+    }
+    like->data = room->base;
+    return OT_OK;
+}
+
+ot_status ot_draw_base(const ot_feeder *f, int64_t sample, ot_draw_room *room, ot_image *out, int64_t *height,
+                       int64_t *width, ot_error *err)
+{
+    const ot_array *a = f->src;
+    const ot_picture *p = f->mask ? &f->from : &f->to;
+    const ot_kept *there = ot_image_cache_find(f->cache, sample);
+    ot_kept *kept = NULL;
+    ot_image from;
+    if (there) {
+        *out = there->image;
+        *height = there->height;
+        *width = there->width;
+        return OT_OK;
+    }
+    OT_TRY(a->source->read(a->source, a->row ? a->row[sample] : sample, (int)p->c, &room->source, &from, err));
+    *height = from.height;
+    *width = from.width;
+    if (ot_draw_as_decoded(f)) {
+        *out = from;
+        if ((kept = ot_image_cache_room(f->cache, from.height, from.width, from.channels))) {
+            memcpy(kept->image.data, from.data, (size_t)(from.height * from.stride));
+            *out = kept->image;
+        }
+    } else {
+        *out = (ot_image){ NULL, p->h, p->w, (int)p->c, p->w * p->c };
+        OT_TRY(ot_draw_reserve(room, ot_image_fit_scratch(&f->fit, from.height, from.width, out), &from, err));
+        OT_TRY(base_room(f, out, room, &kept, err));
+        ot_image_fit(&f->fit, &from, out, room->scratch);
+    }
+    if (!kept) return OT_OK;
+    kept->height = *height;
+    kept->width = *width;
+    ot_image_cache_put(f->cache, sample, kept);
+    return OT_OK;
+}
+
 static ot_status draw_source(const ot_feeder *f, int64_t given, int64_t sample, ot_draw_room *room, uint8_t *to,
                              ot_error *err)
 {
-    const ot_array *a = f->src;
     ot_image from, out = { to, f->to.h, f->to.w, (int)f->to.c, f->to.w * f->to.c };
-    OT_TRY(a->source->read(a->source, a->row ? a->row[sample] : sample, (int)f->to.c, &room->source, &from, err));
+    OT_TRY(ot_draw_base(f, sample, room, &from, &room->height, &room->width, err));
+    room->sample = sample + 1;
     const ot_augmenting *g = given >= 0 ? f->augment : NULL;
     size_t n = g ? ot_augment_scratch(g->list, &f->fit, from.height, from.width, &out)
                  : ot_image_fit_scratch(&f->fit, from.height, from.width, &out);
     OT_TRY(ot_draw_reserve(room, n, &from, err));
-    room->sample = sample + 1;
-    room->height = from.height;
-    room->width = from.width;
     if (g) {
         ot_augment_key key = { g->seed, (uint64_t)(given / g->samples), (uint64_t)sample };
         ot_augment_run(g->list, &f->fit, &from, &out, NULL, &key, room->scratch);

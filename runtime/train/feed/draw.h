@@ -3,12 +3,15 @@
 #define OT_DRAW_H
 
 #include "runtime/train/feed/bind_inputs.h"
+#include "runtime/train/feed/image_cache.h"
 
 /* What one thread needs to draw; zeroed at first.  Its memory is kept for the next sample. */
 typedef struct ot_draw_room {
     ot_image_room source;
     void *scratch;
     size_t size;
+    uint8_t *base; /* the image before augmentation, where it is not kept */
+    size_t base_size;
     int64_t sample, height,
         width; /* the image that was drawn last, + 1, and its size: its mask has the same; 0: none was */
 } ot_draw_room;
@@ -17,6 +20,14 @@ void ot_draw_room_free(ot_draw_room *r);
 
 /* At least n bytes of scratch.  Errors: OT_E_NOMEM. */
 ot_status ot_draw_reserve(ot_draw_room *r, size_t n, const ot_image *from, ot_error *err);
+
+/* What the augmentation of a sample begins with: its image fitted to f's size, or as it was decoded where resized_crop takes a
+ * part of it.  Taken from f->cache, or decoded and kept there as far as there is room.  out: until `room` is used again;
+ * *height, *width: of the file's image.  Errors: those of ot_image_source.read. */
+ot_status ot_draw_base(const ot_feeder *f, int64_t sample, ot_draw_room *room, ot_image *out, int64_t *height,
+                       int64_t *width, ot_error *err);
+
+bool ot_draw_as_decoded(const ot_feeder *f); /* the second of these */
 
 /* Is this feeder drawn by a loader: is a sample more work than its copy? */
 bool ot_feeder_loads(const ot_feeder *f);

@@ -193,7 +193,16 @@ static ot_status make_slots(ot_loader *l)
 
 int64_t ot_loader_most(const ot_loader *l) { return l->most; }
 
-ot_status ot_loader_new(ot_feeders *fs, int64_t most, int workers, ot_loader **out, ot_error *err)
+static ot_status make_caches(const ot_loader *l, int64_t *budget, ot_error *err)
+{
+    for (int i = 0; i < l->fs->n && budget && l->fs->again; i++) {
+        ot_feeder *f = &l->fs->f[i];
+        if (ot_feeder_loads(f)) OT_TRY(ot_image_cache_new(l->fs->samples, budget, &f->cache, err));
+    }
+    return OT_OK;
+}
+
+ot_status ot_loader_new(ot_feeders *fs, int64_t most, int workers, int64_t *budget, ot_loader **out, ot_error *err)
 {
     *out = NULL;
     ot_loader *l = calloc(1, sizeof *l);
@@ -209,6 +218,11 @@ ot_status ot_loader_new(ot_feeders *fs, int64_t most, int workers, ot_loader **o
     if (!l->worker || make_slots(l)) {
         ot_loader_free(l);
         return ot_fail(err, OT_E_NOMEM, "no memory to load images");
+    }
+    ot_status status = make_caches(l, budget, err);
+    if (status) {
+        ot_loader_free(l);
+        return status;
     }
     for (; l->n_workers < workers; l->n_workers++) {
         worker *w = &l->worker[l->n_workers];
@@ -242,6 +256,10 @@ void ot_loader_free(ot_loader *l)
         ot_draw_room_free(&l->worker[i].room);
     }
     let_go(l);
+    for (int i = 0; i < l->fs->n; i++) {
+        ot_image_cache_free(l->fs->f[i].cache);
+        l->fs->f[i].cache = NULL;
+    }
     for (int k = 0; k < l->n_slots; k++) {
         slot *s = &l->slot[k];
         for (int i = 0; s->bytes && i < l->fs->n; i++) free(s->bytes[i]);

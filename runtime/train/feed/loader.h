@@ -12,8 +12,9 @@
 typedef struct ot_loader ot_loader;
 
 /* One that draws batches of up to `most` samples of fs, which outlives it, with so many threads beside the owner's (0: it
- * draws them alone, when they are needed).  Errors: OT_E_NOMEM. */
-ot_status ot_loader_new(ot_feeders *fs, int64_t most, int workers, ot_loader **out, ot_error *err);
+ * draws them alone, when they are needed).  budget: bytes for decoded images, of fs->again, which outlives it too; NULL: none.
+ * Errors: OT_E_NOMEM. */
+ot_status ot_loader_new(ot_feeders *fs, int64_t most, int workers, int64_t *budget, ot_loader **out, ot_error *err);
 void ot_loader_free(ot_loader *l); /* NULL is allowed */
 
 int64_t ot_loader_most(const ot_loader *l);

@@ -122,13 +122,13 @@ ot_status ot_mask_draw(const ot_feeder *f, int64_t given, int64_t sample, ot_dra
 {
     const ot_array *a = f->src;
     const ot_augmenting *g = given >= 0 ? f->augment : NULL;
-    int64_t row = a->row ? a->row[sample] : sample, pixels = f->from.h * f->from.w;
+    int64_t pixels = f->from.h * f->from.w, height, width;
     ot_image from, at = { NULL, f->from.h, f->from.w, 1, f->from.w };
-    OT_TRY(a->source->read(a->source, row, 1, &room->source, &from, err));
-    if (room->sample == sample + 1 && (room->height != from.height || room->width != from.width))
+    OT_TRY(ot_draw_base(f, sample, room, &from, &height, &width, err));
+    if (room->sample == sample + 1 && (room->height != height || room->width != width))
         return ot_fail(err, OT_E_DATA, "%s/%s: the mask has %lldx%lld pixels, but its image %lldx%lld",
-                       a->source->folder, a->source->name(a->source, row), (long long)from.height,
-                       (long long)from.width, (long long)room->height, (long long)room->width);
+                       a->source->folder, a->source->name(a->source, a->row ? a->row[sample] : sample),
+                       (long long)height, (long long)width, (long long)room->height, (long long)room->width);
     ot_image like = { NULL, at.height, at.width, g ? (int)g->at.c : 1, 0 };
     size_t run = g ? ot_augment_scratch(g->list, &f->fit, from.height, from.width, &like)
                    : ot_image_fit_scratch(&f->fit, from.height, from.width, &at);

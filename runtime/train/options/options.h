@@ -55,6 +55,7 @@ typedef struct ot_settings {
     int64_t overfit;         /* batches; 0: all */
     int accumulate, threads; /* threads 0: all */
     int workers;             /* threads that load images; -1: not given */
+    bool cache;              /* decoded images are kept */
     int64_t skip_bad;        /* images that may be unreadable */
     uint64_t seed;
     bool shuffle, drop_last;

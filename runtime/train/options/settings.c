@@ -363,6 +363,7 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->accumulate = (int)ot_options_int(o, "accumulate");
     s->threads = (int)ot_options_int(o, "threads");
     s->workers = ot_options_count(o, "workers") ? (int)ot_options_int(o, "workers") : -1;
+    s->cache = ot_options_get(o, "cache") && !strcmp(ot_options_get(o, "cache"), "memory");
     s->skip_bad = ot_options_int(o, "skip-bad");
     s->seed = (uint64_t)ot_options_int(o, "seed");
     s->keep = (int)ot_options_int(o, "keep");

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "runtime/train/feed/draw.h"
 #include "runtime/train/run/trainer.h"
 
 static const double MIB = 1 << 20;
@@ -113,4 +114,54 @@ ot_status ot_trainer_keep_limit(ot_trainer *t, ot_error *err)
     if (needed_by(t) > limit) return ot_limit_exceeded(needed_by(t), limit, err);
     ot_limit_note(&t->findings, t->x.slot[t->x.lead].plan, before, limit);
     return OT_OK;
+}
+
+/* ---- images ------------------------------------------------------------------------------ */
+
+/* What the images of sets take: bytes, and what a cache of them takes. */
+typedef struct kept {
+    int64_t images, bytes, all;
+    bool any, decoded; /* some are kept as they were decoded: nobody knows their sizes */
+} kept;
+
+static void add_kept(kept *k, const ot_feeders *fs)
+{
+    for (int i = 0; i < fs->n; i++) {
+        const ot_feeder *f = &fs->f[i];
+        if (!ot_feeder_loads(f)) continue;
+        const ot_picture *p = f->mask ? &f->from : &f->to;
+        int64_t one = p->h * p->w * p->c, of;
+        k->any = true;
+        k->decoded |= ot_draw_as_decoded(f);
+        k->images += f->mask ? 0 : fs->samples;
+        if (!ot_mul(fs->samples, one, &of) || !ot_add(k->bytes, of, &k->bytes)) k->bytes = INT64_MAX;
+        if (!ot_add(k->all, ot_image_cache_bytes(fs->samples, one), &k->all)) k->all = INT64_MAX;
+    }
+}
+
+void ot_trainer_keep_images(ot_trainer *t)
+{
+    kept k = { 0 };
+    int64_t limit;
+    bool limited = t->s.memory_limit && !t->x.device;
+    if (!t->s.cache || t->epochs < 2) return;
+    add_kept(&k, &t->train);
+    add_kept(&k, &t->eval.fs);
+    if (!k.any) return;
+    limit = limited ? t->s.memory_limit - t->planned
+                    : (ot_memory_available() - (t->x.device ? 0 : ot_session_bytes(&t->x))) / 2;
+    t->x.images_limit = limit < 0 ? 0 : limit;
+    const char *whose = limited ? "--memory-limit" : "half of the free memory";
+    double most = (double)t->x.images_limit / MIB, bytes = (double)k.bytes / MIB;
+    if (k.decoded)
+        ot_trainer_say(t, OT_INFO, "decoded images are kept in memory for later epochs: up to %.1f MiB (%s)", most,
+                       whose);
+    else if (k.all <= t->x.images_limit)
+        ot_trainer_say(t, OT_INFO, "decoded and resized images are kept in memory for later epochs: all %lld, %.1f MiB",
+                       (long long)k.images, bytes);
+    else
+        ot_trainer_say(t, OT_INFO,
+                       "decoded and resized images are kept in memory for later epochs: up to %.1f MiB (%s) of %.1f "
+                       "MiB; the others are decoded in each epoch",
+                       most, whose, bytes);
 }

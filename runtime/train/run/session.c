@@ -458,8 +458,8 @@ static ot_status make_loaders(ot_session *x, ot_error *err)
         ot_supply *y = &x->supply[i];
         int64_t most = largest(x, y->feeders);
         if (y->feeders->loader || !ot_feeders_load(y->feeders) || !most) continue;
-        OT_TRY(
-            ot_loader_new(y->feeders, most, x->s->workers < 0 ? x->threads : x->s->workers, &y->feeders->loader, err));
+        OT_TRY(ot_loader_new(y->feeders, most, x->s->workers < 0 ? x->threads : x->s->workers, &x->images_limit,
+                             &y->feeders->loader, err));
         y->loads = true;
     }
     return OT_OK;

@@ -89,8 +89,9 @@ typedef struct ot_session {
     /* what the knobs of every plan read */
     double lr, momentum, t;
     uint64_t seed, counter;
-    int64_t samples;  /* that the training was given before the batch: ot_feeder_take's `given` */
-    int64_t position; /* of the batch, for its loader (ot_ahead) */
+    int64_t samples;      /* that the training was given before the batch: ot_feeder_take's `given` */
+    int64_t position;     /* of the batch, for its loader (ot_ahead) */
+    int64_t images_limit; /* bytes for decoded images that are kept from epoch to epoch; what is left of them */
     double waited; /* seconds in which the training waited for batches; on the CPU also those in which they were made */
     int threads, made; /* made: OpenMP has so many for the calling thread */
     int64_t

@@ -491,6 +491,7 @@ ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
     OT_TRY(ot_trainer_plan(t, err));
     say_plan(t);
     ot_trainer_look_ahead(t);
+    ot_trainer_keep_images(t);
     OT_TRY(ot_session_allocate(&t->x, err));
     if (t->x.device)
         ot_trainer_say(t, OT_INFO,

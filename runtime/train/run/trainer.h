@@ -302,6 +302,10 @@ ot_status ot_trainer_choose_batch(ot_trainer *t, ot_error *err);
  * enough. */
 ot_status ot_trainer_keep_limit(ot_trainer *t, ot_error *err);
 
+/* Sets how much memory may keep decoded images from epoch to epoch (--cache), and says so; nothing where no image is decoded, or
+ * one epoch trains. */
+void ot_trainer_keep_images(ot_trainer *t);
+
 /* The note, of a plan that needed `before` bytes without; the error. */
 void ot_limit_note(ot_findings *f, const ot_plan *p, int64_t before, int64_t limit);
 ot_status ot_limit_exceeded(int64_t needed, int64_t limit, ot_error *err);

@@ -99,6 +99,7 @@ void ot_trainer_look_ahead(ot_trainer *t)
         fs[i]->skip_bad = t->s.skip_bad;
         fs[i]->bad = say_bad;
         fs[i]->bad_user = t;
+        fs[i]->again = fs[i] != &t->test.fs;
         if (i) fs[i]->ahead = (ot_ahead){ evaluation_ahead, fs[i] };
         else if (t->ahead_order) fs[i]->ahead = (ot_ahead){ training_ahead, t };
     }
