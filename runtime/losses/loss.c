@@ -187,7 +187,8 @@ ot_value *ot_loss_labels(ot_loss *x, int axis)
     return ot_cast(&x->b, ot_view(&x->b, x->t, &kept), OT_I64);
 }
 
-ot_value *ot_loss_is_class(ot_loss *x, int axis)
+/* 0, 1, ... along the axis, in rows that can be compared with the output. */
+static ot_value *class_numbers(ot_loss *x, int axis)
 {
     const ot_shape *s = &x->z->shape;
     int64_t *iota = ot_graph_alloc(x->b.graph, (size_t)s->dim[axis] * sizeof *iota);
@@ -195,7 +196,26 @@ ot_value *ot_loss_is_class(ot_loss *x, int axis)
     for (int64_t i = 0; i < s->dim[axis]; i++) iota[i] = i;
     ot_shape along = { .rank = s->rank };
     for (int d = 0; d < s->rank; d++) along.dim[d] = d == axis ? s->dim[d] : 1;
-    return row2(x, OT_FN_Equal, ot_graph_const(x->b.graph, "classes", OT_I64, &along, iota), ot_loss_labels(x, axis));
+    return ot_graph_const(x->b.graph, "classes", OT_I64, &along, iota);
+}
+
+ot_value *ot_loss_is_class(ot_loss *x, int axis)
+{
+    return row2(x, OT_FN_Equal, class_numbers(x, axis), ot_loss_labels(x, axis));
+}
+
+static ot_value *reduce(ot_loss *x, int64_t kind, ot_value *v, int axis)
+{
+    return ot_emit(&x->b, &ot_op_Reduce, &(ot_reduce){ .kind = kind, .axes = (int64_t)1 << axis, .keepdims = 1 },
+                   OT_IN(v));
+}
+
+/* The first class with the largest output; the number of classes where an output is NaN. */
+static ot_value *first_largest(ot_loss *x, int axis)
+{
+    ot_value *is = row2(x, OT_FN_Equal, x->z, reduce(x, OT_REDUCE_MAX, x->z, axis));
+    ot_value *none = ot_scalar(&x->b, OT_I64, (double)x->z->shape.dim[axis]);
+    return reduce(x, OT_REDUCE_MIN, ot_map3(&x->b, OT_FN_Where, 0, 0, is, class_numbers(x, axis), none), axis);
 }
 
 /* Compares the class of each sample's largest output with the target, and counts matches. */
@@ -204,19 +224,14 @@ void ot_loss_accuracy(ot_loss *x, int axis)
     bool numbers = x->t && ot_is_int(x->t->dtype) &&
                    (x->z->shape.dim[axis] == 1 || ot_numel(&x->t->shape) < ot_numel(&x->z->shape));
     if (!x->eval || !numbers) return;
-    ot_value *label = ot_loss_labels(x, axis), *is = ot_loss_is_class(x, axis);
-    ot_value *top =
-        ot_emit(&x->b, &ot_op_Reduce, &(ot_reduce){ .kind = OT_REDUCE_MAX, .axes = (int64_t)1 << axis, .keepdims = 1 },
-                OT_IN(x->z));
-    ot_value *hit = row2(x, OT_FN_And, is, row2(x, OT_FN_Equal, x->z, top));
-    ot_value *right = ot_loss_sum_axis(x, ot_cast(&x->b, hit, OT_F32), axis, false);
+    ot_value *label = ot_loss_labels(x, axis);
+    ot_value *right = ot_cast(&x->b, row2(x, OT_FN_Equal, label, first_largest(x, axis)), OT_F32);
     ot_value *counts = row2(x, OT_FN_GreaterOrEqual, label, ot_scalar(&x->b, OT_I64, 0));
     int64_t ignored;
     if (ot_loss_ignored(x, &ignored))
         counts = row2(x, OT_FN_NotEqual, label, ot_scalar(&x->b, OT_I64, (double)ignored));
     counts = ot_cast(&x->b, counts, OT_F32);
-    right = mul(x, right, ot_view(&x->b, counts, right ? &right->shape : NULL));
-    x->right = ot_loss_sum_all(x, right);
+    x->right = ot_loss_sum_all(x, mul(x, right, counts));
     x->of = ot_loss_sum_all(x, counts);
 }
 

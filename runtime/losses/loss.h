@@ -106,7 +106,8 @@ ot_value *ot_loss_cross_entropy(ot_loss *x, int axis, ot_value *weights, int64_t
 /* z's shape without an axis. */
 ot_shape ot_loss_without(const ot_shape *s, int axis);
 
-/* In an evaluation: counts correct answers, by the largest element along `axis`, and by a threshold. */
+/* In an evaluation: counts correct answers, by the largest element along `axis` (of equal ones the first), and by a
+ * threshold. */
 void ot_loss_accuracy(ot_loss *x, int axis);
 void ot_loss_binary_accuracy(ot_loss *x, ot_value *t, double threshold);
 

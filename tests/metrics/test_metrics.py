@@ -105,6 +105,9 @@ def plain_cases():
     c = labels(N, 9, 5)
     yield "nine classes", numbers((N, 9), 6) + (np.arange(9) == c[:, None]).astype(np.float32), c, None, of_classes
     yield "masks", numbers((N, 3, 4, 5), 8), labels((N, 4, 5), 3, 9), None, of_classes
+    c = labels(N, 4, 24)
+    yield "equal outputs", np.round(numbers((N, 4), 25) + (np.arange(4) == c[:, None])), c, None, of_classes
+    yield "equal outputs of masks", np.round(numbers((N, 3, 2, 5), 26)), labels((N, 2, 5), 3, 27), None, of_classes
     t = labels((N, 1), 2, 10)
     yield "binary", numbers((N, 1), 11) + t.astype(np.float32), t.astype(np.float32), "bce_with_logits", of_binary
     t = numbers((N, 2), 12)
