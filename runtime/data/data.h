@@ -197,6 +197,23 @@ int64_t ot_array_at(const ot_array *a, int64_t i);
 /* The sample order of an epoch: a permutation of 0..n-1 that depends on (seed, epoch, n) only. */
 void ot_order(uint64_t seed, uint64_t epoch, int64_t n, int64_t *order);
 
+/* The order of an epoch, place by place.  Up to so many samples it is that of ot_order; of more it is computed, and needs
+ * no memory. */
+enum { OT_MOST_LISTED = 1 << 22 };
+
+typedef struct ot_permutation {
+    int64_t n;
+    int64_t *list; /* NULL: computed, of rows x columns >= n places */
+    int64_t rows, columns;
+    uint64_t key;
+    bool shuffled; /* else place i has sample i */
+} ot_permutation;
+
+/* Not shuffled.  Its list is in the arena. */
+ot_status ot_permutation_new(ot_arena *a, int64_t n, ot_permutation *out, ot_error *err);
+void ot_permutation_shuffle(ot_permutation *p, uint64_t seed, uint64_t epoch);
+int64_t ot_permutation_at(const ot_permutation *p, int64_t i); /* the sample at place i of 0 .. n - 1 */
+
 /* The number, in the whole sequence, of the token that is element i of the array (counted as in ot_array_at); -1: the
  * samples of d are no windows. */
 int64_t ot_dataset_token(const ot_dataset *d, const ot_array *a, int64_t i);

@@ -66,6 +66,44 @@ static void order_is_even(void **state)
     assert_true(chi2 < 60); /* 23 degrees of freedom: beyond 60 once in 30,000 */
 }
 
+/* Beyond what is listed: a permutation of its own for each seed and epoch, without visible order. */
+static void large_order_is_a_permutation(void **state)
+{
+    (void)state;
+    static const int64_t first[4] = { 2080398, 410408, 2377878, 1097522 };
+    enum { N = OT_MOST_LISTED + 3, BUCKETS = 256 };
+    ot_arena *a = ot_arena_new();
+    ot_permutation p, q;
+    ot_error err = { 0 };
+    bool *seen = calloc(N, 1);
+    int at[BUCKETS] = { 0 }, step[BUCKETS] = { 0 }, same = 0;
+    assert_int_equal(ot_permutation_new(a, N, &p, &err), OT_OK);
+    assert_int_equal(ot_permutation_new(a, N, &q, &err), OT_OK);
+    assert_null(p.list);
+    assert_int_equal(ot_permutation_at(&p, N - 1), N - 1);
+    ot_permutation_shuffle(&p, 3, 1);
+    ot_permutation_shuffle(&q, 3, 2);
+    for (int64_t i = 0, last = 0; i < N; i++) {
+        int64_t k = ot_permutation_at(&p, i);
+        assert_true(k >= 0 && k < N && !seen[k]);
+        seen[k] = true;
+        same += k == ot_permutation_at(&q, i);
+        if (i < 4) assert_int_equal(k, first[i]);
+        if (i < 100000) at[k * BUCKETS / N]++, step[(k - last + N) % N * BUCKETS / N]++;
+        last = k;
+    }
+    double chi2[2] = { 0 };
+    for (int i = 0; i < BUCKETS; i++) {
+        double mean = 100000.0 / BUCKETS;
+        chi2[0] += (at[i] - mean) * (at[i] - mean) / mean;
+        chi2[1] += (step[i] - mean) * (step[i] - mean) / mean;
+    }
+    assert_true(chi2[0] < 360 && chi2[1] < 360); /* 255 degrees of freedom: beyond 360 once in 60,000 */
+    assert_true(same < 20);                      /* 1 on average */
+    free(seen);
+    ot_arena_free(a);
+}
+
 /* ---- gathering ------------------------------------------------------------------ */
 
 static double element(ot_dtype t, int64_t i)
@@ -194,9 +232,13 @@ static void nothing_to_gather(void **state)
 int ot_test_batches(void)
 {
     const struct CMUnitTest batches[] = {
-        cmocka_unit_test(order_is_a_permutation), cmocka_unit_test(order_depends_on_seed_and_epoch),
-        cmocka_unit_test(order_is_even),          cmocka_unit_test(gathers_as_the_formula_says),
-        cmocka_unit_test(threads_change_nothing), cmocka_unit_test(nothing_to_gather),
+        cmocka_unit_test(order_is_a_permutation),
+        cmocka_unit_test(order_depends_on_seed_and_epoch),
+        cmocka_unit_test(order_is_even),
+        cmocka_unit_test(large_order_is_a_permutation),
+        cmocka_unit_test(gathers_as_the_formula_says),
+        cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(nothing_to_gather),
     };
     return cmocka_run_group_tests(batches, NULL, NULL);
 }

@@ -84,7 +84,7 @@ static ot_status train(ot_trainer *t, sweep *s, ot_error *err)
         int64_t k = s->n, u = k % t->updates;
         point *p = &s->at[s->n++];
         t->epoch = k / t->updates;
-        if (t->s.shuffle && !u) ot_order(t->s.seed, (uint64_t)t->epoch, t->train.samples, t->order);
+        if (t->s.shuffle && !u) ot_permutation_shuffle(&t->order, t->s.seed, (uint64_t)t->epoch);
         p->rate = t->schedule.base =
             s->from * pow(s->to / s->from, s->most > 1 ? (double)k / (double)(s->most - 1) : 0);
         ot_error e = { 0 };

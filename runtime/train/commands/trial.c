@@ -108,7 +108,7 @@ static ot_status find_slow(ot_trainer *t, const ot_plan *p, ot_tried *out, ot_er
 static ot_status step_with_data(ot_trainer *t, ot_tried *out, ot_error *err)
 {
     OT_TRY(ot_session_allocate(&t->x, err));
-    for (int64_t i = 0; i < t->train.samples; i++) t->order[i] = i;
+    t->order.shuffled = false;
     OT_TRY(ot_trainer_update(t, 0, err));
     OT_TRY(ot_trainer_settle(t, err));
     out->loss = t->last_loss;

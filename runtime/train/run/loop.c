@@ -561,7 +561,7 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
     t->epoch_began = t->histograms_at = t->checkpoint_at = t->best.began = ot_seconds();
     while (!t->cancelled && !is_over(t) && !(t->ends = ot_best_ends(t))) {
         uint64_t order = t->s.overfit ? 0 : (uint64_t)t->epoch;
-        if (t->s.shuffle) ot_order(t->s.seed, order, t->train.samples, t->order);
+        if (t->s.shuffle) ot_permutation_shuffle(&t->order, t->s.seed, order);
         int64_t end = (t->epoch + 1) * t->updates < t->total ? (t->epoch + 1) * t->updates : t->total;
         while (t->given < end && !t->cancelled && !t->ends) {
             int64_t u = t->given - t->epoch * t->updates;

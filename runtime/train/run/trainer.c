@@ -219,11 +219,9 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
     t->epochs = ceil_div(t->total, t->updates);
     OT_TRY(ot_trainer_place_averages(t, err));
     t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
-    t->order = ot_arena_alloc(t->a, (size_t)n * sizeof *t->order);
-    if (ot_feeders_load(&t->train) && !(t->ahead_order = ot_arena_alloc(t->a, (size_t)n * sizeof *t->order)))
-        return ot_fail(err, OT_E_NOMEM, "no memory for the order of %lld samples", (long long)n);
-    return t->index && t->order ? OT_OK
-                                : ot_fail(err, OT_E_NOMEM, "no memory for the order of %lld samples", (long long)n);
+    if (!t->index) return ot_fail(err, OT_E_NOMEM, "no memory for the samples of a batch");
+    if (ot_feeders_load(&t->train)) OT_TRY(ot_permutation_new(t->a, n, &t->ahead_order, err));
+    return ot_permutation_new(t->a, n, &t->order, err);
 }
 
 /* ---- planning ------------------------------------------------------------------------ */
@@ -459,7 +457,8 @@ static void say_plan(const ot_trainer *t)
 int64_t ot_trainer_planned_bytes(const ot_trainer *t, const ot_session *x, int64_t batch)
 {
     return ot_session_bytes(x) + set_bytes(t->data) + set_bytes(t->eval.data) + set_bytes(t->test.data) + t->m->bytes +
-           (t->taught_by ? t->taught_by->bytes : 0) + (t->train.samples + batch) * (int64_t)sizeof *t->order +
+           (t->taught_by ? t->taught_by->bytes : 0) +
+           ((t->order.list ? t->train.samples : 0) + batch) * (int64_t)sizeof *t->index +
            ot_trainer_average_bytes(t, x);
 }
 

@@ -89,10 +89,11 @@ struct ot_trainer {
     int64_t batch, full, rest; /* samples, batches, samples of the short batch (0: none) */
     int64_t updates, total;    /* of an epoch, of the run */
     int64_t epochs;
-    int64_t *index;                    /* of a batch */
-    int64_t *order;                    /* of an epoch */
-    int64_t *ahead_order, ahead_epoch; /* of another one, whose batches are drawn ahead; NULL: none are */
-    int64_t bad_samples;               /* that could not be read */
+    int64_t *index;             /* of a batch */
+    ot_permutation order;       /* of an epoch */
+    ot_permutation ahead_order; /* of another one, ahead_epoch, whose batches are drawn ahead; none: n is 0 */
+    int64_t ahead_epoch;
+    int64_t bad_samples; /* that could not be read */
 
     ot_schedule schedule;
     ot_log log;

@@ -59,10 +59,10 @@ static ot_status run_batches(ot_trainer *t, ot_session *x, int n, sums *s, ot_er
     for (int k = 0; k < t->train.n; k++)
         OT_TRY(ot_feeder_prepare(&t->train.f[k], t->batch, t->x.a, err)); /* not of x, which goes */
     OT_TRY(ot_session_allocate(x, err));
-    ot_order(t->s.seed, 0, samples, t->order);
+    ot_permutation_shuffle(&t->order, t->s.seed, 0);
     for (int64_t b = 0; b < batches; b++) {
         ot_arena *a = ot_arena_new();
-        for (int64_t i = 0; i < t->batch; i++) t->index[i] = t->order[(b * t->batch + i) % samples];
+        for (int64_t i = 0; i < t->batch; i++) t->index[i] = ot_permutation_at(&t->order, (b * t->batch + i) % samples);
         ot_status r = a ? ot_session_batch(x, slot, t->index, &ignored, err) : no_memory(err);
         for (int i = 0; !r && i < n; i++) r = add_batch(x, slot, 2 * i, &s[i], a, err);
         if (a) ot_arena_free(a);

@@ -37,20 +37,20 @@ static void fill_index(ot_trainer *t, int64_t k, int64_t size)
     int64_t n = t->train.samples;
     for (int64_t j = 0; j < size; j++) {
         int64_t at = k * t->batch + j;
-        t->index[j] = t->s.shuffle ? t->order[at] : at % n;
+        t->index[j] = t->s.shuffle ? ot_permutation_at(&t->order, at) : at % n;
     }
 }
 
 static int64_t batches_of_epoch(const ot_trainer *t) { return t->full + (t->rest > 0); }
 
 /* The order of an epoch that may not have begun. */
-static const int64_t *order_of(ot_trainer *t, int64_t epoch)
+static const ot_permutation *order_of(ot_trainer *t, int64_t epoch)
 {
     if (t->s.overfit) epoch = 0;
-    if (epoch == (t->s.overfit ? 0 : t->epoch)) return t->order;
-    if (epoch != t->ahead_epoch) ot_order(t->s.seed, (uint64_t)epoch, t->train.samples, t->ahead_order);
+    if (epoch == (t->s.overfit ? 0 : t->epoch)) return &t->order;
+    if (epoch != t->ahead_epoch) ot_permutation_shuffle(&t->ahead_order, t->s.seed, (uint64_t)epoch);
     t->ahead_epoch = epoch;
-    return t->ahead_order;
+    return &t->ahead_order;
 }
 
 /* ot_ahead of the training: batch `position`, counted over its epochs. */
@@ -63,8 +63,11 @@ static bool training_ahead(void *user, int64_t position, int64_t most, int64_t *
     if (within ? epoch >= t->epochs : position >= t->total * t->s.accumulate) return false;
     *n = ot_trainer_batch_size(t, k);
     if (*n > most) return false;
-    const int64_t *order = t->s.shuffle ? order_of(t, epoch) : NULL;
-    for (int64_t j = 0; j < *n; j++) index[j] = order ? order[k * t->batch + j] : (k * t->batch + j) % samples;
+    const ot_permutation *order = t->s.shuffle ? order_of(t, epoch) : NULL;
+    for (int64_t j = 0; j < *n; j++) {
+        int64_t at = k * t->batch + j;
+        index[j] = order ? ot_permutation_at(order, at) : at % samples;
+    }
     *given = epoch * samples + k * t->batch;
     return true;
 }
@@ -101,7 +104,7 @@ void ot_trainer_look_ahead(ot_trainer *t)
         fs[i]->bad_user = t;
         fs[i]->again = fs[i] != &t->test.fs;
         if (i) fs[i]->ahead = (ot_ahead){ evaluation_ahead, fs[i] };
-        else if (t->ahead_order) fs[i]->ahead = (ot_ahead){ training_ahead, t };
+        else if (t->ahead_order.n) fs[i]->ahead = (ot_ahead){ training_ahead, t };
     }
 }
 
