@@ -235,6 +235,20 @@ void ot_loss_accuracy(ot_loss *x, int axis)
     x->of = ot_loss_sum_all(x, counts);
 }
 
+/* A mean over labels of which perhaps none counts: 0 then, without a gradient, where PyTorch's is NaN.  Labels and weights
+ * take the place of those that would make it 0 / 0. */
+static ot_value *mean_or_nothing(ot_loss *x, const ot_cross_entropy *a, ot_value *t, ot_value *weights)
+{
+    ot_value *counts = row2(x, OT_FN_NotEqual, t, ot_scalar(&x->b, t->dtype, (double)a->ignore_index));
+    ot_value *any =
+        row2(x, OT_FN_Greater, ot_loss_sum_all(x, ot_cast(&x->b, counts, OT_F32)), ot_scalar(&x->b, OT_F32, 0));
+    ot_value *some = where(x, any, t, ot_scalar(&x->b, t->dtype, 0));
+    if (weights) weights = where(x, any, weights, ot_scalar(&x->b, weights->dtype, 1));
+    ot_value *loss = weights ? ot_emit(&x->b, &ot_op_CrossEntropy, a, OT_IN(x->z, some, weights))
+                             : ot_emit(&x->b, &ot_op_CrossEntropy, a, OT_IN(x->z, some));
+    return loss ? where(x, any, loss, ot_scalar(&x->b, loss->dtype, 0)) : NULL;
+}
+
 ot_value *ot_loss_cross_entropy(ot_loss *x, int axis, ot_value *weights, int64_t reduction)
 {
     const ot_shape *z = &x->z->shape;
@@ -248,6 +262,8 @@ ot_value *ot_loss_cross_entropy(ot_loss *x, int axis, ot_value *weights, int64_t
     if (!a.has_ignore) a.ignore_index = 0;
     ot_shape flat = ot_loss_without(z, axis);
     ot_value *t = probs ? ot_loss_target(x) : ot_view(&x->b, x->t, &flat);
+    if (x->blank && a.has_ignore && !probs && t && reduction == OT_REDUCTION_MEAN)
+        return mean_or_nothing(x, &a, t, weights);
     return weights ? ot_emit(&x->b, &ot_op_CrossEntropy, &a, OT_IN(x->z, t, weights))
                    : ot_emit(&x->b, &ot_op_CrossEntropy, &a, OT_IN(x->z, t));
 }

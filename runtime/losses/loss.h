@@ -24,6 +24,7 @@ typedef struct ot_loss {
     int axis;           /* of z, the axis of classes; -1: not determined yet */
     int batch_axis;     /* of out */
     bool ignores;       /* some of the target's class numbers are OT_IGNORED */
+    bool blank;         /* perhaps all of a batch are ignored, and then a mean over them is 0 */
     bool adds_up[2]; /* the target's values are not negative, and sum to 1 over the first axis of a sample (the last) */
     int64_t micro;   /* number of batches of the file's own size in this batch; 0: it has the file's size */
     bool eval;       /* correct answers are counted: */

@@ -240,6 +240,7 @@ static void look_at(choice *x)
     if (x->feed) {
         x->l.batch_axis = x->feed->batch_axis;
         x->l.ignores = x->feed->ignores;
+        x->l.blank = x->feed->blank;
         memcpy(x->l.adds_up, x->feed->adds_up, sizeof x->l.adds_up);
     }
     x->l.tail = ot_tail_find(x->l.out);

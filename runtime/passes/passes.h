@@ -75,6 +75,7 @@ typedef struct ot_feed {
     bool binary;        /* targets: every value of the data set is 0 or 1 */
     bool mixed;         /* targets: probabilities that stand for class numbers (mixup) */
     bool ignores;       /* targets: some class numbers are OT_IGNORED, and no ignore_index is given */
+    bool blank;         /* targets: of a batch perhaps every class number is ignored: the mean of nothing is 0 */
     int batch_axis;     /* targets: the sample axis of the output that they belong to */
     bool by_rows;       /* targets: the leading elements of the output's samples are consecutive along its first axis */
     bool adds_up[2];    /* targets: values are not negative, and sum to 1 over the first axis of a sample (the last) */

@@ -80,6 +80,63 @@ def put(folder, images, masks, bits=8, palette=True, masks_in="masks", images_in
         png(f"{folder}/{masks_in}/{i:02}.png", mask, bits, palette)
 
 
+def balance(images, masks):
+    """Class weights and numbers of classes, counted in files."""
+    planes, labels = images.transpose(0, 3, 1, 2), np.where(masks == 255, -100, masks)
+    scale = ("--normalize", "1/255")
+    auto = ("--loss", "cross_entropy:class_weights=auto")
+    for flag in (1, 3):
+        arrays = train("m.onnx", "a.onnx", "a.npz", *scale, *auto, "--threads", flag)
+        files = train("m.onnx", "g.onnx", "set", *auto, "--threads", flag)
+        assert "24 masks are counted, 16x16 pixels each" in files, files
+        line = lambda text: [row for row in text.splitlines() if "class_weights=auto: [" in row]
+        assert line(arrays) == line(files) != [] and weights("a.onnx") == weights("g.onnx"), (arrays, files)
+    each = np.bincount(labels[labels >= 0], minlength=CLASSES)
+    shown = [float(v) for v in line(files)[0].split("[")[1].split("]")[0].split(",")]
+    assert np.allclose(shown, each.sum() / (CLASSES * each), rtol=1e-5), (shown, each)
+
+    yes = np.random.default_rng(3).integers(0, 5, masks.shape) == 0
+    put("few", images, yes * 255, palette=False)
+    np.savez("few.npz", x=planes, target=yes[:, None].astype("i8"))
+    auto = ("--loss", "bce:pos_weight=auto")
+    arrays, files = train("yes.onnx", "a.onnx", "few.npz", *scale, *auto), train("yes.onnx", "g.onnx", "few", *auto)
+    assert f"pos_weight=auto: [{(~yes).sum() / yes.sum():.6g}]" in files and weights("a.onnx") == weights("g.onnx"), files
+
+    model("five.onnx", 5)
+    for data, n in (("set", CLASSES), ("few", 2)):
+        train("five.onnx", "a.onnx", data, "--classes", n)
+        train("five.onnx", "g.onnx", data, "--classes", "auto")
+        assert weights("a.onnx") == weights("g.onnx") and len(weights("g.onnx")["w"]) == n * 4 * 4, data
+    whole = pathlib.Path("set/masks/05.png").read_bytes()
+    pathlib.Path("set/masks/05.png").write_bytes(whole[:-20])
+    for words in (auto[:1] + ("cross_entropy:class_weights=auto",), ("--classes", "auto")):
+        assert "05.png" in train("five.onnx", "g.onnx", "set", *words, expect=4)
+    pathlib.Path("set/masks/05.png").write_bytes(whole)
+
+
+def nothing_counts(images, masks):
+    """A batch whose pixels are all ignored has the loss 0 and no gradient."""
+    blank = masks.copy()
+    blank[:8] = 255
+    put("blank", images, blank)
+    put("rest", images[8:], masks[8:])
+    plain = ("--optimizer", "sgd", "--lr", 0.1, "--no-shuffle", "--epochs", 1)
+    for loss in ("cross_entropy", "cross_entropy:ignore_index=255", "cross_entropy:class_weights=[0,1,2]"):
+        a = train("m.onnx", "a.onnx", "blank", *plain, "--loss", loss)
+        train("m.onnx", "b.onnx", "rest", *plain, "--loss", loss)
+        assert weights("a.onnx") == weights("b.onnx") != weights("m.onnx") and "nan" not in a.lower(), (loss, a)
+    train("m.onnx", "a.onnx", "blank", *plain, "--accumulate", 3)
+    before, after = (np.frombuffer(weights(f)["w"], "f4") for f in ("m.onnx", "a.onnx"))
+    train("m.onnx", "b.onnx", "rest", *plain, "--accumulate", 2)
+    other = np.frombuffer(weights("b.onnx")["w"], "f4")
+    assert np.allclose(after - before, (other - before) * 2 / 3, rtol=1e-3, atol=1e-6)
+    said = [run("eval", "m.onnx", "--data", name, "--batch-size", 8) for name in ("blank", "rest")]
+    number = [[row for row in text.splitlines() if row[:4] in ("iou ", "accu", "loss")] for text in said]
+    assert number[0] == number[1] and number[0], said
+    put("void", images[:8], blank[:8])
+    assert weights("m.onnx") == (train("m.onnx", "a.onnx", "void", *plain), weights("a.onnx"))[1]
+
+
 def main():
     model("m.onnx", CLASSES)
     model("last.onnx", CLASSES, last=True)
@@ -107,6 +164,9 @@ def main():
     train("m.onnx", "g.onnx", "set", "--augment", "resized_crop")
     assert weights("a.onnx") == weights("g.onnx") != weights("f.onnx")
     assert "cannot be mixed" in train("m.onnx", "x.onnx", "set", "--augment", "mixup", expect=2)
+
+    balance(images, masks)
+    nothing_counts(images, masks)
 
     # a contact sheet with the masks drawn over the images
     for more in ((), geometry):

@@ -7,18 +7,26 @@
 #include <string.h>
 
 #include "runtime/losses/losses.h"
-#include "runtime/train/feed/bind_inputs.h"
+#include "runtime/train/feed/masks.h"
 
 enum { MOST_CLASSES = 1 << 20, SHOWN = 20 };
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data"); }
 
-/* samples / (classes * samples of the class), of the classes that occur; 1 for others. */
+/* w: how many samples each of n classes has, and becomes samples / (classes * samples of the class), of the classes that occur;
+ * 1 for others. */
+static void balance(double *w, int64_t n)
+{
+    double all = 0, there = 0;
+    for (int64_t c = 0; c < n; c++) all += w[c], there += w[c] > 0;
+    for (int64_t c = 0; c < n; c++) w[c] = w[c] > 0 ? all / (there * w[c]) : 1;
+}
+
 static ot_status of_classes(const ot_spec *loss, const ot_array *labels, ot_arena *a, double **out, int *n,
                             ot_error *err)
 {
     const ot_param *ignore = ot_spec_find(loss, "ignore_index");
-    int64_t skip = ignore && !isnan(ignore->num) ? (int64_t)ignore->num : OT_IGNORED, most = -1, all = 0, there = 0;
+    int64_t skip = ignore && !isnan(ignore->num) ? (int64_t)ignore->num : OT_IGNORED, most = -1;
     const ot_tensor *t = &labels->t;
     ot_shape shape = ot_array_shape(labels);
     int64_t count = ot_numel(&shape);
@@ -34,12 +42,34 @@ static ot_status of_classes(const ot_spec *loss, const ot_array *labels, ot_aren
     memset(w, 0, (size_t)(most + 1) * sizeof *w);
     for (int64_t i = 0; i < count; i++) {
         double y = ot_get_f64(t->data, t->dtype, ot_array_at(labels, i));
-        if (y != (double)skip && y >= 0) w[(int64_t)y]++, all++;
+        if (y != (double)skip && y >= 0) w[(int64_t)y]++;
     }
-    for (int64_t c = 0; c <= most; c++) there += w[c] > 0;
-    for (int64_t c = 0; c <= most; c++) w[c] = w[c] > 0 ? (double)all / ((double)there * w[c]) : 1;
+    balance(w, most + 1);
     *out = w;
     *n = (int)most + 1;
+    return OT_OK;
+}
+
+/* Of masks in files: the pixels as they train, each a sample.  ones: zeros / ones instead. */
+static ot_status of_masks(const ot_adapt_env *e, const ot_spec *loss, const ot_feeder *f, bool ones, double **out,
+                          int *n, ot_error *err)
+{
+    int64_t count[256], most = -1;
+    const ot_mask *m = f->mask;
+    double *w = *out = ot_arena_alloc(e->a, 256 * sizeof *w);
+    if (!w) return no_memory(err);
+    OT_TRY(ot_masks_count(f->src, f, e->s, count, err));
+    for (int v = 0; v < 256; v++) {
+        bool skip = v == m->except || (v == OT_MASK_VOID && m->voids);
+        w[v] = skip ? 0 : (double)count[v];
+        if (w[v] > 0) most = v;
+    }
+    if (most < 0) return ot_fail(err, OT_E_DATA, "loss %s: the masks contain no class numbers that count", loss->name);
+    *n = ones ? 1 : (int)most + 1;
+    if (ones) w[0] = w[0] > 0 && w[1] > 0 ? w[0] / w[1] : 1;
+    else balance(w, *n);
+    ot_adapt_note(e, "loss %s: %lld masks are counted, %lldx%lld pixels each", loss->name, (long long)f->src->t.dim[0],
+                  (long long)f->to.h, (long long)f->to.w);
     return OT_OK;
 }
 
@@ -102,15 +132,12 @@ ot_status ot_adapt_balance(const ot_adapt_env *e, ot_spec *loss, const ot_feeder
                            "loss %s: %s=auto is the balance of the training set's labels: use the numbers that the "
                            "training printed, %s=[...], or evaluate the run: onnxtrain eval RUN",
                            loss->name, p->key, p->key);
-        if (f->mask)
-            return ot_fail(err, OT_E_USAGE,
-                           "loss %s: %s=auto: the masks are in files and are not counted; give the numbers, %s=[...]",
-                           loss->name, p->key, p->key);
         bool numbers = ot_is_int(f->dtype) && !f->adds_up[0];
         if (k == 0 && !numbers)
             return ot_fail(err, OT_E_USAGE, "loss %s: class_weights=auto needs class numbers as the target",
                            loss->name);
-        OT_TRY(k ? of_ones(f, e->a, &w, &n, err) : of_classes(loss, f->src, e->a, &w, &n, err));
+        if (f->mask) OT_TRY(of_masks(e, loss, f, k, &w, &n, err));
+        else OT_TRY(k ? of_ones(f, e->a, &w, &n, err) : of_classes(loss, f->src, e->a, &w, &n, err));
         OT_TRY(set_list(loss, keys[k], w, n, e->a, err));
         say(e, loss, keys[k], w, n);
     }

@@ -10,8 +10,8 @@
 
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/draw.h"
-#include "runtime/train/feed/match.h"
 #include "runtime/train/feed/masks.h"
+#include "runtime/train/feed/match.h"
 #include "runtime/train/feed/preprocess.h"
 
 /* ---- small tools ---------------------------------------------------------------- */
@@ -553,6 +553,7 @@ void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list)
                              .binary = f->binary,
                              .mixed = f->augment && f->augment->kind == OT_AUGMENTED_CLASSES,
                              .ignores = f->ignores,
+                             .blank = f->mask && (f->mask->voids || f->mask->except >= 0),
                              .batch_axis = f->batch_axis,
                              .by_rows = f->by_rows,
                              .adds_up = { f->adds_up[0], f->adds_up[1] },

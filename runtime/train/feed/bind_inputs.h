@@ -119,9 +119,10 @@ const ot_array *ot_target_plain(const ot_dataset *d);
 const ot_array *ot_target_of(const ot_dataset *d, const char *output);
 
 /* How many classes the target has: labels are 0 to *n - 1, or a sample has *n values.  rank: of the output, -1: unknown;
- * axis: of its classes; loss: NULL: none is given.  count_classes.c.  Errors: OT_E_DATA: they are no classes. */
+ * axis: of its classes; loss: NULL: none is given; s: with how many threads masks in files are counted, and how many may be
+ * unreadable.  count_classes.c.  Errors: OT_E_DATA: they are no classes. */
 ot_status ot_count_classes(const ot_dataset *d, const ot_array *target, int rank, int axis, const ot_spec *loss,
-                           int64_t *n, ot_error *err);
+                           const ot_settings *s, int64_t *n, ot_error *err);
 
 /* Says which arrays nothing uses; in `run` targets need no use. */
 void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs);

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "runtime/losses/losses.h"
-#include "runtime/train/feed/bind_inputs.h"
+#include "runtime/train/feed/masks.h"
 
 static bool takes_classes(const ot_spec *loss)
 {
@@ -18,13 +18,26 @@ static ot_status not_classes(const ot_array *target, ot_error *err)
                    target->t.name, ot_dtype_name(target->t.dtype));
 }
 
+/* Of masks in files: 255 is class 1 where there is no other but 0, else it is ignored. */
+static ot_status in_masks(const ot_array *masks, int64_t skip, const ot_settings *s, int64_t *n, ot_error *err)
+{
+    int64_t count[256];
+    OT_TRY(ot_masks_count(masks, NULL, s, count, err));
+    *n = 0;
+    for (int v = 0; v < OT_MASK_VOID; v++)
+        if (count[v] && v != skip) *n = v + 1;
+    if (*n < 2 && count[OT_MASK_VOID] && skip != OT_MASK_VOID) *n = 2;
+    return *n ? OT_OK : ot_fail(err, OT_E_DATA, "--classes auto: the masks contain no class numbers that count");
+}
+
 ot_status ot_count_classes(const ot_dataset *d, const ot_array *target, int rank, int axis, const ot_spec *loss,
-                           int64_t *n, ot_error *err)
+                           const ot_settings *s, int64_t *n, ot_error *err)
 {
     const ot_tensor *t = &target->t;
     const ot_param *ignore = loss ? ot_spec_find(loss, "ignore_index") : NULL;
     int64_t count = 1, most = -1, skip = ignore && !isnan(ignore->num) ? (int64_t)ignore->num : OT_IGNORED;
     bool floats = ot_is_float(t->dtype);
+    if (target->source) return in_masks(target, skip, s, n, err);
     if (axis < 0) axis += t->rank;
     if (t->rank > 1 && (t->rank == rank || (floats && rank < 0))) { /* a value for each class */
         *n = t->dim[axis];

@@ -82,7 +82,8 @@ static ot_status add_classifier(ot_trainer *t, int output, int64_t classes, ot_e
             return ot_fail(err, OT_E_DATA, "%s: --classes auto: the data has no target for output '%s'", t->data->name,
                            name);
         ot_error why = { 0 };
-        if (ot_count_classes(t->data, target, v->shape.rank, h->spatial ? 1 : -1, loss_of(t, output), &h->now, &why))
+        if (ot_count_classes(t->data, target, v->shape.rank, h->spatial ? 1 : -1, loss_of(t, output), &t->s, &h->now,
+                             &why))
             return ot_fail(err, why.status, "%s: %s", t->data->name, why.text);
         if (is_binary(t, output, h)) h->now = h->classes;
     }
