@@ -137,6 +137,9 @@ ot_status ot_beside_open(ot_dataset *d, const int64_t *list, int64_t n, bool *is
 
 int ot_picture_part(const char *name, size_t n); /* the ot_split that a folder of this name is; -1: none */
 
+/* One image file, without a label. */
+ot_status ot_picture_open(const char *path, ot_dataset *d, ot_error *err);
+
 bool ot_picture_name(const char *name); /* it ends as names of images do */
 
 /* ot_dataset_number of such a set. */

@@ -390,7 +390,7 @@ const ot_registry ot_data_sets = { "data set", "named sets", set_entries };
 const ot_registry ot_data_sources = {
     "data",
     "named sets, and formats of files; or a folder: of class folders with images (train/cat/1.jpg; train, val and test are "
-    "used as such), or with the files of MNIST or CIFAR (binary) (--data)",
+    "used as such), or with the files of MNIST or CIFAR (binary); predict and run take one image file too (--data)",
     entries
 };
 
@@ -410,6 +410,7 @@ static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool
     OT_TRY(open_archive(path, split, d, &archive, found, err));
     if (archive) return OT_OK;
     *found = split == OT_SPLIT_TRAIN; /* a file is one part: the one for training */
+    if (*found && ot_picture_name(path)) return ot_picture_open(path, d, err);
     return *found ? ot_dataset_file(path, d, err) : OT_OK;
 }
 

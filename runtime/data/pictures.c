@@ -414,3 +414,29 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     OT_TRY(ot_pictures_array(d, x, f.member, f.n, false, err));
     return describe(d, &f, part, length, err);
 }
+
+/* Links are followed: the user has named this file. */
+ot_status ot_picture_open(const char *path, ot_dataset *d, ot_error *err)
+{
+    OT_TRY(ot_dataset_note(d, path, err));
+    if (!d->options->unlabelled)
+        return ot_fail(err, OT_E_DATA,
+                       "%s: one image has no label; expected a folder of class folders, or a table that names images "
+                       "(predict and run take one image)",
+                       path);
+    char *real = realpath(path, NULL), *slash = real ? strrchr(real, '/') : NULL;
+    int64_t *member = ot_arena_alloc(d->arena, sizeof *member);
+    if (!slash || !member) {
+        free(real);
+        return ot_fail(err, member ? OT_E_IO : OT_E_NOMEM, "%s: cannot be opened", path);
+    }
+    *slash = '\0';
+    ot_status s = ot_members_beside(slash > real ? real : "/", &d->members, err);
+    if (!s && !ot_members_take(d->members, slash + 1, member)) s = ot_fail(err, OT_E_IO, "%s: cannot be opened", path);
+    free(real);
+    if (s) return s;
+    ot_array *x = ot_dataset_add(d, "");
+    if (!x) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    d->mapped_hash = 2;
+    return ot_pictures_array(d, x, member, 1, false, err);
+}

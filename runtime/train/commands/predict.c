@@ -11,6 +11,7 @@
 
 #include "runtime/losses/tails.h"
 #include "runtime/train/commands/inspect.h"
+#include "runtime/train/commands/predict.h"
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/trainer.h"
 
@@ -43,6 +44,7 @@ typedef struct job {
     ot_arena *a;
     form form;
     int64_t top;
+    bool runs; /* the command is run */
     FILE *f;
     answer *list;
     int n;
@@ -158,7 +160,8 @@ static ot_status open_answers(job *j, const ot_options *o, ot_error *err)
                            by_sample ? "numbers" : "value");
     }
     return j->n ? OT_OK
-                : ot_fail(err, OT_E_MODEL, "no output of the model has a value for each sample; use 'onnxtrain run'");
+                : ot_fail(err, OT_E_MODEL, "no output of the model has a value for each sample; use 'onnxtrain run'%s",
+                          j->runs ? " with the images as an array (.npz)" : "");
 }
 
 /* ---- one sample ------------------------------------------------------------------------------ */
@@ -462,6 +465,17 @@ static ot_status predict(job *j, const ot_options *o, char **text, ot_error *err
         ot_trainer_say(t, OT_INFO, "%s: predictions for %lld samples", to,
                        (long long)(j->form == FORM_NPZ ? t->eval.fs.samples : j->written));
     return OT_OK;
+}
+
+ot_status ot_run_images(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
+{
+    job j = { .form = FORM_NPZ, .runs = true };
+    ot_error first = { 0 };
+    OT_TRY(ot_trainer_begin(m, o, cb, &j.t, err));
+    j.a = j.t->a;
+    ot_status s = predict(&j, o, NULL, &first);
+    ot_trainer_free(j.t);
+    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
 }
 
 ot_status ot_predict_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text, ot_error *err)

@@ -7,6 +7,7 @@
 
 #include "ops/kernel.h"
 #include "runtime/train/commands/inspect.h"
+#include "runtime/train/commands/predict.h"
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/trainer.h"
 
@@ -206,13 +207,37 @@ static ot_status check_arrays(const ot_model *m, const ot_options *o, const char
     return s;
 }
 
+static bool has_images(const ot_dataset *d)
+{
+    bool any = false;
+    for (int i = 0; i < d->n; i++) any |= d->array[i].source != NULL;
+    return any;
+}
+
+/* Images in files need no labels here. */
+static bool are_images(const char *from)
+{
+    static const ot_data_options unlabelled = { .unlabelled = true, .alone = true };
+    ot_dataset *d = NULL;
+    ot_error ignored = { 0 };
+    bool is = !ot_dataset_open(from, OT_SPLIT_TRAIN, &unlabelled, &d, &ignored) && d && has_images(d);
+    ot_dataset_free(d);
+    return is;
+}
+
 static ot_status run_file(const ot_model *m, const ot_options *o, const char *from, const char *to,
                           const ot_callbacks *cb, ot_error *err)
 {
     ot_dataset *d = NULL;
     ot_tensors out;
+    ot_error first = { 0 };
     OT_TRY(check_arrays(m, o, from, NULL, to, err));
-    OT_TRY(ot_dataset_open(from, OT_SPLIT_TRAIN, NULL, &d, err));
+    ot_status opened = ot_dataset_open(from, OT_SPLIT_TRAIN, NULL, &d, &first);
+    if (opened ? opened == OT_E_DATA && are_images(from) : has_images(d)) {
+        ot_dataset_free(d);
+        return ot_run_images(m, o, cb, err);
+    }
+    if (opened) return ot_fail(err, opened, "%s", first.text);
     ot_status s = check_arrays(m, o, from, d, to, err);
     if (!s && cb && cb->message && ot_options_count(o, "batch-size"))
         cb->message(cb->user, OT_WARNING, "--batch-size is ignored: 'run' feeds whole arrays");

@@ -231,7 +231,7 @@ static const row table[] = {
         4096),
     ROW("workers", 0, "N", NULL, G,
         "threads that decode images ahead of the training (as many as --threads); 0: the training waits for each batch",
-        FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_RESUME, 0, 0, INT, 0, 1024),
+        FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_RUN | OT_CMD_RESUME, 0, 0, INT, 0, 1024),
     ROW("cache", 0, "memory|none", "memory", G,
         "memory: decoded images are kept for later epochs, within --memory-limit, else half of the free memory",
         OT_CMD_TRAIN | OT_CMD_FIND_LR | OT_CMD_RESUME, 0, 0, CHOICE, 0, 0),
