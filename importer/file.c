@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -320,6 +321,20 @@ const char *ot_import_metadata(const ot_imported *m, const char *key)
     for (size_t i = 0; i < p->n_metadata_props; i++)
         if (!strcmp(ot_text(p->metadata_props[i]->key), key)) return ot_text(p->metadata_props[i]->value);
     return NULL;
+}
+
+static const char *folded(Onnx__StringStringEntryProto *const *list, size_t n, const char *key)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcasecmp(ot_text(list[i]->key), key)) return ot_text(list[i]->value);
+    return NULL;
+}
+
+const char *ot_import_metadata_folded(const ot_imported *m, const char *key)
+{
+    const Onnx__ModelProto *p = ((const ot_file *)m->file)->model;
+    const char *is = folded(p->metadata_props, p->n_metadata_props, key);
+    return is || !p->graph ? is : folded(p->graph->metadata_props, p->graph->n_metadata_props, key);
 }
 
 /* The top-level fields alone: their numbers, wire types and lengths up to the last byte. */

@@ -76,6 +76,8 @@ ot_status ot_import_again(const ot_imported *m, void *bytes, size_t n, ot_import
 bool ot_import_reads(const ot_imported *m, ot_file_id id, const char **name);
 const char *ot_import_data_name(const ot_imported *m, int i); /* the i-th data file's location; NULL: there is none */
 const char *ot_import_metadata(const ot_imported *m, const char *key); /* borrowed; NULL: the file has no such entry */
+/* The same of the model or of its graph, upper and lower case alike, as the standard's Image. keys are. */
+const char *ot_import_metadata_folded(const ot_imported *m, const char *key);
 int ot_import_is_model(int fd,
                        uint64_t size); /* an ONNX file, by the shape of its message; fast; -1: it cannot be read */
 void ot_import_free(ot_imported *m);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/train/feed/augmenting.h"
+#include "runtime/train/feed/declared.h"
 #include "runtime/train/feed/draw.h"
 #include "runtime/train/feed/masks.h"
 #include "runtime/train/feed/match.h"
@@ -193,6 +194,14 @@ static bool recorded_scaling(const ot_adapt_env *e, const ot_array *a, ot_feeder
     return true;
 }
 
+/* Red first to blue first. */
+static void turn_round(ot_normalize *z)
+{
+    double mean = z->mean[0], std = z->std[0];
+    z->mean[0] = z->mean[2], z->std[0] = z->std[2];
+    z->mean[2] = mean, z->std[2] = std;
+}
+
 /* What --normalize makes of the bytes of `a`, c channels with `inner` elements of a sample each. */
 static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array *a, int64_t c, int64_t inner,
                             ot_error *err)
@@ -209,7 +218,8 @@ static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array 
             return ot_fail_more(err, bad.status, "%s", bad.text);
     }
     if (!recorded) f->normalize = *e->normalize;
-    if (!recorded && !e->s->normalize) (void)ot_scaling_default(e, f->name, &f->normalize);
+    if (!recorded && f->bgr && e->s->normalize && !strcmp(e->s->normalize, "imagenet")) turn_round(&f->normalize);
+    if (!recorded && !e->s->normalize) (void)ot_scaling_default(e, f->name, c, &f->normalize);
     if (ot_normalize_apply(&f->normalize, c, &f->gather, line, &bad))
         return ot_fail_more(err, bad.status, "input '%s': %s", f->name, bad.text);
     f->gather.inner = inner > 0 ? inner : 1;
@@ -220,15 +230,16 @@ static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array 
 
 enum { USUAL_SIDE = 224 };
 
-/* What is known of images in files: a size where all that were looked at have the same. */
-static bool source_picture(const ot_image_source *s, ot_picture *out)
+/* What is known of images in files: the size in the model's metadata (*key says where), or one that all that were looked at have. */
+static bool source_picture(const ot_adapt_env *e, const ot_image_source *s, ot_picture *out, const char **key)
 {
     bool same = s->height > 0;
     *out = (ot_picture){ same ? s->height : USUAL_SIDE, same ? s->width : USUAL_SIDE, s->channels, s->channels > 1 };
+    if (!ot_declared_size(e->file, &out->h, &out->w, key)) *key = NULL;
     return true;
 }
 
-static void say_source(const ot_adapt_env *e, const ot_value *v, const ot_feeder *f)
+static void say_source(const ot_adapt_env *e, const ot_value *v, const ot_feeder *f, const char *key)
 {
     const ot_image_source *s = f->src->source;
     const ot_picture *q = &f->to;
@@ -238,8 +249,12 @@ static void say_source(const ot_adapt_env *e, const ot_value *v, const ot_feeder
                   (long long)q->c,
                   same ? "" : ": resized until they cover it (bilinear, antialiased), and the middle is cut out",
                   !open  ? ""
+                  : key  ? "; the model leaves the size open, and its metadata say this one"
                   : same ? "; the model leaves the size open, and the images have this one"
                          : "; the model leaves the size open, and the images have several");
+    if (f->bgr)
+        ot_adapt_note(e, "input '%s': blue comes first, as Image.BitmapPixelFormat of the model's metadata says",
+                      f->name);
 }
 
 static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const ot_array *a, ot_feeder *f, ot_error *err)
@@ -247,7 +262,8 @@ static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const o
     char buf[128];
     place where;
     ot_shape have = array_shape(a);
-    bool is = a->source ? source_picture(a->source, &f->from) : ot_picture_of(a, &f->from);
+    const char *key = NULL;
+    bool is = a->source ? source_picture(e, a->source, &f->from, &key) : ot_picture_of(a, &f->from);
     if (!is || !geometry(&v->shape, &f->from, &where, &f->to) || f->to.h <= 0 || f->to.w <= 0)
         return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; images of %lldx%lldx%lld cannot be converted to that",
                             v->name, ot_shape_text(&v->shape, buf), (long long)f->from.h, (long long)f->from.w,
@@ -273,7 +289,8 @@ static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const o
     if (where == LAST && planes && q->c > 1)
         memcpy(f->gather.permute, (int64_t[]){ q->c, 1, q->h * q->w }, sizeof f->gather.permute);
     if (where != LAST && !planes) memcpy(f->gather.permute, (int64_t[]){ q->h, q->w, q->c }, sizeof f->gather.permute);
-    if (a->source) say_source(e, v, f);
+    f->bgr = a->source && q->c == 3 && ot_declared_bgr(e->file);
+    if (a->source) say_source(e, v, f, key);
     else if (where != PLANES || f->redraw || p->c > 1) say_picture(e, f, where);
     if (!ot_is_float(f->dtype)) return OT_OK;
 

@@ -2,6 +2,7 @@
 #ifndef OT_BIND_INPUTS_H
 #define OT_BIND_INPUTS_H
 
+#include "importer/import.h"
 #include "runtime/data/data.h"
 #include "runtime/train/options/options.h"
 
@@ -46,6 +47,7 @@ typedef struct ot_feeder {
     struct ot_mask *mask; /* a target whose samples are images of class numbers (masks.h); else NULL */
     ot_fit fit;           /* of a source: how its images become `to`, and how these are scaled */
     ot_normalize normalize;
+    bool bgr; /* of a source: blue comes first */
     /* Samples that a loader has drawn: held_index[0..n_held), as `drawn` describes them; NULL: none. */
     const uint8_t *held;
     const int64_t *held_index;
@@ -92,7 +94,7 @@ typedef struct ot_adapt_env {
     const ot_settings *s;
     ot_normalize *normalize;
     const char *preprocess;  /* of the model's metadata (preprocess.h): used for images in files; NULL: none */
-    const char *pixel_range; /* of the model's metadata: Image.NominalPixelRange; NULL: none */
+    const ot_imported *file; /* the model, for what other tools say in its metadata (declared.h); NULL: nothing */
     bool measure;            /* --normalize mean,std is measured on this set: it is the one that trains */
     bool beside;             /* the set to evaluate on while another trains: --normalize may mean that one alone */
     bool own; /* the file's own algorithm trains: of the graph's inputs those from own_inputs on are for it, targets */

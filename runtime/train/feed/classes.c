@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/train/feed/declared.h"
 #include "runtime/train/run/trainer.h"
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for the names of classes"); }
@@ -45,7 +46,7 @@ ot_status ot_classes_of(const ot_model *m, ot_arena *a, const char *const **out,
     const char *text = ot_import_metadata(m->file, OT_CLASSES_KEY);
     json_t *list;
     *n = 0;
-    if (!text) return OT_OK;
+    if (!text) return ot_declared_classes(m->file, a, out, n, err);
     if (ot_json_parse(text, strlen(text), &list)) return no_memory(err);
     if (!list) return OT_OK;
     ot_status s = names_in(list, a, out, n, err);

@@ -93,6 +93,15 @@ ot_status ot_draw_base(const ot_feeder *f, int64_t sample, ot_draw_room *room, o
     return OT_OK;
 }
 
+static void blue_first(uint8_t *x, int64_t pixels)
+{
+    for (int64_t i = 0; i < pixels; i++, x += 3) {
+        uint8_t red = x[0];
+        x[0] = x[2];
+        x[2] = red;
+    }
+}
+
 static ot_status draw_source(const ot_feeder *f, int64_t given, int64_t sample, ot_draw_room *room, uint8_t *to,
                              ot_error *err)
 {
@@ -109,6 +118,7 @@ static ot_status draw_source(const ot_feeder *f, int64_t given, int64_t sample, 
     } else {
         ot_image_fit(&f->fit, &from, &out, room->scratch);
     }
+    if (f->bgr) blue_first(to, f->to.h * f->to.w);
     return OT_OK;
 }
 

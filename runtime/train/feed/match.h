@@ -23,9 +23,9 @@ ot_status ot_match_axes(const ot_adapt_env *e, const ot_value *v, const ot_array
 /* "; use --permute ...", where channels on the other side would agree; "": they would not. */
 const char *ot_match_channels(const ot_value *v, const ot_array *a, char buf[300]);
 
-/* scaling.c: how bytes of images for this input are scaled where neither an option nor what was recorded in the training says
+/* scaling.c: how bytes of images of c channels for this input are scaled where neither an option nor what was recorded in the training says
  * it; a note says why.  false: by the usual default. */
-bool ot_scaling_default(const ot_adapt_env *e, const char *input, ot_normalize *out);
+bool ot_scaling_default(const ot_adapt_env *e, const char *input, int64_t c, ot_normalize *out);
 
 /* bind_inputs.c: every known dimension of `want` from axis `first` on is that of s. */
 bool ot_shape_agrees(const ot_shape *want, const ot_shape *s, int first);

@@ -25,6 +25,7 @@ static json_t *image(const ot_feeder *f)
         json_pack("{s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:f}", "kind", "image", "height", (json_int_t)f->to.h, "width",
                   (json_int_t)f->to.w, "channels", (json_int_t)f->to.c, "layout", f->to.channels_last ? "NHWC" : "NCHW",
                   "resize", "cover", "interpolation", "bilinear", "scale", scaled ? 1 / 255. : 1.);
+    if (f->bgr) ot_json_set(&o, "color", json_string("BGR"));
     ot_json_set(&o, "mean", list_of(z->mean, n, 0));
     ot_json_set(&o, "std", list_of(z->std, n, 1));
     return o;

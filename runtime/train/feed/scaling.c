@@ -1,11 +1,9 @@
-/* scaling.c - how image bytes are scaled where no option says it: as the model's metadata say, or as its graph expects them.
- *
- * Source  Image.NominalPixelRange: onnx/onnx, docs/MetadataProps.md. */
+/* scaling.c - how image bytes are scaled where no option says it: as the model's metadata say, or as its graph expects them. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "ops/op.h"
+#include "runtime/train/feed/declared.h"
 #include "runtime/train/feed/match.h"
 
 /* What the nodes behind an input do with it: x * mul + add, by channel. */
@@ -90,27 +88,14 @@ static affine scaling_of(const ot_graph *g, const char *input)
     return y;
 }
 
-bool ot_scaling_default(const ot_adapt_env *e, const char *input, ot_normalize *out)
+bool ot_scaling_default(const ot_adapt_env *e, const char *input, int64_t c, ot_normalize *out)
 {
     enum { UNIT = 2 }; /* mean and deviation of numbers from 0 to 1 are below it, those of bytes above */
-    static const struct {
-        const char *name;
-        ot_normalize z;
-    } range[] = { { "NominalRange_0_255", { .kind = OT_NORMALIZE_NONE } },
-                  { "Normalized_0_1", { .kind = OT_NORMALIZE_UNIT } },
-                  { "Normalized_1_1",
-                    { .kind = OT_NORMALIZE_GIVEN, .channels = 1, .mean = { 0.5 }, .std = { 0.5 } } } };
-    for (int i = 0; e->pixel_range && i < OT_LEN(range); i++) {
-        if (strcmp(e->pixel_range, range[i].name)) continue;
-        *out = range[i].z;
-        ot_adapt_note(e, "input '%s': the model's metadata say Image.NominalPixelRange %s (change with --normalize)",
-                      input, e->pixel_range);
-        return true;
-    }
+    if (ot_declared_range(e, input, out)) return true;
     affine y = scaling_of(e->graph, input);
     bool bytes = false;
     for (int i = 0; i < y.n && y.steps; i++) bytes |= fabs(y.add[i] / y.mul[i]) > UNIT || fabs(1 / y.mul[i]) > UNIT;
-    if (!bytes) return false;
+    if (!bytes) return ot_declared_scaling(e, input, c, out);
     *out = (ot_normalize){ .kind = OT_NORMALIZE_NONE };
     ot_adapt_note(e,
                   "input '%s': the model itself normalizes pixels of 0..255, by (x - %.4g) / %.4g; they are not scaled "

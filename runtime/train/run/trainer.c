@@ -269,7 +269,7 @@ static ot_adapt_env adapt_env(ot_trainer *t)
                            .own_inputs = t->own.file ? t->own_inputs : 0,
                            .own = t->own.file != NULL,
                            .preprocess = ot_import_metadata(t->m->file, OT_PREPROCESS_KEY),
-                           .pixel_range = ot_import_metadata(t->m->file, "Image.NominalPixelRange"),
+                           .file = t->m->file,
                            .normalize = &t->normalize,
                            .a = t->a,
                            .notes = &t->notes };

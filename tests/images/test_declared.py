@@ -1,0 +1,167 @@
+"""What other tools write into a model's metadata: scaling, order of colours, size, names of classes; what is unclear is not used."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import cv2
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+program = sys.argv[1]
+rng = np.random.default_rng(8)
+N, SIDE, CLASSES = 12, 12, 3
+NAMES = ["zebra", "it's \"a\" cat", "ant"]
+
+
+def model(path, props, side=SIDE, on_graph=None):
+    w = {"k": np.random.default_rng(1).normal(0, 0.3, (4, 3, 3, 3)).astype("f4")}
+    w["w"] = np.random.default_rng(2).normal(0, 0.3, (4, CLASSES)).astype("f4")
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("MatMul", ["f", "w"], ["z"]),
+        helper.make_node("Softmax", ["z"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", 1, ["n", 3, side, side])],
+        [helper.make_tensor_value_info("y", 1, ["n", CLASSES])],
+        [numpy_helper.from_array(v, k) for k, v in w.items()],
+    )
+    m = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    helper.set_model_props(m, props)
+    for key, value in (on_graph or {}).items():
+        m.graph.metadata_props.add(key=key, value=value)
+    onnx.save(m, path)
+
+
+def run(*words, expect=0):
+    done = subprocess.run([program, *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == expect, (words, done.returncode, done.stderr)
+    return done.stdout + done.stderr
+
+
+def train(data, *more):
+    said = run("m.onnx", "--data", data, "-o", "o.onnx", "--epochs", 1, "--batch-size", 4, "--run-dir", "none", *more)
+    return b"".join(numpy_helper.to_array(t).tobytes() for t in onnx.load("o.onnx").graph.initializer), said
+
+
+def scaling():
+    inet = "[0.485, 0.456, 0.406],[0.229, 0.224, 0.225]".replace(" ", "")
+    timm = "{'input_size': (3, 12, 12), 'crop_pct': 0.9, 'mean': (0.485, 0.456, 0.406), 'std': (0.229, 0.224, 0.225)}"
+    hf = '{"do_normalize": true, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.25, 0.25, 0.25], "rescale_factor": 0.0039}'
+    from_bytes = ",".join("[" + ",".join(repr(v / 255) for v in row) + "]" for row in ((123, 116, 103), (58, 57, 56)))
+    used = (
+        ({"pretrained_cfg": timm}, inet, "those of pretrained_cfg"),
+        ({"default_cfg": timm.replace("'", '"').replace("(", "[").replace(")", "]")}, inet, "those of default_cfg"),
+        ({"pretrained_cfg": "{'mean': (0.0, 0.0, 0.0), 'std': (1.0, 1.0, 1.0)}"}, "1/255", "those of pretrained_cfg"),
+        ({"preprocessor_config": hf}, "[0.5,0.5,0.5],[0.25,0.25,0.25]", "those of preprocessor_config"),
+        ({"mean": "0.485 0.456 0.406", "std": "0.229 0.224 0.225"}, inet, "those of mean and std"),
+        ({"mean": "[123, 116, 103]", "std": "[58,57,56]"}, from_bytes, "those of mean and std"),
+        ({"standardization_mean": "[0.5]", "standardization_std": "[0.25]"}, "0.5,0.25", "standardization_mean and"),
+        ({"IMAGE.nominalPixelRange": "normalized_1_1"}, "0.5,0.5", "NominalPixelRange Normalized_1_1"),
+        ({"Image.NominalPixelRange": "NominalRange_0_255", "mean": "[0.5]", "std": "[0.5]"}, "none", "NominalRange_0_255"),
+        ({"Image.NominalPixelRange": "NominalRange_16_235"}, f"{-16 / 219!r},{1 / 219!r}", "NominalRange_16_235"),
+    )
+    unclear = (
+        ({"mean": "[0,0,0]", "std": "[1,1,1]"}, "may be of pixels from 0 to 1 or to 255"),
+        ({"mean": "[0.5,0.5]", "std": "[0.5,0.5]"}, "not numbers, one for each channel"),
+        ({"mean": "[0.5,0.5,0.5]", "std": "[0.5,0.5,0]"}, "not numbers, one for each channel"),
+        ({"mean": "(see paper)", "std": "1"}, "not numbers, one for each channel"),
+        ({"mean": "[0.5,0.5,0.5]", "std": "[0.5,20,0.5]"}, "may be of pixels"),
+    )
+    for props, option, says in used:
+        model("m.onnx", props)
+        mine, said = train("set")
+        assert says in said and "change with --normalize" in said, (props, said)
+        given, said = train("set", "--normalize", option)
+        assert mine == given and says not in said, props
+        other, _ = train("set", "--normalize", "0.3,0.2")
+        assert other != mine
+    model("m.onnx", {})
+    plain, _ = train("set")
+    for props, says in unclear:
+        model("m.onnx", props)
+        mine, said = train("set")
+        assert says in said and "are not used" in said and mine == plain, (props, said)
+    model("m.onnx", {}, on_graph={"Image.NominalPixelRange": "NominalRange_0_255"})
+    mine, said = train("set")
+    assert "NominalRange_0_255" in said and mine == train("set", "--normalize", "none")[0] != plain
+
+
+def colours(images, labels):
+    np.savez("rgb.npz", x=images.transpose(0, 3, 1, 2), target=labels)
+    np.savez("bgr.npz", x=images[..., ::-1].transpose(0, 3, 1, 2), target=labels)
+    model("m.onnx", {"Image.BitmapPixelFormat": "Rgb8"})
+    rgb, said = train("set")
+    assert "blue" not in said and rgb == train("rgb.npz", "--normalize", "1/255")[0]
+    model("m.onnx", {"Image.BitmapPixelFormat": "bgr8"})
+    for steps in ((), ("--augment", "flip", "--augment", "crop:padding=2")):
+        bgr, said = train("set", *steps)
+        assert "blue comes first" in said and bgr == train("bgr.npz", "--normalize", "1/255", *steps)[0], steps
+    assert bgr != rgb
+    turned = "[0.406,0.456,0.485],[0.225,0.224,0.229]"
+    assert train("set", "--normalize", "imagenet")[0] == train("bgr.npz", "--normalize", turned)[0]
+    x = (images[..., ::-1].transpose(0, 3, 1, 2) / np.float32(255)).astype("f4")
+    train("set")
+    (y,) = onnxruntime.InferenceSession("o.onnx").run(None, {"x": x})
+    run("run", "o.onnx", "--data", "set", "-o", "r.npz")
+    assert np.allclose(np.load("r.npz")["y"], y, atol=1e-5)
+    assert '"color":"BGR"' in next(p.value for p in onnx.load("o.onnx").metadata_props if p.key == "onnxtrain.preprocess")
+
+
+def classes(images):
+    for form in (str(dict(enumerate(NAMES))), '{"0": "zebra", "1": "it\'s \\"a\\" cat", "2": "ant"}'):
+        model("m.onnx", {"names": form, "task": "classify", "imgsz": "[12, 12]", "stride": "1"}, side=None)
+        assert f"{SIDE}x{SIDE}x3" in run("predict", "m.onnx", "many")
+        (y,) = onnxruntime.InferenceSession("m.onnx").run(None, {"x": x_of(images)})
+        said = run("predict", "m.onnx", "set")
+        best = [NAMES[i] for i in y.argmax(1)]
+        for name in set(best):
+            shown = '"' + name.replace('"', '""') + '"' if '"' in name else name
+            assert said.count(shown) == best.count(name), (name, said)
+        number = np.array([NAMES.index(n) for n in sorted(NAMES)])  # folders are read in the order of their names
+        right = 100 * np.mean(y.argmax(1) == np.repeat(number, N // CLASSES))
+        said = run("eval", "m.onnx", "--data", "set")
+        got = next(float(row.split()[1]) for row in said.splitlines() if row.startswith("accuracy"))
+        assert abs(got - right) < 0.01, (got, right)
+    for wrong in ("{0: 'a', 2: 'b', 3: 'c'}", "{0: 'a', 1: 'b', 2: 'c\\x'}", "{0: 'a'", "names", "{0:", "{'0' 'a'}", "{}"):
+        model("m.onnx", {"names": wrong, "task": "classify"})
+        assert "class_name" not in run("predict", "m.onnx", "many"), wrong
+    model("m.onnx", {"names": str(dict(enumerate(NAMES))), "task": "detect"})
+    assert "class_name" not in run("predict", "m.onnx", "many")
+    model("m.onnx", {"pretrained_cfg": "{'input_size': (3, 12, 12)}"}, side=None)
+    assert "its metadata say this one" in run("predict", "m.onnx", "many")
+
+
+def x_of(images):
+    return (images.transpose(0, 3, 1, 2) / np.float32(255)).astype("f4")
+
+
+def main():
+    images = rng.integers(0, 256, (N, SIDE, SIDE, 3), dtype=np.uint8)
+    labels = np.arange(N) // (N // CLASSES)
+    for i, image in enumerate(images):
+        folder = pathlib.Path("set", sorted(NAMES)[labels[i]])
+        folder.mkdir(parents=True, exist_ok=True)
+        assert cv2.imwrite(str(folder / f"{i:02}.png"), image[:, :, ::-1])
+    pathlib.Path("many").mkdir()
+    for side in (9, 20):
+        assert cv2.imwrite(f"many/{side}.png", np.zeros((side, side, 3), np.uint8))
+    scaling()
+    colours(images, labels)
+    classes(images)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    main()
+print("metadata of other tools are used where they are clear")
