@@ -73,6 +73,19 @@ else()
     message(STATUS "libzstd is missing: no .zst. Debian: apt-get install libzstd-dev")
 endif()
 
+# Optional: recordings (WAV, FLAC).
+find_path(OT_SNDFILE_INCLUDE sndfile.h)
+find_library(OT_SNDFILE_LIBRARY sndfile)
+set(ot_sound_definitions) # of runtime/data/sound_file.c alone
+set(ot_sound_includes)
+if(OT_SNDFILE_INCLUDE AND OT_SNDFILE_LIBRARY)
+    target_link_libraries(ot_dependencies INTERFACE ${OT_SNDFILE_LIBRARY})
+    list(APPEND ot_sound_definitions OT_HAVE_SNDFILE)
+    list(APPEND ot_sound_includes ${OT_SNDFILE_INCLUDE})
+else()
+    message(STATUS "libsndfile is missing: no recordings. Debian: apt-get install libsndfile1-dev")
+endif()
+
 # Optional: Unicode's tables, for tokenizers.
 find_path(OT_UTF8PROC_INCLUDE utf8proc.h)
 find_library(OT_UTF8PROC_LIBRARY utf8proc)

@@ -6,7 +6,7 @@
 ot_build_packages='gcc libc6-dev cmake ninja-build protobuf-c-compiler libprotobuf-c-dev libdnnl-dev
     zlib1g-dev libjansson-dev libinih-dev librandom123-dev
     libjpeg-dev libspng-dev libwebp-dev libtiff-dev libopenjp2-7-dev libutf8proc-dev
-    libcairo2-dev libzstd-dev'
+    libcairo2-dev libzstd-dev libsndfile1-dev'
 
 ot_say() { printf '%s\n' "onnxtrain: $*" >&2; }
 

@@ -22,7 +22,16 @@ typedef struct ot_image_room {
 
 void ot_image_room_free(ot_image_room *r);
 
-/* Samples that are made when they are needed: images in files. */
+/* How much of a recording is wanted, and in which form. */
+typedef struct ot_sound_want {
+    int channels;   /* 1: the mean of all; else as many as the file has, or a file of one for each */
+    bool last;      /* (length, channels), else (channels, length) */
+    int64_t length; /* values of each channel */
+    double place;   /* of what is taken of a longer one: in [0, 1), from the first to the last; negative: the middle */
+    int rate;       /* that the file has to have */
+} ot_sound_want;
+
+/* Samples that are made when they are needed: images or recordings in files. */
 typedef struct ot_image_source ot_image_source;
 struct ot_image_source {
     /* Row `row` as upright bytes of so many channels (1 or 3), in `room` until it is used again.  Any thread may call it, with
@@ -32,7 +41,11 @@ struct ot_image_source {
     int64_t height, width; /* of the images that were looked at when the set was opened; 0: they differ */
     const char *(*name)(const ot_image_source *s, int64_t row); /* of the file, below `folder` */
     const char *folder;                                         /* or archive */
-    int channels; /* 1: those are grey, or class numbers of masks; else 3 */
+    int channels; /* 1: those are grey, or class numbers of masks; else 3.  Of recordings: the most that one has */
+    /* Recordings: then `read` is NULL.  Row `row` as `want` says.  Threads, errors: as of `read`. */
+    ot_status (*hear)(const ot_image_source *s, int64_t row, const ot_sound_want *want, ot_image_room *room, float *to,
+                      ot_error *err);
+    int rate; /* of recordings, in Hz */
 };
 
 typedef struct ot_array {
@@ -45,7 +58,9 @@ typedef struct ot_array {
     bool mapped;        /* t.data are pages of a file, read when they are used; or windows over tokens: they may be more
                          * than memory holds, and are checked batch by batch (ot_array_within) */
     int64_t stride;     /* elements from the beginning of one row to that of the next; 0: rows are contiguous */
-    const ot_image_source *source; /* then t.data is NULL, mapped is set, and t is uint8 of (N, 0, 0, channels) */
+    const ot_image_source *source; /* then t.data is NULL, mapped is set, and t is uint8 of (N, 0, 0, channels), or of
+                                    * recordings float32 of (N, 0, channels) */
+    int64_t frames;                /* of recordings: of the longest */
     bool same;                     /* every sample is row 0 */
     const int64_t *row;            /* the row of t.data in which each sample is; NULL: sample i is row i */
 } ot_array;
@@ -189,6 +204,7 @@ void ot_array_fetch(const ot_array *a, const int64_t *index, int64_t n);
 bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path);
 
 const ot_array *ot_dataset_find(const ot_dataset *d, const char *name); /* borrowed, or NULL */
+static inline bool ot_array_hears(const ot_array *a) { return a->source && a->source->hear; } /* its samples are recordings */
 ot_shape ot_array_shape(const ot_array *a);
 
 /* Where element i of the array, counted in row-major order of its shape, is in t.data. */

@@ -4,6 +4,7 @@
  *         Test_Data ...).  Folders that everything is in are passed over.  Classes are numbered in the order of their names. */
 #include "runtime/data/internal.h"
 #include "runtime/data/members.h"
+#include "runtime/data/sound.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +107,7 @@ typedef struct found {
     const char *other;
     size_t skip; /* bytes of every name that are passed over */
     bool parts;
+    const char *what; /* "images", "recordings" */
 } found;
 
 /* A file without a picture's name may be one by its content; what cannot be looked at is one, so that it is an error later. */
@@ -138,6 +140,24 @@ static ot_status find_pictures(const ot_members *m, ot_arena *a, found *f, ot_er
     }
     return OT_OK;
 }
+
+/* A set of more recordings than images is one of recordings. */
+static void prefer_sounds(const ot_members *m, found *f)
+{
+    int64_t n = 0, files = f->n + f->others;
+    f->what = "images";
+    for (int64_t i = 0; i < m->n; i++) n += m->list[i].size >= 0 && !is_hidden(m->list[i].name) && ot_sound_name(m->list[i].name);
+    if (n <= f->n) return;
+    *f = (found){ .m = m, .member = f->member, .what = "recordings", .others = files - n };
+    for (int64_t i = 0; i < m->n; i++) {
+        const char *name = m->list[i].name;
+        if (m->list[i].size < 0 || is_hidden(name)) continue;
+        if (ot_sound_name(name)) f->member[f->n++] = i;
+        else if (!f->other) f->other = name;
+    }
+}
+
+static bool hears(const found *f) { return *f->what == 'r'; }
 
 static const char *name_at(const found *f, int64_t i) { return f->m->list[f->member[i]].name; }
 
@@ -203,8 +223,8 @@ static ot_status check_empty(const found *f, const char *part, size_t length, ot
             p += length + 1;
         }
         if (*p && strchr(p, '/') == e->name + n - 1)
-            return ot_fail(err, OT_E_DATA, "%s/%s: the class has no images; remove the folder, or put images there",
-                           f->m->path, e->name);
+            return ot_fail(err, OT_E_DATA, "%s/%s: the class has no %s; remove the folder, or put %s there",
+                           f->m->path, e->name, f->what, f->what);
     }
     return OT_OK;
 }
@@ -227,8 +247,8 @@ static ot_status number_classes(const found *f, ot_dataset *d, ot_array *target,
         size_t length;
         const char *p = class_at(f, i, &length);
         if (!length)
-            return ot_fail(err, OT_E_DATA, "%s/%s: is in no class folder; expected FOLDER/CLASS/image", f->m->path,
-                           name_at(f, i));
+            return ot_fail(err, OT_E_DATA, "%s/%s: is in no class folder; expected FOLDER/CLASS/%s", f->m->path,
+                           name_at(f, i), hears(f) ? "recording" : "image");
         if (!n || strncmp(name[n - 1], p, length) || name[n - 1][length]) {
             if (n == MOST_CLASSES)
                 return ot_fail(err, OT_E_DATA, "%s: has more than %d classes", f->m->path, MOST_CLASSES);
@@ -342,8 +362,8 @@ static ot_status describe(ot_dataset *d, const found *f, const char *part, size_
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.40s %lld", c ? ", " : ": ", d->class_name[label[from]],
                                (long long)(i - from));
     }
-    bool ok = say(d, "%s%s%.*s: %lld images%s", f->m->path, length ? "/" : "", (int)length, part ? part : "",
-                  (long long)f->n, label ? "" : ", no labels");
+    bool ok = say(d, "%s%s%.*s: %lld %s%s", f->m->path, length ? "/" : "", (int)length, part ? part : "",
+                  (long long)f->n, f->what, label ? "" : ", no labels");
     if (ok && label && d->n_classes)
         ok = say(d, "%d classes%s%s", d->n_classes, text, *text && d->n_classes > SHOWN ? " ..." : "");
     if (ok && f->others > 0)
@@ -393,12 +413,13 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     size_t length, first;
     d->members = m;
     OT_TRY(find_pictures(m, d->arena, &f, err));
+    prefer_sounds(m, &f);
     if (!f.n)
-        return ot_fail(err, OT_E_DATA, "%s: contains no images%s%s", m->path,
+        return ot_fail(err, OT_E_DATA, "%s: contains no images or recordings%s%s", m->path,
                        f.others ? ", but other files, such as " : "", f.others ? f.other : "");
     find_layout(&f);
-    bool masks;
-    OT_TRY(ot_masks_open(d, f.member, f.n, f.skip, split, &masks, there, err));
+    bool masks = false;
+    if (!hears(&f)) OT_TRY(ot_masks_open(d, f.member, f.n, f.skip, split, &masks, there, err));
     if (masks) return OT_OK;
     *there = take_part(&f, split, &part, &length);
     if (!*there) return OT_OK;
@@ -411,7 +432,8 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     ot_array *x = ot_dataset_add(d, "");
     if (!x) return ot_fail(err, OT_E_NOMEM, "%s: no memory", m->path);
     d->mapped_hash = 2;
-    OT_TRY(ot_pictures_array(d, x, f.member, f.n, false, err));
+    OT_TRY(hears(&f) ? ot_sounds_array(d, x, f.member, f.n, err)
+                     : ot_pictures_array(d, x, f.member, f.n, false, err));
     return describe(d, &f, part, length, err);
 }
 

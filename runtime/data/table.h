@@ -140,6 +140,7 @@ struct ot_columns {
     const char *path;
     const char *folder, *real; /* where its images are, as given and without links; NULL: not needed yet */
     int images;                /* columns of them */
+    bool sounds;               /* some are of recordings */
     char mark;
     bool header; /* the file names the columns */
     int columns;
@@ -193,9 +194,9 @@ ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err);
 ot_status ot_table_recall(ot_dataset *d, ot_columns *t, bool *found, ot_error *err);
 ot_status ot_table_recall_target(const ot_columns *t, ot_arena *a, const char **out, ot_error *err);
 
-/* ---- columns of image files: table_files.c ------------------------------------------------- */
+/* ---- columns of files of images or recordings: table_files.c ------------------------------- */
 
-bool ot_table_takes_images(const ot_data_input *in);
+bool ot_table_takes_images(const ot_columns *t, const ot_data_input *in); /* or recordings, if t->sounds */
 
 /* *is: the text names a file below the folder of the table, which may be an image.  Errors: OT_E_NOMEM, OT_E_IO. */
 ot_status ot_table_names_image(ot_dataset *d, ot_columns *t, const char *text, bool *is, ot_error *err);

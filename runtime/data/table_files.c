@@ -1,4 +1,4 @@
-/* table_files.c - columns of a table whose cells are names of image files: paths relative to the folder of the table.
+/* table_files.c - columns of a table whose cells are names of files of images or recordings: paths relative to its folder.
  *
  * A column is one if the first text in it names a file that is there, or looks like the name of an image and the model has
  * an input for images.  Paths stay below the folder: `..` and links that lead out are refused, absolute paths too unless
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/data/members.h"
+#include "runtime/data/sound.h"
 #include "runtime/data/table.h"
 
 static ot_status no_memory(const ot_columns *t, ot_error *err)
@@ -16,16 +17,20 @@ static ot_status no_memory(const ot_columns *t, ot_error *err)
     return ot_fail(err, OT_E_NOMEM, "%s: no memory", t->path);
 }
 
-bool ot_table_takes_images(const ot_data_input *in)
+static bool takes(const ot_data_input *in, bool sounds)
 {
-    return in->dtype != OT_STRING && (in->shape.rank == 3 || in->shape.rank == 4 || in->shape.rank < 0);
+    int r = in->shape.rank;
+    if (sounds) return (ot_is_float(in->dtype) || in->dtype == OT_UNDEFINED) && (r == 2 || r == 3 || r < 0);
+    return in->dtype != OT_STRING && (r == 3 || r == 4 || r < 0);
 }
 
-/* Whether the model has an input for images. */
-static bool wants_images(const ot_columns *t)
+bool ot_table_takes_images(const ot_columns *t, const ot_data_input *in) { return takes(in, t->sounds); }
+
+/* Whether the model has an input for such a file. */
+static bool wants(const ot_columns *t, const char *name)
 {
     bool any = false;
-    for (int i = 0; i < t->options.n_inputs; i++) any |= ot_table_takes_images(&t->options.input[i]);
+    for (int i = 0; i < t->options.n_inputs; i++) any |= takes(&t->options.input[i], ot_sound_name(name));
     return any;
 }
 
@@ -69,9 +74,8 @@ static bool take(ot_dataset *d, const ot_columns *t, const char *path, int64_t *
 ot_status ot_table_names_image(ot_dataset *d, ot_columns *t, const char *text, bool *is, ot_error *err)
 {
     int64_t at;
-    bool looks = text && ot_picture_name(text), wants = wants_images(t);
     *is = false;
-    if (!text || !*text || (!looks && !wants)) return OT_OK;
+    if (!text || !*text || (!ot_picture_name(text) && !wants(t, text))) return OT_OK;
     OT_TRY(open_folder(d, t, err));
     *is = take(d, t, text, &at);
     return !*is && errno == ENOMEM ? no_memory(t, err) : OT_OK;
@@ -80,13 +84,16 @@ ot_status ot_table_names_image(ot_dataset *d, ot_columns *t, const char *text, b
 ot_status ot_table_find_images(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     t->images = 0;
+    t->sounds = false;
     for (int i = 0; i < t->columns; i++) {
         ot_column *q = &t->column[i];
         bool is = false;
         if (q->kind != OT_KIND_CATEGORY) continue;
         OT_TRY(ot_table_names_image(d, t, q->which, &is, err));
-        if (!is && !(q->which && ot_picture_name(q->which) && wants_images(t))) continue;
+        bool looks = q->which && (ot_picture_name(q->which) || ot_sound_name(q->which));
+        if (!is && !(looks && wants(t, q->which))) continue;
         q->kind = OT_KIND_IMAGE;
+        t->sounds |= ot_sound_name(q->which);
         t->images++;
     }
     if (t->images) OT_TRY(open_folder(d, t, err));
@@ -102,15 +109,15 @@ ot_status ot_table_add_file(ot_dataset *d, const ot_columns *t, const ot_rows *r
     int number = errno;
     ot_status s = number == ENOMEM ? OT_E_NOMEM : number == EACCES || number == EIO ? OT_E_IO : OT_E_DATA;
     if (!*path)
-        return ot_fail(err, s, "%s: line %lld, column '%s': the name of an image is missing", t->path,
+        return ot_fail(err, s, "%s: line %lld, column '%s': the name of a file is missing", t->path,
                        (long long)r->line, name);
     if (number == EXDEV)
         return ot_fail(err, s,
-                       "%s: line %lld, column '%s': '%s' leads out of the folder '%s'; images must be in the folder of "
+                       "%s: line %lld, column '%s': '%s' leads out of the folder '%s'; the files must be in the folder of "
                        "the table or below",
                        t->path, (long long)r->line, name, path, t->folder);
-    return ot_fail(err, s, "%s: line %lld, column '%s': the image '%s' cannot be opened: %s%s%s%s", t->path,
-                   (long long)r->line, name, path, strerror_r(number, (char[128]){ 0 }, 128),
+    return ot_fail(err, s, "%s: line %lld, column '%s': the %s '%s' cannot be opened: %s%s%s%s", t->path,
+                   (long long)r->line, name, ot_sound_name(path) ? "recording" : "image", path, strerror_r(number, (char[128]){ 0 }, 128),
                    number == ENOENT ? "; paths are relative to the folder '" : "", number == ENOENT ? t->folder : "",
                    number == ENOENT ? "'" : "");
 }
@@ -120,7 +127,10 @@ ot_status ot_table_finish_images(ot_dataset *d, ot_columns *t, ot_error *err)
     d->mapped_hash = 3;
     for (int i = 0; i < t->n_inputs; i++) {
         const ot_table_input *in = &t->input[i];
-        if (in->member) OT_TRY(ot_pictures_array(d, &d->array[in->array], in->member, t->rows, false, err));
+        if (!in->member) continue;
+        bool sounds = t->rows && ot_sound_name(d->members->list[in->member[0]].name);
+        OT_TRY(sounds ? ot_sounds_array(d, &d->array[in->array], in->member, t->rows, err)
+                      : ot_pictures_array(d, &d->array[in->array], in->member, t->rows, false, err));
     }
     for (int i = 0; i < t->n_targets; i++) {
         const ot_goal *w = &t->wanted[i];
@@ -137,7 +147,7 @@ ot_status ot_table_labels(ot_dataset *d, const ot_columns *t, int *list, int *n,
     const char *all = "";
     int takers = 0;
     *n = 0;
-    for (int i = 0; i < t->options.n_inputs; i++) takers += ot_table_takes_images(&t->options.input[i]);
+    for (int i = 0; i < t->options.n_inputs; i++) takers += ot_table_takes_images(t, &t->options.input[i]);
     for (int i = t->columns - 1; i >= 0 && t->images > (takers ? takers : 1); i--) {
         if (t->column[i].kind != OT_KIND_IMAGE) continue;
         list[(*n)++] = i;
@@ -151,7 +161,7 @@ ot_status ot_table_labels(ot_dataset *d, const ot_columns *t, int *list, int *n,
         if (!all) return no_memory(t, err);
         list[(*n)++] = i;
     }
-    for (int i = 0; i < t->options.n_inputs; i++) numbers &= ot_table_takes_images(&t->options.input[i]);
+    for (int i = 0; i < t->options.n_inputs; i++) numbers &= ot_table_takes_images(t, &t->options.input[i]);
     if (*n > 1 && !numbers) list[0] = list[*n - 1], *n = 1;
     d->column = *n == 1 ? t->column[list[0]].name : all;
     return OT_OK;

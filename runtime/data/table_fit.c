@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/data/sound.h"
 #include "runtime/data/table.h"
 
 /* ---- measuring ---------------------------------------------------------------------------------- */
@@ -204,6 +205,7 @@ ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, const
 ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
 {
     const ot_columns *t = d->table, *u = like->table;
+    OT_TRY(ot_sounds_match(d, like, err));
     if (d->renumbers && like->class_name)
         return ot_pictures_number(d, like->class_name, like->n_classes, like->name, err);
     if (!t || !u || !t->n_targets) return OT_OK;

@@ -247,7 +247,7 @@ static void spread_images(chooser *x)
         group *g = NULL;
         if (x->taken[i] || x->without[i] || x->t->column[i].kind != OT_KIND_IMAGE) continue;
         for (int k = 0; k < x->n && !g; k++)
-            if (!x->g[k].n && (alone || ot_table_takes_images(x->g[k].of))) g = &x->g[k];
+            if (!x->g[k].n && (alone || ot_table_takes_images(x->t, x->g[k].of))) g = &x->g[k];
         if (!g) return;
         g->column[g->n++] = i;
         x->taken[i] = true;

@@ -282,7 +282,7 @@ static ot_status take_inputs(ot_dataset *d, ot_columns *t, const json_t *inputs,
     for (int i = 0; i < o->n_inputs; i++) {
         const json_t *one = json_object_get(inputs, o->input[i].name);
         const char *kind = json_string_value(json_object_get(one, "kind"));
-        int image = kind && !strcmp(kind, "image") ? image_column(t, one) : -1;
+        int image = kind && (!strcmp(kind, "image") || !strcmp(kind, "audio")) ? image_column(t, one) : -1;
         if (image >= 0) {
             OT_TRY(ot_table_image_input(d, t, image, &o->input[i], o->n_inputs == 1, &t->input[t->n_inputs++], err));
             continue;

@@ -215,6 +215,38 @@ static ot_status augment_windows(const ot_adapt_env *e, const ot_feeders *fs, ot
     return OT_OK;
 }
 
+/* Recordings: crop takes a random part of longer ones; auto is that. */
+static ot_status augment_sounds(const ot_adapt_env *e, int threads, ot_feeders *fs, const ot_augment *list, int *found,
+                                ot_error *err)
+{
+    const ot_settings *s = e->s;
+    for (int i = 0; i < fs->n; i++) {
+        ot_feeder *f = &fs->f[i];
+        if (!ot_array_hears(f->src)) continue;
+        for (int k = 0; k < s->n_augment; k++) {
+            const char *name = s->augment[k].name;
+            bool crop = !strcmp(name, "crop") || !strcmp(name, "auto");
+            if (!strcmp(name, "noise") || !strcmp(name, "mixup") || !strcmp(name, "none")) continue;
+            if (!crop)
+                return ot_fail(err, OT_E_USAGE, "--augment %s: does not apply to recordings; crop, noise and mixup do",
+                               name);
+            ot_augmenting like = { .list = list, .kind = OT_AUGMENTED_VALUES };
+            if (!f->augment) OT_TRY(attach(e, threads, fs, f, &like, err));
+            f->augment->later = true;
+            ot_adapt_note(e, "input '%s': a random part of longer recordings is taken", f->name);
+            ++*found;
+        }
+    }
+    return OT_OK;
+}
+
+static bool any_sounds(const ot_feeders *fs)
+{
+    bool any = false;
+    for (int i = 0; i < fs->n; i++) any |= ot_array_hears(fs->f[i].src);
+    return any;
+}
+
 static ot_status nothing_found(const ot_adapt_env *e, bool automatic, ot_error *err)
 {
     const char *name = e->s->augment[0].name;
@@ -255,11 +287,13 @@ ot_status ot_adapt_augment(const ot_adapt_env *e, const ot_output *outputs, int 
         one.mixes = ot_augment_mixes(list);
         if (ot_augment_steps(list) || one.mixes) OT_TRY(add_pictures(e, threads, fs, &fs->f[i], &one, err));
     }
-    if (!list && !automatic) {
+    bool sounds = any_sounds(fs);
+    if (!list && (!automatic || sounds)) {
         OT_TRY(ot_augment_make(s->augment, s->n_augment, 1, 1, 1, e->a, &list, err));
-        if (ot_augment_steps(list)) return nothing_found(e, automatic, err);
+        if (ot_augment_steps(list) && !sounds) return nothing_found(e, automatic, err);
     }
     if (list) OT_TRY(add_values(e, outputs, n, threads, fs, list, &at, &found, err));
+    if (sounds) OT_TRY(augment_sounds(e, threads, fs, list, &found, err));
     return found ? OT_OK : nothing_found(e, automatic, err);
 }
 
@@ -476,6 +510,15 @@ static void draw_tokens(const ot_feeder *f, const int64_t *index, int64_t n, int
     }
 }
 
+void ot_augmenting_change(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst)
+{
+    const ot_augmenting *g = f->augment;
+    if (g->noise > 0) add_noise(f, index, n, given, dst);
+    if (!g->mixes || n < 2) return;
+    ot_mix m = mix_of(g, given);
+    mix_values(f, &m, n, dst);
+}
+
 void ot_augmenting_values(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads)
 {
     const ot_augmenting *g = f->augment;
@@ -487,8 +530,7 @@ void ot_augmenting_values(const ot_feeder *f, const int64_t *index, int64_t n, i
     }
     if (g->kind == OT_AUGMENTED_VALUES) {
         ot_gather_run(&f->gather, index, n, dst, threads);
-        if (given >= 0 && g->noise > 0) add_noise(f, index, n, given, dst);
-        if (mixes) mix_values(f, &m, n, dst);
+        if (given >= 0) ot_augmenting_change(f, index, n, given, dst);
         return;
     }
     int64_t classes = f->sample.dim[0];

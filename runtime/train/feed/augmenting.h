@@ -24,7 +24,7 @@ struct ot_augmenting {
     int64_t planes;       /* MASK: elements of a sample for each pixel */
     double noise;         /* VALUES */
     const ot_dataset *of; /* TOKENS: the windows */
-    bool later;           /* they begin at random within their stride */
+    bool later;           /* they begin at random within their stride; VALUES: so do parts of recordings */
     int threads;
     size_t room; /* bytes of scratch per thread */
     char *scratch;
@@ -48,6 +48,9 @@ void ot_augmenting_mix(const ot_feeder *f, uint8_t *drawn, int64_t n, int64_t gi
 
 /* dst: the batch of values, or of probabilities. */
 void ot_augmenting_values(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads);
+
+/* What it does to n samples of a training that are there: noise, means of two samples. */
+void ot_augmenting_change(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst);
 
 /* Bytes beside drawn samples. */
 int64_t ot_augmenting_room(const ot_feeder *f);

@@ -14,6 +14,7 @@
 #include "runtime/train/feed/masks.h"
 #include "runtime/train/feed/match.h"
 #include "runtime/train/feed/preprocess.h"
+#include "runtime/train/feed/sound.h"
 
 /* ---- small tools ---------------------------------------------------------------- */
 
@@ -419,6 +420,7 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
                       .whole = a->whole || e->as_is,
                       .as_is = e->as_is,
                       .open = v->shape.rank > 0 && v->shape.dim[0] < 0 };
+    if (ot_array_hears(a) && !f->whole) return ot_sound_adapt(e, v, a, f, err);
     if (a->picture && !f->whole) return adapt_picture(e, v, a, f, err);
     if (a->source)
         return ot_fail_more(err, OT_E_DATA,
@@ -616,7 +618,7 @@ const ot_feeder *ot_feeders_uncounted(const ot_feeders *fs, const int64_t *index
 /* Bytes of a sample between its array and the batch; 0: there is nothing between. */
 static int64_t drawn_bytes(const ot_feeder *f)
 {
-    return ot_augmenting_draws(f) ? ot_augmenting_bytes(f) : f->redraw ? f->to.c * f->to.h * f->to.w : 0;
+    return ot_augmenting_draws(f) ? ot_augmenting_bytes(f) : ot_feeder_drawn_bytes(f);
 }
 
 int64_t ot_feeder_bytes(const ot_feeder *f, int64_t batch)
@@ -683,7 +685,8 @@ static ot_status take_source(const ot_feeder *f, const int64_t *index, int64_t n
     ot_gather g = f->gather;
     ot_array drawn = f->drawn;
     size_t one = (size_t)f->gather.elements * (size_t)ot_dtype_bits(f->dtype) / 8;
-    bool mixes = f->augment && f->augment->mixes && given >= 0;
+    bool values = f->augment && given >= 0 && !ot_augmenting_draws(f);
+    bool mixes = f->augment && f->augment->mixes && given >= 0 && !values;
     if (!is_held(f, index, n)) OT_TRY(draw_here(f, index, n, given, drawn.t.data, err));
     else if (mixes) memcpy(drawn.t.data, f->held, (size_t)(ot_feeder_drawn_bytes(f) * n));
     else drawn.t.data = (void *)(uintptr_t)f->held;
@@ -691,6 +694,7 @@ static ot_status take_source(const ot_feeder *f, const int64_t *index, int64_t n
     g.src = &drawn;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && n > 1)
     for (int64_t i = 0; i < n; i++) ot_gather_run(&g, &i, 1, (char *)dst + (size_t)i * one, 1);
+    if (values) ot_augmenting_change(f, index, n, given, dst);
     if (f->mask) ot_mask_ignore(f, dst, n);
     return OT_OK;
 }
@@ -746,7 +750,7 @@ ot_status ot_feeder_take(ot_feeder *f, const int64_t *index, int64_t n, int64_t 
 
 bool ot_feeder_set(const ot_feeder *f, int64_t samples, ot_feed_set *out)
 {
-    ot_dtype from = f->redraw ? OT_U8 : f->src->t.dtype;
+    ot_dtype from = f->src->t.dtype;
     bool plain = from <= OT_BF16 && from != OT_STRING && f->dtype <= OT_BF16 && f->dtype != OT_STRING;
     if (f->whole || f->mask || !plain || (f->augment && !ot_augmenting_draws(f))) return false;
     *out = (ot_feed_set){ .dtype = from,

@@ -2,6 +2,7 @@
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/draw.h"
 #include "runtime/train/feed/masks.h"
+#include "runtime/train/feed/sound.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,10 @@ bool ot_feeders_load(const ot_feeders *fs)
     return any;
 }
 
-int64_t ot_feeder_drawn_bytes(const ot_feeder *f) { return f->redraw ? f->to.c * f->to.h * f->to.w : 0; }
+int64_t ot_feeder_drawn_bytes(const ot_feeder *f)
+{
+    return f->redraw ? f->to.c * f->to.h * f->to.w * (ot_dtype_bits(f->src->t.dtype) / 8) : 0;
+}
 
 ot_status ot_draw_reserve(ot_draw_room *r, size_t n, const ot_image *from, ot_error *err)
 {
@@ -126,6 +130,7 @@ ot_status ot_feeder_draw(const ot_feeder *f, int64_t given, int64_t sample, ot_d
                          ot_error *err)
 {
     if (f->mask) return ot_mask_draw(f, given, sample, room, to, err);
+    if (ot_array_hears(f->src)) return ot_sound_draw(f, given, sample, room, to, err);
     if (f->src->source) return draw_source(f, given, sample, room, to, err);
     const uint8_t *x = f->src->t.data;
     ot_redraw(x + sample * f->from.c * f->from.h * f->from.w, &f->from, &f->to, to);
@@ -136,10 +141,10 @@ void ot_feeder_try(const ot_feeder *f, int64_t sample, ot_draw_room *room, ot_er
 {
     const ot_array *a = f->src;
     ot_image out;
-    if (f->mask) {
+    if (f->mask || ot_array_hears(a)) {
         uint8_t *to = malloc((size_t)ot_feeder_drawn_bytes(f) + 1);
         room->sample = 0;
-        if (to) (void)ot_mask_draw(f, OT_NOT_AUGMENTED, sample, room, to, err);
+        if (to) (void)ot_feeder_draw(f, OT_NOT_AUGMENTED, sample, room, to, err);
         free(to);
     } else if (a->source)
         (void)a->source->read(a->source, a->row ? a->row[sample] : sample, (int)f->to.c, &room->source, &out, err);

@@ -54,7 +54,7 @@ ot_status ot_match_check(const ot_adapt_env *e, const ot_dataset *d, ot_error *e
         for (int k = 0; k < g->n_inputs && end; k++) found |= is_name(text, end, g->inputs[k]->name);
         for (int k = 0; k < d->n; k++) {
             found |= end && is_name(text, end, d->array[k].t.name);
-            images |= d->array[k].picture;
+            images |= d->array[k].picture || d->array[k].source;
         }
         if (!found || images)
             return ot_fail(err, OT_E_USAGE,

@@ -2,6 +2,7 @@
 #include "runtime/train/feed/preprocess.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,16 @@ static json_t *list_of(const double *v, int n, double otherwise)
     return list;
 }
 
+static json_t *audio(const ot_feeder *f)
+{
+    const char *layout = f->sample.rank < 2 ? "NT" : f->to.channels_last ? "NTC" : "NCT";
+    return json_pack("{s:s, s:i, s:I, s:I, s:s}", "kind", "audio", "rate", f->src->source->rate, "channels",
+                     (json_int_t)f->to.c, "length", (json_int_t)f->to.w, "layout", layout);
+}
+
 static json_t *image(const ot_feeder *f)
 {
+    if (ot_array_hears(f->src)) return audio(f);
     const ot_normalize *z = &f->normalize;
     bool given = z->kind == OT_NORMALIZE_GIVEN, scaled = f->gather.scale && z->kind != OT_NORMALIZE_NONE;
     int n = given ? z->channels : 0;
@@ -116,6 +125,18 @@ static bool read_scaling(const json_t *o, ot_normalize *z)
     if (z->plain) return true;
     z->kind = !plain ? OT_NORMALIZE_GIVEN : scale == 1 ? OT_NORMALIZE_NONE : OT_NORMALIZE_UNIT;
     return scale == 1 ? plain : fabs(scale * 255 - 1) < 1e-9;
+}
+
+bool ot_preprocess_sound(const char *text, const char *input, int *rate, int64_t *length)
+{
+    json_t *all = text ? json_loads(text, 0, NULL) : NULL;
+    const json_t *o = json_object_get(json_object_get(all, "inputs"), input);
+    const char *kind = json_string_value(json_object_get(o, "kind"));
+    json_int_t hz = json_integer_value(json_object_get(o, "rate")), n = json_integer_value(json_object_get(o, "length"));
+    bool good = kind && !strcmp(kind, "audio") && hz > 0 && hz <= INT_MAX && n > 0;
+    if (good) *rate = (int)hz, *length = n;
+    json_decref(all);
+    return good;
 }
 
 bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *out)

@@ -16,6 +16,9 @@ ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, ot_arena *
 /* An array of floats or bytes that --normalize auto has measured: {"kind": "array", "scale": 1, "mean": [...], "std": [...]}. */
 bool ot_preprocess_any(const ot_feeders *fs); /* there is something to record */
 
+/* Recordings: {"kind": "audio", "rate": 16000, "channels": 1, "length": 16000, "layout": "NCT"}.  false: the text does not say. */
+bool ot_preprocess_sound(const char *text, const char *input, int *rate, int64_t *length);
+
 /* The scaling of that input; false: the text does not say, or is something else.  text NULL is allowed. */
 bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *out);
 
