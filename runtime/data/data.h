@@ -204,7 +204,10 @@ void ot_array_fetch(const ot_array *a, const int64_t *index, int64_t n);
 bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path);
 
 const ot_array *ot_dataset_find(const ot_dataset *d, const char *name); /* borrowed, or NULL */
-static inline bool ot_array_hears(const ot_array *a) { return a->source && a->source->hear; } /* its samples are recordings */
+static inline bool ot_array_hears(const ot_array *a)
+{
+    return a->source && a->source->hear;
+} /* its samples are recordings */
 ot_shape ot_array_shape(const ot_array *a);
 
 /* Where element i of the array, counted in row-major order of its shape, is in t.data. */

@@ -1,6 +1,7 @@
 /* open.c - opens a data set: named sets in the folders that are searched, files by content. */
 #include "runtime/data/internal.h"
 #include "runtime/data/members.h"
+#include "runtime/data/sound.h"
 #include "runtime/data/table.h"
 
 #include <errno.h>
@@ -260,13 +261,21 @@ static bool is_tfrecord(const char *path, const unsigned char *head)
     return (head && ot_is_tfrecord(head)) || strstr(path, ".tfrecord");
 }
 
+/* By the first bytes; where these are wrong, by its name. */
+static bool is_audio(const char *path, const unsigned char *head)
+{
+    bool wav = head && !memcmp(head, "RIFF", 4) && !memcmp(head + 8, "WAVE", 4);
+    return wav || (head && !memcmp(head, "fLaC", 4)) || ot_sound_name(path);
+}
+
 /* X(name, reader, meaning); the first match is used. */
 #define FORMATS(X) \
+    X(audio, ot_sound_open, "a recording (.wav, .flac), for a prediction; many are class folders, or a column of a table") \
     X(tfrecord, ot_tfrecord_open, "records of TensorFlow with tf.Example, plain or .gz: encoded images, bytes, floats, integers (NAME-00000-of-00010: all ten files)") \
     X(npy, open_npy, "one array (.npy, .npy.gz): for a model of one input, without a target") \
     X(npz, ot_npz_open, "arrays (.npz), named as the model's inputs; the target is target, or target_OUTPUT") \
     X(safetensors, ot_safetensors_open, "named tensors (.safetensors), as the arrays of an .npz") \
-    X(csv, ot_csv_open, "a table (.csv, .tsv, also .gz and .zst) with a line of names; the column target, else the last, is the target (--target names others); a column of image files, by their paths below the folder of the table, feeds an input of images") \
+    X(csv, ot_csv_open, "a table (.csv, .tsv, also .gz and .zst) with a line of names; the column target, else the last, is the target (--target names others); a column of files of images or recordings, by their paths below the folder of the table, feeds an input of them") \
     X(jsonl, ot_csv_open, "a table as JSON lines (.jsonl, .ndjson, also .gz and .zst): an object in each line, whose members are the columns") \
     X(tokens, ot_tokens_open, "tokens for a language model (.bin, unsigned numbers of 16 or 32 bits, or the format of llm.c; a .npy of one dimension does too): samples are windows, the target is the next token (--length, --stride)") \
     X(text, open_text, "a text (.txt) for a language model, as bytes or characters (--text) or with --tokenizer; a model that was trained on a table's column of text takes each line as a sample") \
@@ -322,17 +331,18 @@ static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bo
     OT_TRY(ot_members_folder(path, &m, err));
     if (m->n) return ot_pictures_open(m, split, d, found, err);
     ot_members_free(m);
-    return ot_fail(err, OT_E_DATA,
-                   "%s: the folder is empty; expected class folders with images, idx files (train-images-idx3-ubyte …) "
-                   "or CIFAR binary files (data_batch_1.bin …)",
-                   path);
+    return ot_fail(
+        err, OT_E_DATA,
+        "%s: the folder is empty; expected class folders with images or recordings, idx files (train-images-idx3-ubyte …) "
+        "or CIFAR binary files (data_batch_1.bin …)",
+        path);
 }
 
 /* ---- archives of images ---------------------------------------------------------- */
 
 /* X(name, how its members are found, meaning) */
 #define ARCHIVES(X) \
-    X(tar, ot_members_tar, "images in class folders, in an archive (.tar) that is read without unpacking it") \
+    X(tar, ot_members_tar, "images or recordings in class folders, in an archive (.tar) that is read without unpacking it") \
     X(zip, ot_members_zip, "the same (.zip)")
 
 static ot_status open_archive(const char *path, ot_split split, ot_dataset *d, bool *is, bool *found, ot_error *err)
@@ -389,8 +399,9 @@ const ot_registry ot_data_sets = { "data set", "named sets", set_entries };
 
 const ot_registry ot_data_sources = {
     "data",
-    "named sets, and formats of files; or a folder: of class folders with images (train/cat/1.jpg; train, val and test are "
-    "used as such), or with the files of MNIST or CIFAR (binary); predict and run take one image file too (--data)",
+    "named sets, and formats of files; or a folder: of class folders with images or recordings (train/cat/1.jpg; train, val "
+    "and test are used as such), or with the files of MNIST or CIFAR (binary); predict and run take one image file too "
+    "(--data)",
     entries
 };
 

@@ -146,7 +146,8 @@ static void prefer_sounds(const ot_members *m, found *f)
 {
     int64_t n = 0, files = f->n + f->others;
     f->what = "images";
-    for (int64_t i = 0; i < m->n; i++) n += m->list[i].size >= 0 && !is_hidden(m->list[i].name) && ot_sound_name(m->list[i].name);
+    for (int64_t i = 0; i < m->n; i++)
+        n += m->list[i].size >= 0 && !is_hidden(m->list[i].name) && ot_sound_name(m->list[i].name);
     if (n <= f->n) return;
     *f = (found){ .m = m, .member = f->member, .what = "recordings", .others = files - n };
     for (int64_t i = 0; i < m->n; i++) {
@@ -223,8 +224,8 @@ static ot_status check_empty(const found *f, const char *part, size_t length, ot
             p += length + 1;
         }
         if (*p && strchr(p, '/') == e->name + n - 1)
-            return ot_fail(err, OT_E_DATA, "%s/%s: the class has no %s; remove the folder, or put %s there",
-                           f->m->path, e->name, f->what, f->what);
+            return ot_fail(err, OT_E_DATA, "%s/%s: the class has no %s; remove the folder, or put %s there", f->m->path,
+                           e->name, f->what, f->what);
     }
     return OT_OK;
 }
@@ -432,8 +433,7 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     ot_array *x = ot_dataset_add(d, "");
     if (!x) return ot_fail(err, OT_E_NOMEM, "%s: no memory", m->path);
     d->mapped_hash = 2;
-    OT_TRY(hears(&f) ? ot_sounds_array(d, x, f.member, f.n, err)
-                     : ot_pictures_array(d, x, f.member, f.n, false, err));
+    OT_TRY(hears(&f) ? ot_sounds_array(d, x, f.member, f.n, err) : ot_pictures_array(d, x, f.member, f.n, false, err));
     return describe(d, &f, part, length, err);
 }
 

@@ -56,8 +56,9 @@ static ot_status check_wav(const uint8_t *p, size_t n, size_t size, bool *more, 
         }
         if (!memcmp(p + at, "fmt ", 4)) {
             if (!(known = is_plain(p + at + 8, (uint32_t)there)))
-                return ot_fail(err, OT_E_DATA,
-                               "the samples of the WAV file are compressed; supported: PCM, float, A-law, u-law (or FLAC)");
+                return ot_fail(
+                    err, OT_E_DATA,
+                    "the samples of the WAV file are compressed; supported: PCM, float, A-law, u-law (or FLAC)");
         }
         if (length > left) return ot_fail(err, OT_E_DATA, "the WAV file is cut off: it has no samples");
         at += 8 + length + (length & 1);
@@ -137,6 +138,8 @@ static void sound_close(opened *o)
     (void)sf_close(o->f);
     pthread_mutex_unlock(&opening);
 }
+
+const char *ot_sound_missing(void) { return NULL; }
 
 /* o stays where it is until it is closed. */
 static ot_status sound_open(const uint8_t *bytes, size_t n, size_t size, opened *o, bool *more, ot_error *err)
@@ -236,6 +239,8 @@ ot_status ot_sound_decode(const uint8_t *bytes, size_t n, const ot_sound_want *w
 }
 
 #else
+
+const char *ot_sound_missing(void) { return "libsndfile"; }
 
 static ot_status missing(const uint8_t *bytes, size_t n, size_t size, bool *more, ot_error *err)
 {

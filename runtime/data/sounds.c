@@ -1,6 +1,10 @@
 /* sounds.c - the samples of a data set that are recordings in files, decoded when they are needed. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/data/internal.h"
 #include "runtime/data/members.h"
@@ -69,11 +73,12 @@ static ot_status survey(sound_source *s, int64_t n, int64_t *frames, ot_error *e
             continue;
         }
         if (found >= 0 && x.rate != s->base.rate)
-            status = ot_fail(err, OT_E_DATA,
-                             "%s: %s has a sample rate of %d Hz, but %s has %d Hz; convert them to one rate, for example "
-                             "with: sox IN -r %d OUT",
-                             s->m->path, s->m->list[s->member[found]].name, s->base.rate,
-                             s->m->list[s->member[k]].name, x.rate, s->base.rate);
+            status =
+                ot_fail(err, OT_E_DATA,
+                        "%s: %s has a sample rate of %d Hz, but %s has %d Hz; convert them to one rate, for example "
+                        "with: sox IN -r %d OUT",
+                        s->m->path, s->m->list[s->member[found]].name, s->base.rate, s->m->list[s->member[k]].name,
+                        x.rate, s->base.rate);
         if (found < 0) found = k, s->base.rate = x.rate;
         if (x.channels > s->base.channels) s->base.channels = x.channels;
         if (x.frames > *frames) *frames = x.frames;
@@ -103,6 +108,35 @@ ot_status ot_sounds_array(ot_dataset *d, ot_array *x, const int64_t *member, int
         d->mapped_hash = ot_hash(d->mapped_hash, &(int64_t[3]){ f->size, f->at, (int64_t)f->crc }, 3 * sizeof(int64_t));
     }
     return OT_OK;
+}
+
+static ot_status read_one(const ot_members *m, const ot_packed_file *f, uint8_t *to, ot_error *err)
+{
+    int64_t got = ot_read_at(m->fd, to, f->size, 0);
+    if (got == f->size) return OT_OK;
+    return ot_fail(err, OT_E_IO, "%s/%s: has %lld bytes, but had %lld when it was opened", m->path, f->name,
+                   (long long)(got < 0 ? 0 : got), (long long)f->size);
+}
+
+ot_status ot_sound_open(const char *path, ot_dataset *d, ot_error *err)
+{
+    static const int64_t first = 0;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *folder = !slash ? "." : ot_arena_printf(d->arena, "%.*s", slash > path ? (int)(slash - path) : 1, path);
+    struct stat st;
+    ot_members *m = folder ? ot_members_new(folder) : NULL;
+    if (!m) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    d->members = m;
+    m->read = read_one;
+    m->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (m->fd < 0 || fstat(m->fd, &st))
+        return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", path, strerror_r(errno, (char[128]){ 0 }, 128));
+    ot_packed_file f = { .size = st.st_size, .packed = -1 };
+    OT_TRY(ot_members_add(m, name, strlen(name), &f, err));
+    ot_array *x = ot_dataset_add(d, "");
+    if (!x) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    d->mapped_hash = 2;
+    return ot_sounds_array(d, x, &first, 1, err);
 }
 
 static ot_array *sounds_of(const ot_dataset *d)

@@ -109,15 +109,17 @@ ot_status ot_table_add_file(ot_dataset *d, const ot_columns *t, const ot_rows *r
     int number = errno;
     ot_status s = number == ENOMEM ? OT_E_NOMEM : number == EACCES || number == EIO ? OT_E_IO : OT_E_DATA;
     if (!*path)
-        return ot_fail(err, s, "%s: line %lld, column '%s': the name of a file is missing", t->path,
-                       (long long)r->line, name);
+        return ot_fail(err, s, "%s: line %lld, column '%s': the name of a file is missing", t->path, (long long)r->line,
+                       name);
     if (number == EXDEV)
-        return ot_fail(err, s,
-                       "%s: line %lld, column '%s': '%s' leads out of the folder '%s'; the files must be in the folder of "
-                       "the table or below",
-                       t->path, (long long)r->line, name, path, t->folder);
+        return ot_fail(
+            err, s,
+            "%s: line %lld, column '%s': '%s' leads out of the folder '%s'; the files must be in the folder of "
+            "the table or below",
+            t->path, (long long)r->line, name, path, t->folder);
     return ot_fail(err, s, "%s: line %lld, column '%s': the %s '%s' cannot be opened: %s%s%s%s", t->path,
-                   (long long)r->line, name, ot_sound_name(path) ? "recording" : "image", path, strerror_r(number, (char[128]){ 0 }, 128),
+                   (long long)r->line, name, ot_sound_name(path) ? "recording" : "image", path,
+                   strerror_r(number, (char[128]){ 0 }, 128),
                    number == ENOENT ? "; paths are relative to the folder '" : "", number == ENOENT ? t->folder : "",
                    number == ENOENT ? "'" : "");
 }

@@ -115,8 +115,9 @@ static ot_status tell(ot_dataset *d, const ot_columns *t, ot_error *err)
     for (int i = 0; i < t->n_inputs; i++) {
         const ot_table_input *in = &t->input[i];
         if (in->member) {
-            OT_TRY(ot_dataset_tell(d, err, "%s: column '%s' names %lld images%s%s%s", t->path, in->field->name,
-                                   (long long)t->rows, *in->of ? " for input '" : "", in->of, *in->of ? "'" : ""));
+            OT_TRY(ot_dataset_tell(d, err, "%s: column '%s' names %lld %s%s%s%s", t->path, in->field->name,
+                                   (long long)t->rows, ot_array_hears(&d->array[in->array]) ? "recordings" : "images",
+                                   *in->of ? " for input '" : "", in->of, *in->of ? "'" : ""));
             continue;
         }
         OT_TRY(ot_dataset_tell(d, err, "%s: %d column%s, %lld element%s for input '%s':", t->path, in->n,

@@ -54,12 +54,12 @@ static ot_dataset *try_open(const memory_file *m, ot_error *e)
 }
 
 /* Every format of files is among them; a part of a table, of tokens or of a text is one too (csv.c, tokens.c); archives of
- * images: pictures.c. */
+ * images: pictures.c; recordings: sounds.c. */
 static void every_format(void **state)
 {
     (void)state;
     for (const ot_entry *const *e = ot_data_sources.entries; *e; e++) {
-        static const char *const elsewhere[] = { "csv", "jsonl", "tokens", "text", "tar", "zip" };
+        static const char *const elsewhere[] = { "csv", "jsonl", "tokens", "text", "tar", "zip", "audio" };
         bool found = ot_registry_find(&ot_data_sets, (*e)->name) != NULL;
         for (int i = 0; i < OT_LEN(elsewhere); i++) found |= !strcmp((*e)->name, elsewhere[i]);
         for (int i = 0; i < OT_LEN(fixture); i++) found |= strstr(fixture[i], (*e)->name) != NULL;

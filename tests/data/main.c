@@ -16,7 +16,7 @@ int main(int argc, char **argv)
     return ot_test_formats() + (good ? 0 : ot_test_hostile()) + ot_test_sets() + ot_test_batches() +
            ot_test_normalize() + ot_test_csv() + ot_test_archives() + ot_test_split() + ot_test_views() +
            ot_test_pictures() + ot_test_table() + ot_test_tokens() + ot_test_several() + ot_test_tfrecord() +
-           ot_test_texts();
+           ot_test_texts() + ot_test_sounds();
 }
 
 void ot_memory_begin(memory_file *m)

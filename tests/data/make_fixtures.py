@@ -213,3 +213,29 @@ put("images.tfrecord", b"".join(images))
 put("images.tfrecord.gz", b"".join(images), True)
 put("images.tfrecord-00000-of-00002", b"".join(images[:4]))
 put("images.tfrecord-00001-of-00002", b"".join(images[4:]))
+
+
+def crc(data, polynomial, bits):
+    value = 0
+    for byte in data:
+        value ^= byte << bits - 8
+        for _ in range(8):
+            value = value << 1 ^ (polynomial if value >> bits - 1 else 0)
+            value &= (1 << bits) - 1
+    return value.to_bytes(bits // 8, "big")
+
+
+def flac(samples, rate=8000, block=256):
+    """16 bits, one channel, frames without prediction."""
+    info = struct.pack(">HH", block, block) + bytes(6) + ((rate << 44) | (15 << 36) | len(samples)).to_bytes(8, "big") + bytes(16)
+    out = b"fLaC" + b"\x80" + len(info).to_bytes(3, "big") + info
+    for number, at in enumerate(range(0, len(samples), block)):
+        part = samples[at : at + block]
+        head = b"\xff\xf8\x70\x08" + bytes([number]) + struct.pack(">H", len(part) - 1)
+        head += crc(head, 0x107 & 0xFF, 8)
+        frame = head + b"\x02" + part.astype(">i2").tobytes()
+        out += frame + crc(frame, 0x8005, 16)
+    return out
+
+
+put("tone.flac", flac((8000 * np.sin(np.arange(600) * 2 * np.pi / 20)).round().astype(np.int64)))

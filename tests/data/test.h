@@ -31,6 +31,7 @@ int ot_test_tokens(void);
 int ot_test_several(void);
 int ot_test_tfrecord(void);
 int ot_test_texts(void);
+int ot_test_sounds(void);
 
 /* A file in memory that has a path. */
 typedef struct memory_file {

@@ -105,6 +105,33 @@ def archives():
     write("archive", "4-no-mask", tar(masks + [("images/2.png", grey(1))]))
 
 
+def wav(data, rate=8000, channels=1, bits=16, tag=1, chunks=b"", size=None):
+    fmt = struct.pack("<HHIIHH", tag, channels, rate, rate * channels * bits // 8, channels * bits // 8, bits)
+    body = b"WAVE" + b"fmt " + struct.pack("<I", len(fmt)) + fmt + chunks
+    body += b"data" + struct.pack("<I", len(data) if size is None else size) + data
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def recordings():
+    tone = bytes(range(200))
+    write("audio", "0-mono", wav(tone))
+    write("audio", "0-stereo", wav(tone, channels=2))
+    write("audio", "0-float", wav(np.linspace(-1, 1, 50, dtype="<f4").tobytes(), bits=32, tag=3))
+    write("audio", "0-alaw", wav(tone, bits=8, tag=6))
+    write("audio", "0-long-header", wav(tone, chunks=b"LIST" + struct.pack("<I", 20000) + bytes(20000)))
+    write("audio", "0-unknown-size", wav(tone, size=0xFFFFFFFF))
+    write("audio", "4-cut", wav(tone)[:-9])
+    write("audio", "4-claims-more", wav(tone, size=1 << 30))
+    write("audio", "4-chunk-beyond-file", wav(tone, chunks=b"LIST" + struct.pack("<I", 1 << 31)))
+    write("audio", "4-adpcm", wav(tone, tag=2))
+    write("audio", "4-channels", wav(tone, channels=1000))
+    write("audio", "4-rate-zero", wav(tone, rate=0))
+    write("audio", "4-empty", wav(b""))
+    write("audio", "4-no-file", b"")
+    info = struct.pack(">HH", 16, 16) + bytes(6) + ((8000 << 44) | (15 << 36) | (1 << 35)).to_bytes(8, "big") + bytes(16)
+    write("audio", "4-flac-claims-more", b"fLaC\x80\0\0\x22" + info)
+
+
 def idx(code, dims, data):
     return bytes([0, 0, code, len(dims)]) + b"".join(struct.pack(">I", d) for d in dims) + data
 
@@ -147,6 +174,7 @@ def data_files():
 
     both = {"x": x, "target": np.arange(4, dtype=np.int64)}
     archives()
+    recordings()
     write("npz", "0-two-arrays", npz(both))
     write("npz", "0-empty", npz({}))
     write("npz", "4-member-is-no-array", npz(both, [("note", b"no array")]))

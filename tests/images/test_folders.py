@@ -174,7 +174,7 @@ def main():
     for workers in (0, 3):
         assert str(bad) in train("x.onnx", "set", "--workers", workers, expect=4)
         said = train(f"s{workers}.onnx", "set", "--workers", workers, "--skip-bad", 1)
-        assert said.count(str(bad)) == 1 and "another image is used" in said, said
+        assert said.count(str(bad)) == 1 and "another sample is used" in said, said
     assert weights("s0.onnx") == weights("s3.onnx")
     pathlib.Path("set/class2/zz.png").write_bytes(b"no image")
     assert "--skip-bad" in train("x.onnx", "set", "--skip-bad", 1, expect=4)

@@ -169,7 +169,7 @@ def wrong(files):
     bad.write_bytes(whole[:50])
     table.code = 4
     assert str(bad) in table(*good)
-    assert "another image is used" in train("x.onnx", "set/bad.csv", "--skip-bad", 1)
+    assert "another sample is used" in train("x.onnx", "set/bad.csv", "--skip-bad", 1)
     run("f.onnx", "--data", "set/labels.csv", "-o", "p.onnx", "--lr", 0, "--steps", 1, "--run-dir", "none", "--skip-bad", 1)
     assert str(bad) in run("predict", "p.onnx", "set/bad.csv", expect=4)
     for how in ("--workers=0", "--workers=3"):

@@ -233,7 +233,7 @@ def main():
     assert "03.png: the mask contains 1 and 255" in train("two.onnx", "x.onnx", "white", expect=4)
     png("white/masks/03.png", np.zeros((16, 8), int), 8, False)
     assert "03.png: the mask has 16x8 pixels, but its image 16x16" in train("two.onnx", "x.onnx", "white", expect=4)
-    assert "another image is used" in train("two.onnx", "x.onnx", "white", "--skip-bad", 1)
+    assert "another sample is used" in train("two.onnx", "x.onnx", "white", "--skip-bad", 1)
     assert cv2.imwrite("white/masks/03.png", images[0])
     assert "contains the colour" in train("two.onnx", "x.onnx", "white", expect=4)
     pathlib.Path("white/masks/03.png").unlink()

@@ -7,6 +7,7 @@
 #include "ops/kernels/host.h"
 #include "importer/import.h"
 #include "ops/kernel.h"
+#include "runtime/data/sound.h"
 #include "runtime/picture/draw.h"
 #include "runtime/picture/picture.h"
 #include "runtime/train/options/cpus.h"
@@ -416,6 +417,13 @@ static void write_pictures(ot_page *p)
         if (missing) ot_print(p->f, "            %s not supported: built without %s\n", format, missing);
 }
 
+static void write_sound(ot_page *p)
+{
+    const char *missing = ot_sound_missing();
+    ot_print(p->f, "sound       %s%s\n", missing ? "not supported: built without " : "WAV, FLAC",
+             missing ? missing : "");
+}
+
 static void write_charts(ot_page *p)
 {
     const char *missing = ot_sketch_png_missing();
@@ -452,6 +460,7 @@ static void write_env(ot_page *p, const char *cuda)
                       __VERSION__, "system", u.release, "machine", u.machine, "cpu", cpu, "threads", cpus.threads,
                       "features", features, "memory", total, "devices", devices, "jansson", jansson_version_str());
         ot_json_set(&all, "pictures", picture_formats());
+        ot_json_set(&all, "sound", ot_sound_missing() ? json_array() : json_pack("[s, s]", "wav", "flac"));
         ot_json_set(&all, "charts", json_pack(ot_sketch_png_missing() ? "[s]" : "[s, s]", "svg", "png"));
         ot_json_set(&all, "processors", json_integer(cpus.processors));
         ot_json_set(&all, "cpu_quota", cpus.quota > 0 ? json_real(cpus.quota) : json_null());
@@ -470,6 +479,7 @@ static void write_env(ot_page *p, const char *cuda)
         ot_print(p->f, "            %.*s\n", (int)strcspn(line, "\n"), line);
     ot_print(p->f, "libraries   jansson %s\n", jansson_version_str());
     write_pictures(p);
+    write_sound(p);
     write_charts(p);
 }
 

@@ -75,7 +75,7 @@ static ot_status draw_sample(ot_loader *l, slot *s, int64_t at, ot_draw_room *ro
         first = bad;
     }
     return first.status ? ot_fail(err, first.status, "%s", first.text)
-                        : ot_fail(err, OT_E_DATA, "%s: no image can be read", l->fs->data->name);
+                        : ot_fail(err, OT_E_DATA, "%s: no file can be read", l->fs->data->name);
 }
 
 /* A part of a slot's samples, begun by the caller under the lock. */
@@ -336,7 +336,7 @@ static ot_status count_bad(ot_loader *l, const slot *s, ot_error *err)
                 if (s->bytes[f]) ot_feeder_try(&fs->f[f], k, &l->room, &why);
             if (++l->n_bad > fs->skip_bad)
                 return ot_fail(err, why.status ? why.status : OT_E_DATA,
-                               "%s; more than %lld images cannot be read (--skip-bad)", why.text,
+                               "%s; more than %lld files cannot be read (--skip-bad)", why.text,
                                (long long)fs->skip_bad);
             if (fs->bad) fs->bad(fs->bad_user, why.text);
         }

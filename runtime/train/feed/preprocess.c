@@ -132,7 +132,8 @@ bool ot_preprocess_sound(const char *text, const char *input, int *rate, int64_t
     json_t *all = text ? json_loads(text, 0, NULL) : NULL;
     const json_t *o = json_object_get(json_object_get(all, "inputs"), input);
     const char *kind = json_string_value(json_object_get(o, "kind"));
-    json_int_t hz = json_integer_value(json_object_get(o, "rate")), n = json_integer_value(json_object_get(o, "length"));
+    json_int_t hz = json_integer_value(json_object_get(o, "rate")),
+               n = json_integer_value(json_object_get(o, "length"));
     bool good = kind && !strcmp(kind, "audio") && hz > 0 && hz <= INT_MAX && n > 0;
     if (good) *rate = (int)hz, *length = n;
     json_decref(all);

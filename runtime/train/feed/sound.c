@@ -28,10 +28,11 @@ static ot_status check_rate(const ot_adapt_env *e, const ot_value *v, const ot_a
 {
     if (!recorded || recorded == a->source->rate) return OT_OK;
     if (!e->measure && !e->beside)
-        return ot_fail_more(err, OT_E_DATA,
-                            "input '%s': the recordings in %s have a sample rate of %d Hz, but the model was trained on %d "
-                            "Hz; convert them, for example with: sox IN -r %d OUT",
-                            v->name, a->source->folder, a->source->rate, recorded, recorded);
+        return ot_fail_more(
+            err, OT_E_DATA,
+            "input '%s': the recordings in %s have a sample rate of %d Hz, but the model was trained on %d "
+            "Hz; convert them, for example with: sox IN -r %d OUT",
+            v->name, a->source->folder, a->source->rate, recorded, recorded);
     if (e->measure)
         ot_adapt_note(e, "input '%s': the model was trained on recordings of %d Hz before; these have %d Hz", v->name,
                       recorded, a->source->rate);
@@ -45,9 +46,10 @@ ot_status ot_sound_adapt(const ot_adapt_env *e, const ot_value *v, const ot_arra
     int64_t channels, length, recorded_length = 0;
     int rate = 0;
     if (!geometry(&v->shape, &last, &channels, &length))
-        return ot_fail_more(err, OT_E_DATA,
-                            "input '%s' is %s; recordings are waveforms, [N,T], [N,C,T] or [N,T,C] with up to %d channels",
-                            v->name, ot_shape_text(&v->shape, text), OT_SOUND_CHANNELS);
+        return ot_fail_more(
+            err, OT_E_DATA,
+            "input '%s' is %s; recordings are waveforms, [N,T], [N,C,T] or [N,T,C] with up to %d channels", v->name,
+            ot_shape_text(&v->shape, text), OT_SOUND_CHANNELS);
     f->dtype = v->dtype == OT_UNDEFINED ? OT_F32 : v->dtype;
     if (!ot_is_float(f->dtype))
         return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; recordings are floats", v->name,
@@ -68,8 +70,7 @@ ot_status ot_sound_adapt(const ot_adapt_env *e, const ot_value *v, const ot_arra
         return ot_fail_more(err, OT_E_DATA, "input '%s': a length of %lld is %s", v->name, (long long)length,
                             length < 1 ? "too short" : "too long; --length N limits it");
     f->redraw = true;
-    f->gather =
-        (ot_gather){ .src = a, .dtype = f->dtype, .elements = length * channels, .channels = 1, .inner = 1 };
+    f->gather = (ot_gather){ .src = a, .dtype = f->dtype, .elements = length * channels, .channels = 1, .inner = 1 };
     ot_adapt_note(e,
                   "input '%s': recordings of %d Hz become %lld x %lld values (%.3g s)%s; of longer ones the middle is "
                   "taken, shorter ones end with zeros",
@@ -87,11 +88,9 @@ ot_status ot_sound_draw(const ot_feeder *f, int64_t given, int64_t sample, ot_dr
 {
     const ot_array *a = f->src;
     const ot_augmenting *g = given >= 0 ? f->augment : NULL;
-    ot_sound_want want = { .channels = (int)f->to.c,
-                           .last = f->to.channels_last,
-                           .length = f->to.w,
-                           .place = -1,
-                           .rate = a->source->rate };
+    ot_sound_want want = {
+        .channels = (int)f->to.c, .last = f->to.channels_last, .length = f->to.w, .place = -1, .rate = a->source->rate
+    };
     if (g && g->later) {
         uint32_t r[4];
         ot_augment_key key = { g->seed, (uint64_t)(given / g->samples), (uint64_t)sample };

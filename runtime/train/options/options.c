@@ -91,7 +91,7 @@ static const row table[] = {
         "the shapes leave no doubt)",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT, REPEAT, 0, TEXT, 0, 0),
     ROW("skip-bad", 0, "N", "0", G,
-        "images that may be damaged or unreadable: each is listed, and the next one of the set is used instead (predict: it is "
+        "files of images or recordings that may be damaged or unreadable: each is listed, and the next one of the set is used instead (predict: it is "
         "omitted)",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_RESUME, 0, 0, INT, 0, 1e9),
     ROW("text", 0, "bytes|chars", NULL, G,
@@ -102,7 +102,7 @@ static const row table[] = {
         "SentencePiece, or a folder with one of them",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_DATA, 0, 0, TEXT, 0, 0),
     ROW("length", 0, "N", NULL, G,
-        "tokens per sample of a text, if the model leaves it open (1024; of a table's column of text the longest, up to 512)",
+        "tokens per sample of a text, if the model leaves it open (1024; of a table's column of text the longest, up to 512); values per channel of a recording (the longest)",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_DATA, 0, 0, INT, 1, 1e9),
     ROW("stride", 0, "N", NULL, G, "tokens from one sample of a text to the next (the length of a sample)",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_DATA, 0, 0, INT, 1, 1e15),

@@ -90,7 +90,7 @@ static void say_bad(void *user, const char *why)
     ot_json_set(&e, "why", ot_json_text(why));
     ot_log_write(&t->log, e);
     t->bad_samples++;
-    ot_trainer_say(t, OT_WARNING, "%s; %s", why, t->predicts ? "it is omitted" : "another image is used instead");
+    ot_trainer_say(t, OT_WARNING, "%s; %s", why, t->predicts ? "it is omitted" : "another sample is used instead");
 }
 
 void ot_trainer_look_ahead(ot_trainer *t)
