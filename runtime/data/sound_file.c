@@ -39,7 +39,7 @@ static ot_status check_wav(const uint8_t *p, size_t n, size_t size, bool *more, 
 {
     bool known = false;
     for (size_t at = 12;;) {
-        if (at + 8 > size) return ot_fail(err, OT_E_DATA, "the WAV file is cut off: it has no samples");
+        if (at + 8 > size) return ot_fail(err, OT_E_DATA, "the WAV file is truncated: it has no samples");
         if (at + 8 + 40 > n && n < size) {
             *more = true;
             return OT_OK;
@@ -50,7 +50,7 @@ static ot_status check_wav(const uint8_t *p, size_t n, size_t size, bool *more, 
             bool unknown = length >= 0x7FFFF000; /* written by a program that could not go back */
             if (!known) return ot_fail(err, OT_E_DATA, "the WAV file has no description before its samples");
             if (!unknown && length > left)
-                return ot_fail(err, OT_E_DATA, "the WAV file is cut off: it has %zu of %lu bytes of samples", left,
+                return ot_fail(err, OT_E_DATA, "the WAV file is truncated: it has %zu of %lu bytes of samples", left,
                                (unsigned long)length);
             return OT_OK;
         }
@@ -60,7 +60,7 @@ static ot_status check_wav(const uint8_t *p, size_t n, size_t size, bool *more, 
                     err, OT_E_DATA,
                     "the samples of the WAV file are compressed; supported: PCM, float, A-law, u-law (or FLAC)");
         }
-        if (length > left) return ot_fail(err, OT_E_DATA, "the WAV file is cut off: it has no samples");
+        if (length > left) return ot_fail(err, OT_E_DATA, "the WAV file is truncated: it has no samples");
         at += 8 + length + (length & 1);
     }
 }
@@ -74,7 +74,7 @@ static ot_status find_kind(const uint8_t *p, size_t n, size_t size, kind *out, b
         return OT_OK;
     }
     if (n < 12 || memcmp(p, "RIFF", 4) || memcmp(p + 8, "WAVE", 4))
-        return ot_fail(err, OT_E_DATA, "is no recording that can be read; supported: WAV, FLAC");
+        return ot_fail(err, OT_E_DATA, "is not a WAV or FLAC file");
     *out = WAV;
     return check_wav(p, n, size, more, err);
 }
@@ -90,7 +90,7 @@ enum { BLOCK = 8192 };
 typedef struct view {
     const uint8_t *bytes;
     sf_count_t n, size, at; /* bytes that are there, of the file */
-    bool beyond;            /* bytes that are not there were asked for */
+    bool beyond;            /* bytes that are not there were needed */
 } view;
 
 typedef struct opened {
@@ -215,7 +215,7 @@ static ot_status read_frames(opened *o, bool flac, const ot_sound_want *w, int64
         at += n;
     }
     if (at >= (flac ? all : from + most) && !sf_error(o->f)) return OT_OK;
-    return ot_fail(err, OT_E_DATA, "the %s file is damaged or cut off: %lld of %lld samples per channel can be read",
+    return ot_fail(err, OT_E_DATA, "the %s file is damaged or truncated: %lld of %lld samples per channel can be read",
                    flac ? "FLAC" : "WAV", (long long)(at < 0 ? 0 : at), (long long)all);
 }
 

@@ -158,7 +158,7 @@ def wrong(files):
     pathlib.Path("set/link.png").symlink_to("../outside.png")
     assert "leads out of the folder" in table(*good, ("link.png", "cat"))
     assert "directory" in table(*good, ("pictures", "cat"))
-    assert "name of an image is missing" in table(*good, ("", "cat"))
+    assert "name of a file is missing" in table(*good, ("", "cat"))
     assert "cannot be opened" in table(("none.png", "cat"), ("nor.png", "bear"))
     assert "is masks of images of 16x16, but output" in table_of_images(files)
     table.code = 0
