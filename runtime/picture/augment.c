@@ -540,14 +540,15 @@ static size_t rounded(size_t n) { return (n + 63) / 64 * 64; }
 
 size_t ot_augment_scratch(const ot_augment *g, const ot_fit *fit, int64_t height, int64_t width, const ot_image *to)
 {
-    enum { KERNEL = 256 }; /* of blur, floats */
     int64_t pixels, bytes;
     ot_fit crop = { .filter = g->crop ? (ot_resample)g->crop->mode : OT_NEAREST };
     size_t a = ot_image_fit_scratch(fit, height, width, to), b = ot_image_fit_scratch(&crop, height, width, to);
     if (!ot_mul(to->height, to->width, &pixels) || !ot_mul(pixels, 16 * OT_IMAGE_CHANNELS, &bytes) ||
         bytes > INT64_MAX / 4)
         return SIZE_MAX;
-    size_t blur = rounded((size_t)(pixels * to->channels + KERNEL) * sizeof(float));
+    size_t row =
+        (size_t)(to->width + OT_BLUR_SIDE) * (size_t)to->channels; /* of blur, with its edges; and its kernel */
+    size_t blur = rounded((row + OT_BLUR_SIDE) * sizeof(float));
     size_t own = rounded((size_t)(pixels * to->channels)) + rounded((size_t)pixels * sizeof(int32_t));
     size_t most = a > b ? a : b;
     most = most > blur ? most : blur;

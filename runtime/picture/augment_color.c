@@ -3,6 +3,7 @@
  * Source    torchvision.transforms.v2.functional on uint8: computed in f32, truncated (blur and sharpness: rounded).  Hue,
  *           saturation and grey change images of 3 channels only. */
 #include "runtime/picture/augment_internal.h"
+#include "runtime/picture/wide.h"
 
 #include <math.h>
 #include <string.h>
@@ -128,14 +129,17 @@ void ot_run_equalize(const ot_change *s, ot_draws *d, ot_canvas *c)
 
 /* ---- colours -------------------------------------------------------------------------- */
 
-void ot_canvas_saturation(ot_canvas *c, double factor)
+WIDE static void saturate(uint8_t *p, int64_t n, float keep, float add)
 {
-    float keep = (float)factor, add = (float)(1 - factor);
-    for (int64_t i = 0; i < pixels(c) && c->channels == 3; i++) {
-        uint8_t *p = c->now + 3 * i;
-        float grey = floorf(luma(p));
+    for (int64_t i = 0; i < n; i++, p += 3) {
+        float grey = (float)(int)luma(p);
         for (int k = 0; k < 3; k++) p[k] = cut(plus((float)p[k] * keep, add, grey));
     }
+}
+
+void ot_canvas_saturation(ot_canvas *c, double factor)
+{
+    if (c->channels == 3) saturate(c->now, pixels(c), (float)factor, (float)(1 - factor));
 }
 
 void ot_run_grey(const ot_change *s, ot_draws *d, ot_canvas *c)
@@ -232,32 +236,68 @@ void ot_run_sharpness(const ot_change *s, ot_draws *d, ot_canvas *c)
     if (c->now) ot_canvas_sharpness(c, s->v[0]);
 }
 
-/* Both passes in f32, mirrored at the edges. */
+enum { LANES = 32 };
+
+/* to[0..m) = the sum over t of k[t] * x[t][0..m), in the order of t. */
+INLINE void add_rows(const float *k, int side, const uint8_t *const *x, int64_t at, int64_t m, float *to)
+{
+    float sum[LANES] = { 0 };
+    for (int t = 0; t < side; t++)
+        for (int64_t i = 0; i < m; i++) sum[i] += k[t] * (float)x[t][at + i];
+    memcpy(to + at, sum, (size_t)m * sizeof *sum);
+}
+
+WIDE static void blur_down(const float *k, int side, const uint8_t *const *x, int64_t n, float *to)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) add_rows(k, side, x, i, LANES, to);
+    if (i < n) add_rows(k, side, x, i, n - i, to);
+}
+
+/* The same along a row, whose next pixel is `step` values later, rounded to even. */
+INLINE void add_pixels(const float *k, int side, const float *x, int64_t step, int64_t m, uint8_t *to)
+{
+    const float shift = 12582912; /* 1.5 * 2^23: its last bit is 1 */
+    float sum[LANES] = { 0 };
+    for (int t = 0; t < side; t++)
+        for (int64_t i = 0; i < m; i++) sum[i] += k[t] * x[t * step + i];
+    for (int64_t i = 0; i < m; i++) {
+        float v = sum[i] < 0 ? 0 : sum[i] > 255 ? 255 : sum[i];
+        to[i] = (uint8_t)(int)((v + shift) - shift);
+    }
+}
+
+WIDE static void blur_across(const float *k, int side, const float *x, int64_t step, int64_t n, uint8_t *to)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) add_pixels(k, side, x + i, step, LANES, to + i);
+    if (i < n) add_pixels(k, side, x + i, step, n - i, to + i);
+}
+
+/* Both passes in f32, mirrored at the edges, row by row. */
 void ot_canvas_blur(ot_canvas *c, int side, double sigma)
 {
     int64_t h = c->height, w = c->width, n = c->channels, half = side / 2;
-    float *k = c->scratch, *mid = k + side, sum = 0;
+    const uint8_t *from[OT_BLUR_SIDE];
+    float *k = c->scratch, *row = k + OT_BLUR_SIDE, *middle = row + half * n, sum = 0;
     for (int i = 0; i < side; i++) {
         double x = (double)(i - half) / sigma;
         k[i] = (float)exp(-0.5 * x * x);
         sum += k[i];
     }
     for (int i = 0; i < side; i++) k[i] /= sum;
-    for (int64_t i = 0; i < h; i++)
-        for (int64_t j = 0; j < w * n; j++) {
-            float v = 0;
-            for (int t = 0; t < side; t++) v += k[t] * (float)c->now[mirrored(i + t - half, h) * w * n + j];
-            mid[i * w * n + j] = v;
+    for (int64_t i = 0; i < h; i++) {
+        for (int t = 0; t < side; t++) from[t] = c->now + mirrored(i + t - half, h) * w * n;
+        blur_down(k, side, from, w * n, middle);
+        for (int64_t j = 1; j <= half; j++) {
+            memcpy(middle - j * n, middle + mirrored(-j, w) * n, (size_t)n * sizeof *row);
+            memcpy(middle + (w - 1 + j) * n, middle + mirrored(w - 1 + j, w) * n, (size_t)n * sizeof *row);
         }
-    for (int64_t i = 0; i < h; i++)
-        for (int64_t j = 0; j < w; j++)
-            for (int64_t q = 0; q < n; q++) {
-                float v = 0;
-                bool edge = j < half || j >= w - half;
-                const float *row = mid + i * w * n + q;
-                for (int t = 0; t < side; t++) v += k[t] * row[(edge ? mirrored(j + t - half, w) : j + t - half) * n];
-                c->now[(i * w + j) * n + q] = (uint8_t)nearbyintf(v < 0 ? 0 : v > 255 ? 255 : v);
-            }
+        blur_across(k, side, row, n, w * n, c->spare + i * w * n);
+    }
+    uint8_t *was = c->now;
+    c->now = c->spare;
+    c->spare = was;
 }
 
 /* v: kernel size, sigma from, to. */

@@ -3,6 +3,7 @@
  * Source    torchvision.transforms.v2: RandomCrop, RandomResizedCrop, RandomRotation, RandomAffine, RandomPerspective.
  * Numerics  coordinates in f64 (torchvision: f32); nearest rounds ties to even, bilinear rounds its result to even. */
 #include "runtime/picture/augment_internal.h"
+#include "runtime/picture/wide.h"
 
 #include <math.h>
 #include <string.h>
@@ -41,11 +42,31 @@ static int64_t padded(ot_padding mode, int64_t i, int64_t n)
     return i < n ? i : period - (mode == OT_PAD_SYMMETRIC) - i;
 }
 
-static void copy_pixel(const ot_canvas *c, int64_t to, int64_t from, const uint8_t *fill)
+INLINE void copy_channels(uint8_t *to, const uint8_t *from, int n)
+{
+    switch (n) {
+    case 1: *to = *from; break;
+    case 2: memcpy(to, from, 2); break;
+    case 3: to[0] = from[0], to[1] = from[1], to[2] = from[2]; break;
+    default: memcpy(to, from, 4); break;
+    }
+}
+
+INLINE void copy_pixel(const ot_canvas *c, int64_t to, int64_t from, const uint8_t *fill)
 {
     int n = c->channels;
-    for (int k = 0; c->now && k < n; k++) c->spare[to * n + k] = from < 0 ? fill[k] : c->now[from * n + k];
+    if (c->now) copy_channels(c->spare + to * n, from < 0 ? fill : c->now + from * n, n);
     if (c->map) c->spare_map[to] = from < 0 ? -1 : c->map[from];
+}
+
+/* Row `to` of the result is row `from` of the image so far, from its end to its beginning. */
+static void mirror_row(const ot_canvas *c, int64_t to, int64_t from)
+{
+    int64_t w = c->width, n = c->channels;
+    const uint8_t *x = c->now ? c->now + (from + 1) * w * n : NULL;
+    uint8_t *y = c->now ? c->spare + to * w * n : NULL;
+    for (int64_t j = 0; c->now && j < w; j++) copy_channels(y + j * n, x -= n, c->channels);
+    for (int64_t j = 0; c->map && j < w; j++) c->spare_map[to * w + j] = c->map[from * w + w - 1 - j];
 }
 
 /* Pixel (y, x) of the result is (top + y * down, left + x * across) of the image so far. */
@@ -55,6 +76,10 @@ static void move(ot_canvas *c, int64_t top, int64_t left, int down, int across, 
     int64_t first = across < 0 ? 0 : left < 0 ? -left : 0, last = across < 0 ? 0 : left > 0 ? w - left : w;
     for (int64_t i = 0; i < h; i++) {
         int64_t y = padded(mode, top + i * down, h);
+        if (across < 0 && left == w - 1 && y >= 0) {
+            mirror_row(c, i, y);
+            continue;
+        }
         for (int64_t j = 0; j < w; j++) {
             if (j == first && last > first && y >= 0) { /* inside, a row is one copy */
                 if (c->now)
@@ -134,6 +159,13 @@ static void blend(const ot_canvas *c, double x, double y, const uint8_t *fill, u
     }
 }
 
+/* To the nearest whole number, ties to even; |x| < 2^51. */
+INLINE double nearest(double x)
+{
+    const double shift = 6755399441055744.; /* 1.5 * 2^52: its last bit is 1 */
+    return (x + shift) - shift;
+}
+
 void ot_canvas_warp(ot_canvas *c, const double m[9], ot_resample filter, const uint8_t *fill)
 {
     int64_t w = c->width, h = c->height;
@@ -141,10 +173,12 @@ void ot_canvas_warp(ot_canvas *c, const double m[9], ot_resample filter, const u
     for (int64_t i = 0; i < h; i++) {
         double v = (double)i + 0.5, bx = m[1] * v + m[2], by = m[4] * v + m[5], bz = m[7] * v + m[8];
         for (int64_t j = 0; j < w; j++) {
-            double u = (double)j + 0.5, z = straight ? 1 : m[6] * u + bz;
-            double x = (m[0] * u + bx) / z - 0.5, y = (m[3] * u + by) / z - 0.5;
+            double u = (double)j + 0.5, z = m[6] * u + bz, x = m[0] * u + bx, y = m[3] * u + by;
+            if (!straight) x /= z, y /= z;
+            x -= 0.5;
+            y -= 0.5;
             bool seen = x > -1 && y > -1 && x < (double)w && y < (double)h; /* false where z is 0, too */
-            double rx = seen ? nearbyint(x) : -1, ry = seen ? nearbyint(y) : -1;
+            double rx = seen ? nearest(x) : -1, ry = seen ? nearest(y) : -1;
             bool in = rx >= 0 && ry >= 0 && rx < (double)w && ry < (double)h;
             int64_t from = in ? (int64_t)ry * w + (int64_t)rx : -1, at = i * w + j;
             if (filter == OT_NEAREST || !seen || !c->now) {

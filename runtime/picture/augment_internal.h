@@ -4,7 +4,7 @@
 
 #include "runtime/picture/augment.h"
 
-enum { OT_STEP_VALUES = 10 };
+enum { OT_STEP_VALUES = 10, OT_BLUR_SIDE = 256 };
 
 /* Numbers drawn for one step of one sample. */
 typedef struct ot_draws {

@@ -6,16 +6,10 @@
  * The horizontal pass works on blocks of 8 rows, transposed so that the same element of all 8 is contiguous: a tap of a
  * filter is then one multiplication of vectors, for any number of channels.  Only what the target shows is computed. */
 #include "runtime/picture/image.h"
+#include "runtime/picture/wide.h"
 
 #include <math.h>
 #include <string.h>
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define WIDE
-#endif
-#define INLINE static inline __attribute__((always_inline))
 
 enum { BITS = 22, HALF = 1 << (BITS - 1), ROWS = 8, CHUNK = 32 };
 
