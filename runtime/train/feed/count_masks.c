@@ -40,10 +40,12 @@ static void count_part(const ot_array *a, const ot_feeder *f, int64_t from, int6
     }
     for (int64_t i = from; i < to; i++) {
         ot_error why = { 0 };
-        if (!count_one(a, f, i, p, &why)) continue;
-        if (p->bad++) continue;
+        ot_status s = count_one(a, f, i, p, &why);
+        if (!s) continue;
+        if (p->bad++ && s != OT_E_NOMEM) continue;
         p->first = i;
         p->why = why;
+        if (s == OT_E_NOMEM) return;
     }
 }
 

@@ -17,6 +17,8 @@ void ot_draw_room_free(ot_draw_room *r)
 
 bool ot_feeder_loads(const ot_feeder *f) { return f->redraw && f->src->source; }
 
+bool ot_feeder_keeps(const ot_feeder *f) { return ot_feeder_loads(f) && !ot_array_hears(f->src); }
+
 bool ot_feeders_load(const ot_feeders *fs)
 {
     bool any = false;

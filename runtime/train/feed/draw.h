@@ -34,6 +34,8 @@ bool ot_feeder_loads(const ot_feeder *f);
 
 bool ot_feeders_load(const ot_feeders *fs); /* any of them */
 
+bool ot_feeder_keeps(const ot_feeder *f); /* and may it be kept for later epochs: is it an image? */
+
 int64_t ot_feeder_drawn_bytes(const ot_feeder *f); /* of one sample; 0: nothing is drawn */
 
 /* to: the sample as f->gather expects it: (C,H,W), or (H,W,C) of a source.  A function of (f, given, sample) alone; given

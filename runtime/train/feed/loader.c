@@ -197,7 +197,7 @@ static ot_status make_caches(const ot_loader *l, int64_t *budget, ot_error *err)
 {
     for (int i = 0; i < l->fs->n && budget && l->fs->again; i++) {
         ot_feeder *f = &l->fs->f[i];
-        if (ot_feeder_loads(f)) OT_TRY(ot_image_cache_new(l->fs->samples, budget, &f->cache, err));
+        if (ot_feeder_keeps(f)) OT_TRY(ot_image_cache_new(l->fs->samples, budget, &f->cache, err));
     }
     return OT_OK;
 }

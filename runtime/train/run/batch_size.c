@@ -128,7 +128,7 @@ static void add_kept(kept *k, const ot_feeders *fs)
 {
     for (int i = 0; i < fs->n; i++) {
         const ot_feeder *f = &fs->f[i];
-        if (!ot_feeder_loads(f)) continue;
+        if (!ot_feeder_keeps(f)) continue;
         const ot_picture *p = f->mask ? &f->from : &f->to;
         int64_t one = p->h * p->w * p->c, of;
         k->any = true;
