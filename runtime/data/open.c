@@ -305,10 +305,11 @@ ot_status ot_dataset_file(const char *path, ot_dataset *d, ot_error *err)
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s, ", format[i].name);
     }
     if (got >= 8 && !memcmp(head, "\x89HDF\r\n\x1a\n", 8))
-        return ot_fail(err, OT_E_DATA,
-                       "%s: is an HDF5 file, which is not supported: save its data sets as .npz, for example with "
-                       "numpy.savez('data.npz', x=h5py.File(...)['x'][:])",
-                       path);
+        return ot_fail(
+            err, OT_E_DATA,
+            "%s: is an HDF5 file, which is not supported: save its data sets as .npz, for example with "
+            "numpy.savez('data.npz', x=h5py.File(...)['x'][:]); large ones with numpy.save as .npy, which is mapped",
+            path);
     if (got >= 4 && !memcmp(head, "PAR1", 4))
         return ot_fail(err, OT_E_DATA,
                        "%s: is a Parquet file, which is not supported: save the table as .csv, for example with "

@@ -162,6 +162,19 @@ def main():
     assert "zz/1.wav" in said and "high/00.wav" in said and "16000" in said and "8000" in said, said
     shutil.rmtree("set/train/zz")
 
+    put("huge/a/1.wav", np.zeros((1 << 22) + 1))
+    put("huge/b/1.wav", tone(300, 400))
+    assert "--length N" in train("x.onnx", "huge", net="open.onnx", expect=4)
+    train("x.onnx", "huge", "--length", 500, net="open.onnx")
+    shutil.rmtree("huge")
+
+    # a resumed run: the same bits
+    words = ("train", "open.onnx", "--data", "set", "--length", 250, "--augment", "crop", "--augment", "noise:std=0.02", "--batch-size", 10, "--threads", 1)
+    run(*words, "--steps", 16, "-o", "whole.onnx", "--run-dir", "none")
+    run(*words, "--steps", 9, "-o", "part.onnx", "--run-dir", "r")
+    run("resume", "r", "--steps", 16)
+    assert weights("part.onnx") == weights("whole.onnx")
+
     # damaged files: an error with the name, or skipped and listed
     bad = files[3]
     whole = bad.read_bytes()

@@ -5,6 +5,9 @@
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/preprocess.h"
 
+/* Of an open length without --length: planning for more takes minutes and gigabytes before it fails. */
+enum { LONGEST = 1 << 22 };
+
 static bool may_be_channels(int64_t n) { return n >= 1 && n <= OT_SOUND_CHANNELS; }
 
 /* Where channels and values are in the shape of an input; -1: it says neither.  false: it takes no waveforms. */
@@ -62,6 +65,12 @@ ot_status ot_sound_adapt(const ot_adapt_env *e, const ot_value *v, const ot_arra
     bool open = length < 0, again = !e->measure && !e->beside && recorded_length > 0;
     if (open) length = e->s->length ? e->s->length : again ? recorded_length : a->frames;
     if (channels < 0) channels = a->source->channels;
+    if (open && !e->s->length && length > LONGEST)
+        return ot_fail_more(
+            err, OT_E_DATA,
+            "input '%s' leaves the length open, and the longest recording has %lld values per channel (%.0f "
+            "s); --length N says how many a sample has",
+            v->name, (long long)length, (double)length / a->source->rate);
     f->src = a;
     f->to = f->from = (ot_picture){ .h = 1, .w = length, .c = channels, .channels_last = last };
     f->sample = v->shape.rank == 3 ? (ot_shape){ 2, { last ? length : channels, last ? channels : length } }
