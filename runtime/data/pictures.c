@@ -6,6 +6,8 @@
 #include "runtime/data/members.h"
 #include "runtime/data/sound.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -437,6 +439,13 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     return describe(d, &f, part, length, err);
 }
 
+static ot_status not_opened(const char *path, ot_error *err)
+{
+    int number = errno;
+    return ot_fail(err, number == ENOMEM ? OT_E_NOMEM : OT_E_IO, "%s: cannot be opened: %s", path,
+                   strerror_r(number, (char[128]){ 0 }, 128));
+}
+
 /* Links are followed: the user has named this file. */
 ot_status ot_picture_open(const char *path, ot_dataset *d, ot_error *err)
 {
@@ -446,17 +455,13 @@ ot_status ot_picture_open(const char *path, ot_dataset *d, ot_error *err)
                        "%s: one image has no label; expected a folder of class folders, or a table that names images "
                        "(predict and run take one image)",
                        path);
-    char *real = realpath(path, NULL), *slash = real ? strrchr(real, '/') : NULL;
+    char real[PATH_MAX], *slash;
     int64_t *member = ot_arena_alloc(d->arena, sizeof *member);
-    if (!slash || !member) {
-        free(real);
-        return ot_fail(err, member ? OT_E_IO : OT_E_NOMEM, "%s: cannot be opened", path);
-    }
+    if (!member) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    if (!realpath(path, real) || !(slash = strrchr(real, '/'))) return not_opened(path, err);
     *slash = '\0';
-    ot_status s = ot_members_beside(slash > real ? real : "/", &d->members, err);
-    if (!s && !ot_members_take(d->members, slash + 1, member)) s = ot_fail(err, OT_E_IO, "%s: cannot be opened", path);
-    free(real);
-    if (s) return s;
+    OT_TRY(ot_members_beside(slash > real ? real : "/", &d->members, err));
+    if (!ot_members_take(d->members, slash + 1, member)) return not_opened(path, err);
     ot_array *x = ot_dataset_add(d, "");
     if (!x) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     d->mapped_hash = 2;

@@ -576,9 +576,9 @@ static ot_status work(worker *of, const char *model, const char *const *pairs, o
 
 static ot_status run(char **text, ot_error *err)
 {
-    (void)text;
-    return work(ot_run_file, EXPORTS "quantised-static.onnx",
-                PAIRS("data", "inputs.npz", "o", "out.npz", "threads", "1"), err);
+    bool image = text && !stat("a.pgm", &(struct stat){ 0 });
+    return work(ot_run_file, image ? EXPORTS "norms-training.onnx" : EXPORTS "quantised-static.onnx",
+                PAIRS("data", image ? "a.pgm" : "inputs.npz", "o", "out.npz", "threads", "1"), err);
 }
 
 static ot_status grad(char **text, ot_error *err)
@@ -783,6 +783,7 @@ const way ways[] = {
     { .name = "augment", .prepare = byte_pictures, .go = augmented, .out = "out.onnx" },
     { .name = "masks", .prepare = masks, .go = open_masks },
     { .name = "images", .prepare = image_list, .go = listed, .out = "out.onnx" },
+    { .name = "run an image", .prepare = image_list, .go = run, .out = "out.npz" },
     { .name = "recordings", .prepare = recordings, .go = hear_all },
     { .name = "several files", .prepare = part_files, .go = parts, .out = "out.onnx" },
     { .name = "mixup", .prepare = byte_pictures, .go = mixed, .out = "out.onnx" },

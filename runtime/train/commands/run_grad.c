@@ -214,15 +214,16 @@ static bool has_images(const ot_dataset *d)
     return any;
 }
 
-/* Images in files need no labels here. */
-static bool are_images(const char *from)
+/* Opens data whose samples are files without labels, which `run` needs not.  Errors: OT_E_NOMEM. */
+static ot_status find_images(const char *from, bool *are, ot_error *err)
 {
     static const ot_data_options unlabelled = { .unlabelled = true, .alone = true };
     ot_dataset *d = NULL;
-    ot_error ignored = { 0 };
-    bool is = !ot_dataset_open(from, OT_SPLIT_TRAIN, &unlabelled, &d, &ignored) && d && has_images(d);
+    ot_error bad = { 0 };
+    ot_status s = ot_dataset_open(from, OT_SPLIT_TRAIN, &unlabelled, &d, &bad);
+    *are = !s && has_images(d);
     ot_dataset_free(d);
-    return is;
+    return s == OT_E_NOMEM ? ot_fail(err, s, "%s", bad.text) : OT_OK;
 }
 
 static ot_status run_file(const ot_model *m, const ot_options *o, const char *from, const char *to,
@@ -233,7 +234,9 @@ static ot_status run_file(const ot_model *m, const ot_options *o, const char *fr
     ot_error first = { 0 };
     OT_TRY(check_arrays(m, o, from, NULL, to, err));
     ot_status opened = ot_dataset_open(from, OT_SPLIT_TRAIN, NULL, &d, &first);
-    if (opened ? opened == OT_E_DATA && are_images(from) : has_images(d)) {
+    bool images = !opened && has_images(d);
+    if (opened == OT_E_DATA) OT_TRY(find_images(from, &images, err));
+    if (images) {
         ot_dataset_free(d);
         return ot_run_images(m, o, cb, err);
     }
