@@ -174,12 +174,14 @@ static void pictures(void **state)
     bed *b = *state;
     load(b, b->mlp);
     alike(b, 1e-4,
-          OPTIONS("data", "mnist", "val", b->data, "batch-size", "4", "steps", "6", "optimizer",
+          OPTIONS("data", "mnist", "val", b->data, "test", b->data, "batch-size", "4", "steps", "6", "optimizer",
                   "sgd:lr=0.05,momentum=0.9"));
-    alike(b, 1e-4, OPTIONS("data", "mnist", "val", b->data, "batch-size", "4", "steps", "6", "normalize", "0.13,0.31"));
+    alike(b, 1e-4,
+          OPTIONS("data", "mnist", "val", b->data, "test", b->data, "batch-size", "4", "steps", "6", "normalize",
+                  "0.13,0.31"));
     load(b, OT_SOURCE_ROOT "/models/lenet.onnx");
     alike(b, 1e-3,
-          OPTIONS("data", "mnist", "val", b->planes, "batch-size", "4", "steps", "3", "optimizer",
+          OPTIONS("data", "mnist", "val", b->planes, "test", b->planes, "batch-size", "4", "steps", "3", "optimizer",
                   "sgd:lr=0.05,momentum=0.9"));
 }
 
