@@ -8,6 +8,8 @@
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/masks.h"
 
+static const double FAR = 1000; /* root mean square of values that are said to be far from what a new model gives */
+
 /* One target that is wanted. */
 typedef struct want {
     const ot_spec *loss;     /* NULL: the loss pass chooses */
@@ -572,7 +574,28 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
     return OT_OK;
 }
 
-static ot_status adapt_values(const want *w, const ot_shape *sample, ot_feeder *f, ot_error *err)
+/* Weights move by about the learning rate in an update, whatever the values are: far ones take long to reach. */
+static void say_far(const ot_adapt_env *e, const want *w)
+{
+    const ot_tensor *t = &w->array->t;
+    double sum = 0, squares = 0;
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    if (!e->measure || w->array->mapped || n < 2 || !ot_is_float(t->dtype)) return;
+    for (int64_t i = 0; i < n; i++) {
+        double v = ot_get_f64(t->data, t->dtype, ot_array_at(w->array, i));
+        sum += v;
+        squares += v * v;
+    }
+    double mean = sum / (double)n, size = sqrt(squares / (double)n), off = sqrt(fmax(0, size * size - mean * mean));
+    if (isfinite(size) && size >= FAR)
+        ot_adapt_note(
+            e,
+            "target '%s' has mean %.4g and standard deviation %.4g: a model whose outputs begin near 0 trains faster with a larger --lr, or with a target divided by %.0e",
+            t->name, mean, off, size);
+}
+
+static ot_status adapt_values(const ot_adapt_env *e, const want *w, const ot_shape *sample, ot_feeder *f, ot_error *err)
 {
     ot_shape o, t = *sample;
     ot_dtype type = w->output && ot_is_float(w->output->dtype) ? w->output->dtype
@@ -592,6 +615,7 @@ static ot_status adapt_values(const want *w, const ot_shape *sample, ot_feeder *
     ot_error wide = { 0 };
     if (ot_array_fits(w->array, type, &wide))
         return ot_fail_more(err, wide.status, "target '%s': %s", w->array->t.name, wide.text);
+    say_far(e, w);
     set_feed(f, w, type, &t);
     return OT_OK;
 }
@@ -664,16 +688,16 @@ static ot_status adapt_array(const ot_adapt_env *e, const want *w, const ot_shap
     case OT_TAKES_NUMBERS: return adapt_classes(e, w, &t, samples, f, err);
     case OT_TAKES_CLASSES:
         return (ot_is_float(a->dtype) && (same || !w->output)) || (same && o.rank && ot_numel(&o) > 1) /* one-hot */
-                   ? adapt_values(w, &t, f, err)
+                   ? adapt_values(e, w, &t, f, err)
                    : adapt_classes(e, w, &t, samples, f, err);
     case OT_TAKES_EITHER:
-        if (ot_is_float(a->dtype)) return adapt_values(w, &t, f, err);
-        if (w->loss && output_sample(w, &t, &o) && alike(&o, &t)) return adapt_values(w, &t, f, err);
+        if (ot_is_float(a->dtype)) return adapt_values(e, w, &t, f, err);
+        if (w->loss && output_sample(w, &t, &o) && alike(&o, &t)) return adapt_values(e, w, &t, f, err);
         if (!same) return adapt_classes(e, w, &t, samples, f, err);
         OT_TRY(check_texts(w, err));
         set_feed(f, w, OT_I64, &t); /* 0/1 of the output's shape */
         return OT_OK;
-    default: return adapt_values(w, &t, f, err);
+    default: return adapt_values(e, w, &t, f, err);
     }
 }
 
