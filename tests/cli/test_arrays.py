@@ -164,6 +164,12 @@ def test_names_and_axes():
         check(f'{more}: --inputs', right == trained('first.onnx', 'three.npz', *more, '--inputs', 'image=x'))
         right = trained('last.onnx', 'turned.npz', *more)
         check(f'{more}: channels first', right == trained('last.onnx', 'right.npz', *more))
+    steps = ('flip:p=0.3', 'crop:padding=1', 'erase:p=1,scale=[0.02,0.1]', 'grey')
+    one_by_one = trained('first.onnx', 'right.npz', *(word for step in steps for word in ('--augment', step)))
+    check('steps of --augment with commas', one_by_one == trained('first.onnx', 'right.npz', '--augment', ','.join(steps)))
+    check('steps of --augment in another order', one_by_one != trained('first.onnx', 'right.npz', '--augment', ','.join(reversed(steps))))
+    for steps, says in ('flip,', "''"), ('flip,,grey', "''"), ('flip,pad-crop', "'pad-crop'"), ('flip,q=1', "'q'"):
+        run('first.onnx', '--data', 'right.npz', *common, '--augment', steps, rc=2, says=(says,))
     run('first.onnx', '--data', 'turned.npz', *common[:-3], '-o', 'out.onnx', says=("channels are moved first for input 'image', each sample is [3,6,8]",))
     run('first.onnx', '--data', 'others.npz', *common, rc=4,
         says=("'x' uint8 [40,6,8,3], 'labels' int64 [40]", '--inputs', '--target'))

@@ -73,7 +73,7 @@ static const row table[] = {
         "auto: mean and deviation of the training set, of arrays of floats too, recorded in the model; "
         "of a CSV: mean,std standardises its numbers, none does not",
         FED, 0, 0, TEXT, 0, 0),
-    ROW("augment", 0, "NAME[:key=value,...]", NULL, G,
+    ROW("augment", 0, "NAME[:key=value,...],...", NULL, G,
         "random changes of training images, in the given order: auto, flip, crop, ...; masks follow the geometry",
         (MOVES & ~(OT_CMD_PLAN | OT_CMD_CHECK)) | OT_CMD_DATA, REPEAT, BASIC, TEXT, 0, 0),
     ROW("preview", 0, "FILE.png", NULL, G,

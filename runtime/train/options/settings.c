@@ -205,14 +205,34 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
     return OT_OK;
 }
 
+/* Where a step ends: at a comma outside of brackets before another name, not before the next key; else at the end. */
+static const char *step_end(const char *text)
+{
+    int depth = 0;
+    for (; *text; text++) {
+        depth += (*text == '[') - (*text == ']');
+        if (*text == ',' && !depth && text[1 + strcspn(text + 1, ",:=")] != '=') break;
+    }
+    return text;
+}
+
 static ot_status read_augment(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
 {
-    s->n_augment = ot_options_count(o, "augment");
-    ot_spec *list = ot_arena_alloc(a, sizeof *list * (size_t)(s->n_augment + 1));
-    if (!list) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    int given = ot_options_count(o, "augment"), most = given;
+    for (int i = 0; i < given; i++)
+        for (const char *c = ot_options_nth(o, "augment", i); *c; c++) most += *c == ',';
+    ot_spec *list = ot_arena_alloc(a, sizeof *list * (size_t)(most + 1));
+    if (!list) return ot_fail(err, OT_E_NOMEM, "no memory for the options");
     s->augment = list;
-    for (int i = 0; i < s->n_augment; i++)
-        OT_TRY(ot_spec_parse(ot_options_nth(o, "augment", i), &ot_augmentations, NULL, a, &list[i], err));
+    s->n_augment = 0;
+    for (int i = 0; i < given; i++)
+        for (const char *at = ot_options_nth(o, "augment", i), *end;; at = end + 1) {
+            end = step_end(at);
+            const char *step = ot_arena_printf(a, "%.*s", (int)(end - at), at);
+            if (!step) return ot_fail(err, OT_E_NOMEM, "no memory for the options");
+            OT_TRY(ot_spec_parse(step, &ot_augmentations, NULL, a, &list[s->n_augment++], err));
+            if (!*end) break;
+        }
     return OT_OK;
 }
 
