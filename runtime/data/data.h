@@ -98,6 +98,7 @@ typedef struct ot_dataset {
     ot_windows *windows;                   /* of samples that are windows over one sequence of tokens; else NULL */
     const struct ot_data_options *options; /* those it is opened with; NULL afterwards */
     struct ot_members *members;            /* the files that sources read; owned; NULL: there are none */
+    unsigned lacks;                        /* bits 1 << ot_split: parts that its folder or archive does not have */
     bool several;                          /* of several files: each is of arrays */
     bool renumbers;        /* class numbers are those of sorted names; ot_dataset_number gives them others */
     const int64_t *origin; /* of a part of a set: the number of each sample in the whole; NULL: its own */
@@ -135,7 +136,9 @@ typedef struct ot_data_options {
     const char *text;       /* "bytes", "chars": the tokens of a text file (--text); NULL: not given */
     const char *tokenizer;  /* file or folder (--tokenizer); NULL: not given */
     ot_masking masking;     /* --augment mask; p 0: not given, and what is recorded applies */
-    int64_t map_from;       /* a .npy of at least so many bytes is mapped, not read; 0: OT_MAP_FROM */
+    const struct ot_dataset
+        *training;    /* opened from the same path: it may say that there is no other part; else NULL */
+    int64_t map_from; /* a .npy of at least so many bytes is mapped, not read; 0: OT_MAP_FROM */
 } ot_data_options;
 
 /* Opens a named set or a path.  OT_SPLIT_TEST, OT_SPLIT_VAL: the set's own test or validation part; *out is NULL and the

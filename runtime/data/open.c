@@ -430,6 +430,7 @@ ot_status ot_dataset_open(const char *spec, ot_split split, const ot_data_option
 {
     static const ot_data_options none = { 0 };
     *out = NULL;
+    if (o && o->training && o->training->lacks >> split & 1) return OT_OK; /* its files are not listed once more */
     ot_dataset *d = ot_dataset_new(spec);
     if (!d) return ot_fail(err, OT_E_NOMEM, "%s: no memory", spec);
     d->options = o ? o : &none;

@@ -183,6 +183,18 @@ static void find_layout(found *f)
     }
 }
 
+/* ot_dataset.lacks */
+static unsigned parts_without(const found *f)
+{
+    unsigned has = 0;
+    for (int64_t i = 0; i < f->n && f->parts; i++) {
+        const char *p = name_at(f, i) + f->skip;
+        has |= 1u << ot_picture_part(p, (size_t)(strchr(p, '/') - p));
+    }
+    if (!f->parts) has = 1u << OT_SPLIT_TRAIN;
+    return ~has;
+}
+
 /* Keeps those of one part; false: the set has no such part. */
 static bool take_part(found *f, ot_split split, const char **folder, size_t *length)
 {
@@ -424,6 +436,7 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     bool masks = false;
     if (!hears(&f)) OT_TRY(ot_masks_open(d, f.member, f.n, f.skip, split, &masks, there, err));
     if (masks) return OT_OK;
+    d->lacks = parts_without(&f);
     *there = take_part(&f, split, &part, &length);
     if (!*there) return OT_OK;
     OT_TRY(check_empty(&f, part, length, err));

@@ -84,7 +84,8 @@ static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool
                           .tokenizer = t->s.tokenizer,
                           .masking = ot_masking_of(&t->s),
                           .unlabelled = t->predicts,
-                          .alone = !t->data && out != &t->data };
+                          .alone = !t->data && out != &t->data,
+                          .training = t->s.data && !strcmp(spec, t->s.data) ? t->data : NULL };
     OT_TRY(ot_adapt_wanted(t->m->file->graph, t->a, &o, err));
     o.preprocess = t->data ? t->data->preprocess : ot_import_metadata(t->m->file, OT_PREPROCESS_KEY);
     if (t->data) o.columns = NULL;
