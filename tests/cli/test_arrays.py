@@ -168,7 +168,7 @@ def test_names_and_axes():
     one_by_one = trained('first.onnx', 'right.npz', *(word for step in steps for word in ('--augment', step)))
     check('steps of --augment with commas', one_by_one == trained('first.onnx', 'right.npz', '--augment', ','.join(steps)))
     check('steps of --augment in another order', one_by_one != trained('first.onnx', 'right.npz', '--augment', ','.join(reversed(steps))))
-    for steps, says in ('flip,', "''"), ('flip,,grey', "''"), ('flip,pad-crop', "'pad-crop'"), ('flip,q=1', "'q'"):
+    for steps, says in ('flip,', "''"), ('flip,,grey', "''"), ('flip,pad-crop', "'pad-crop'"), ('flip:p=0.5,q=1', "'q'"):
         run('first.onnx', '--data', 'right.npz', *common, '--augment', steps, rc=2, says=(says,))
     run('first.onnx', '--data', 'turned.npz', *common[:-3], '-o', 'out.onnx', says=("channels are moved first for input 'image', each sample is [3,6,8]",))
     run('first.onnx', '--data', 'others.npz', *common, rc=4,

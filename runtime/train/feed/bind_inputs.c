@@ -232,11 +232,13 @@ static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array 
 enum { USUAL_SIDE = 224 };
 
 /* What is known of images in files: the size in the model's metadata (*key says where), or one that all that were looked at have. */
-static bool source_picture(const ot_adapt_env *e, const ot_image_source *s, ot_picture *out, const char **key)
+static bool source_picture(const ot_adapt_env *e, const char *input, const ot_image_source *s, ot_picture *out,
+                           const char **key)
 {
     bool same = s->height > 0;
     *out = (ot_picture){ same ? s->height : USUAL_SIDE, same ? s->width : USUAL_SIDE, s->channels, s->channels > 1 };
-    if (!ot_declared_size(e->file, &out->h, &out->w, key)) *key = NULL;
+    if (ot_preprocess_size(e->preprocess, input, &out->h, &out->w)) *key = "onnxtrain.preprocess";
+    else if (!ot_declared_size(e->file, &out->h, &out->w, key)) *key = NULL;
     return true;
 }
 
@@ -264,7 +266,12 @@ static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const o
     place where;
     ot_shape have = array_shape(a);
     const char *key = NULL;
-    bool is = a->source ? source_picture(e, a->source, &f->from, &key) : ot_picture_of(a, &f->from);
+    int rate;
+    int64_t length;
+    if (a->source && !e->measure && ot_preprocess_sound(e->preprocess, v->name, &rate, &length))
+        return ot_fail_more(err, OT_E_DATA, "input '%s': the model was trained on recordings, and the data are images",
+                            v->name);
+    bool is = a->source ? source_picture(e, v->name, a->source, &f->from, &key) : ot_picture_of(a, &f->from);
     if (!is || !geometry(&v->shape, &f->from, &where, &f->to) || f->to.h <= 0 || f->to.w <= 0)
         return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; images of %lldx%lldx%lld cannot be converted to that",
                             v->name, ot_shape_text(&v->shape, buf), (long long)f->from.h, (long long)f->from.w,

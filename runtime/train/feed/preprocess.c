@@ -140,6 +140,19 @@ bool ot_preprocess_sound(const char *text, const char *input, int *rate, int64_t
     return good;
 }
 
+bool ot_preprocess_size(const char *text, const char *input, int64_t *height, int64_t *width)
+{
+    json_t *all = text ? json_loads(text, 0, NULL) : NULL;
+    const json_t *o = json_object_get(json_object_get(all, "inputs"), input);
+    const char *kind = json_string_value(json_object_get(o, "kind"));
+    json_int_t h = json_integer_value(json_object_get(o, "height")),
+               w = json_integer_value(json_object_get(o, "width"));
+    bool good = kind && !strcmp(kind, "image") && h > 0 && h <= INT_MAX && w > 0 && w <= INT_MAX;
+    if (good) *height = h, *width = w;
+    json_decref(all);
+    return good;
+}
+
 bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *out)
 {
     ot_normalize z = { 0 };

@@ -19,6 +19,9 @@ bool ot_preprocess_any(const ot_feeders *fs); /* there is something to record */
 /* Recordings: {"kind": "audio", "rate": 16000, "channels": 1, "length": 16000, "layout": "NCT"}.  false: the text does not say. */
 bool ot_preprocess_sound(const char *text, const char *input, int *rate, int64_t *length);
 
+/* The size of the images of that input; false: the text does not say. */
+bool ot_preprocess_size(const char *text, const char *input, int64_t *height, int64_t *width);
+
 /* The scaling of that input; false: the text does not say, or is something else.  text NULL is allowed. */
 bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *out);
 

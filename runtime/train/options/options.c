@@ -81,7 +81,7 @@ static const row table[] = {
         OT_CMD_DATA, 0, BASIC, TEXT, 0, 0),
     ROW("target", 0, "NAME", "target", G,
         "array or CSV column with the target; of a CSV also several: a,b, or OUTPUT=a;OUTPUT=b,c",
-        FIT | OT_CMD_DATA | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+        FIT | OT_CMD_DATA | OT_CMD_EVAL | OT_CMD_PREDICT, 0, 0, TEXT, 0, 0),
     ROW("inputs", 0, "COLUMNS", NULL, G,
         "CSV columns to use: a,b, or -a for all but a, or INPUT=a,b;INPUT=c (default: by names and types, or as recorded in "
         "the model; auto: by names and types); of arrays INPUT=ARRAY;INPUT=ARRAY",

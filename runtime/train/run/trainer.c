@@ -61,6 +61,12 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
                       "%s: the target is column '%s'%s (change with "
                       "--target)",
                       d->name, d->column, d->last ? ", the last one" : "");
+    if (d->table && !t->data && !t->s.columns && !ot_import_metadata(t->m->file, OT_PREPROCESS_KEY))
+        ot_adapt_note(
+            &(ot_adapt_env){ .a = t->a, .notes = &t->notes },
+            "%s: the model records no columns; they are taken in their order, whatever their names (change with "
+            "--inputs)",
+            d->name);
     if (d->table && ot_dataset_odd_header(d))
         ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes },
                       "%s: line 1 is taken as column names, "
@@ -315,7 +321,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
         q.notes = NULL;
         q.measure = false;
         q.beside = true;
-        if (t->normalize.automatic) q.preprocess = t->data->preprocess; /* what was just measured */
+        if (ot_preprocess_any(&t->train)) q.preprocess = t->data->preprocess; /* sizes and scaling of what trains */
         if (!sets[i]->data) continue;
         OT_TRY(ot_adapt_inputs(&q, sets[i]->data, &sets[i]->fs, err));
         compare_scales(t, sets[i], &e);
@@ -532,6 +538,10 @@ static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
     if (!t->s.test && (t->s.val_split > 0 || t->s.folds)) return open_kept_back(t, err);
     t->eval.split = !t->s.test && t->s.val ? "val" : "test";
     OT_TRY(open_set(t, spec, OT_SPLIT_TEST, &t->eval.data, err));
+    if (!t->eval.data && !t->s.test) {
+        OT_TRY(open_set(t, spec, OT_SPLIT_VAL, &t->eval.data, err));
+        if (t->eval.data) t->eval.split = "val";
+    }
     bool whole = !t->eval.data && !t->s.test && !t->s.val; /* one set, of which nothing is kept for a test */
     if (!t->eval.data) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, &t->eval.data, err));
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
