@@ -93,7 +93,8 @@ static void print_word(const char *w)
 /* The command that evaluates the trained model: with the options of the training that apply to it. */
 static void say_evaluation(const job *j, const ot_result *r, const char *path)
 {
-    static const char *const kept[] = { "data", "test", "target", "normalize", "output", "loss" };
+    static const char *const kept[] = { "data",   "test",   "target",    "inputs", "permute",
+                                        "length", "stride", "normalize", "output", "loss" };
     const char *val = ot_options_get(j->o, "val"), *test = ot_options_get(j->o, "test"), *loss;
     bool counted = false; /* a loss has numbers from the training set, which the run has */
     for (int k = 0; (loss = ot_options_nth(j->o, "loss", k)); k++)

@@ -161,7 +161,7 @@ static ot_status sound_open(const uint8_t *bytes, size_t n, size_t size, opened 
     if (*more) s = OT_OK;
     else if (!o->f && is_no_memory(why)) s = ot_fail(err, OT_E_NOMEM, "no memory to read the %s file", name);
     else if (!o->f) s = ot_fail(err, OT_E_DATA, "the %s file is damaged: %s", name, why);
-    else if (info.frames <= 0)
+    else if (info.frames <= 0 || info.frames == SF_COUNT_MAX) /* written to a pipe */
         s = ot_fail(err, OT_E_DATA, "the %s file has no samples, or does not say how many", name);
     else if (info.samplerate < 1 || info.channels < 1 || info.channels > OT_SOUND_CHANNELS)
         s = ot_fail(err, OT_E_DATA, "the %s file has %d channels at %d Hz; the limit is %d channels", name,
@@ -186,13 +186,13 @@ static bool put(const ot_sound_want *w, int have, const float *x, int64_t n, int
 {
     bool finite = true;
     for (int64_t i = 0; i < n; i++, x += have) {
-        float mean = 0;
+        double mean = 0;
         for (int c = 0; c < have; c++) {
-            mean += x[c];
+            mean += (double)x[c];
             finite &= isfinite(x[c]) != 0;
         }
         for (int c = 0; c < w->channels; c++) {
-            float v = w->channels == have ? x[c] : mean / (float)have;
+            float v = w->channels == have ? x[c] : (float)(mean / have);
             to[w->last ? (at + i) * w->channels + c : c * w->length + at + i] = v;
         }
     }

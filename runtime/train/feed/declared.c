@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MOST_SIDE = 1 << 14, MOST_CLASSES = 1 << 16, NAME = 512 };
+enum { MOST_SIDE = 1 << 12, MOST_CLASSES = 1 << 16, NAME = 512 };
 
 static const char *metadata(const ot_imported *file, const char *key)
 {

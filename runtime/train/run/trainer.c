@@ -321,7 +321,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
         q.notes = NULL;
         q.measure = false;
         q.beside = true;
-        if (ot_preprocess_any(&t->train)) q.preprocess = t->data->preprocess; /* sizes and scaling of what trains */
+        if (t->normalize.automatic) q.preprocess = t->data->preprocess; /* what was just measured */
         if (!sets[i]->data) continue;
         OT_TRY(ot_adapt_inputs(&q, sets[i]->data, &sets[i]->fs, err));
         compare_scales(t, sets[i], &e);
