@@ -21,7 +21,7 @@ N, SIDE, CLASSES = 18, 16, 3
 MEAN, STD = np.array([0.485, 0.456, 0.406], "f4"), np.array([0.229, 0.224, 0.225], "f4")
 
 
-def model(path):
+def model(path, height=SIDE, width=SIDE):
     w = {"k": rng.normal(0, 0.3, (4, 3, 3, 3)).astype("f4"), "w": rng.normal(0, 0.3, (4, CLASSES)).astype("f4")}
     nodes = [
         helper.make_node("Conv", ["x", "k"], ["c"], pads=[1, 1, 1, 1]),
@@ -30,11 +30,11 @@ def model(path):
         helper.make_node("Flatten", ["p"], ["f"]),
         helper.make_node("MatMul", ["f", "w"], ["y"]),
     ]
-    out = [("y", ["n", CLASSES]), ("features", ["n", 4, SIDE, SIDE])]
+    out = [("y", ["n", CLASSES]), ("features", ["n", 4, height, width])]
     graph = helper.make_graph(
         nodes,
         "g",
-        [helper.make_tensor_value_info("x", 1, ["n", 3, SIDE, SIDE])],
+        [helper.make_tensor_value_info("x", 1, ["n", 3, height, width])],
         [helper.make_tensor_value_info(name, 1, shape) for name, shape in out],
         [numpy_helper.from_array(v, k) for k, v in w.items()],
     )
@@ -118,6 +118,24 @@ def main():
     assert "bad.png" in run("run", "t.onnx", "--data", "bad.png", "-o", "x.npz", expect=4)
     assert "none.png" in run("run", "t.onnx", "--data", "none.png", "-o", "x.npz", expect=7)
     assert not pathlib.Path("x.npz").exists()
+    assert "needs inputs of floats" in run("m.onnx", "--data", "set", "--augment", "noise:std=5", "-o", "x.onnx", expect=2)
+
+    # an open size: that of the training, whatever other images there are
+    model("open.onnx", "h", "w")
+    for i, image in enumerate(images):
+        name = pathlib.Path(f"parts/{'val' if i % 3 == 2 else 'train'}/class{labels[i]}/{i:02}.png")
+        name.parent.mkdir(parents=True, exist_ok=True)
+        assert cv2.imwrite(str(name), np.tile(image, (1 + i % 2, 1, 1))[:, :, ::-1])
+    said = run("open.onnx", "--data", "parts", "--epochs", 1, "--output", "y", "--run-dir", "none", "-o", "o.onnx")
+    assert "images are decoded to 224x224x3" in said, said
+    run("predict", "o.onnx", "parts/val", "-o", "p.npz")
+    together = arrays("p.npz")["y"]
+    run("predict", "o.onnx", "parts/val/class0/02.png", "-o", "p.npz")
+    assert near(arrays("p.npz")["y"], together[:1])
+
+    # a folder with parts is evaluated on the one that did not train
+    said = run("eval", "o.onnx", "--data", "parts")
+    assert f"parts/val: {len(together)} images" in said, said
 
 
 with tempfile.TemporaryDirectory() as folder:

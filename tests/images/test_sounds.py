@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 
+import cv2
 import numpy as np
 import onnx
 import onnxruntime
@@ -125,6 +126,8 @@ def main():
     run("predict", "files.onnx", "--data", "set/val/low/03.wav", "-o", "one.csv")
     one = list(csv.DictReader(open("one.csv")))
     assert len(one) == 1 and one[0]["class_name"] == "low", one
+    assert cv2.imwrite("one.png", np.zeros((20, 20, 3), np.uint8))
+    assert "trained on recordings" in run("predict", "files.onnx", "one.png", expect=4)
 
     # an open length: that of the longest, recorded, also for a shorter set
     model("open.onnx", ["n", 1, "t"])
