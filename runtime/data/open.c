@@ -275,7 +275,7 @@ static bool is_audio(const char *path, const unsigned char *head)
     X(npy, open_npy, "one array (.npy, .npy.gz): for a model of one input, without a target") \
     X(npz, ot_npz_open, "arrays (.npz), named as the model's inputs; the target is target, or target_OUTPUT") \
     X(safetensors, ot_safetensors_open, "named tensors (.safetensors), as the arrays of an .npz") \
-    X(csv, ot_csv_open, "a table (.csv, .tsv, also .gz and .zst) with a line of names; the column target, else the last, is the target (--target names others); a column of files of images or recordings, by their paths below the folder of the table, feeds an input of them") \
+    X(csv, ot_csv_open, "a table (.csv, .tsv, also .gz and .zst) whose first line has the column names; the target is the column called target, else the last one (--target chooses); a column may contain paths of image or audio files, relative to the folder of the table") \
     X(jsonl, ot_csv_open, "a table as JSON lines (.jsonl, .ndjson, also .gz and .zst): an object in each line, whose members are the columns") \
     X(tokens, ot_tokens_open, "tokens for a language model (.bin, unsigned numbers of 16 or 32 bits, or the format of llm.c; a .npy of one dimension does too): samples are windows, the target is the next token (--length, --stride)") \
     X(text, open_text, "a text (.txt) for a language model, as bytes or characters (--text) or with --tokenizer; a model that was trained on a table's column of text takes each line as a sample") \

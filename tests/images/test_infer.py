@@ -125,9 +125,10 @@ def main():
     for i, image in enumerate(images):
         name = pathlib.Path(f"parts/{'val' if i % 3 == 2 else 'train'}/class{labels[i]}/{i:02}.png")
         name.parent.mkdir(parents=True, exist_ok=True)
-        assert cv2.imwrite(str(name), np.tile(image, (1 + i % 2, 1, 1))[:, :, ::-1])
+        assert cv2.imwrite(str(name), np.tile(image, (1 + (i % 3 == 1), 1, 1))[:, :, ::-1])
     said = run("open.onnx", "--data", "parts", "--epochs", 1, "--output", "y", "--run-dir", "none", "-o", "o.onnx")
     assert "images are decoded to 224x224x3" in said, said
+    seen = next(row for row in said.splitlines() if row.startswith("epoch 1: val"))
     run("predict", "o.onnx", "parts/val", "-o", "p.npz")
     together = arrays("p.npz")["y"]
     run("predict", "o.onnx", "parts/val/class0/02.png", "-o", "p.npz")
@@ -136,6 +137,7 @@ def main():
     # a folder with parts is evaluated on the one that did not train
     said = run("eval", "o.onnx", "--data", "parts")
     assert f"parts/val: {len(together)} images" in said, said
+    assert abs(float(seen.split("loss ")[1].split(",")[0]) - number(said, "loss")) < 1e-3, (seen, said)
 
 
 with tempfile.TemporaryDirectory() as folder:

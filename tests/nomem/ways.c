@@ -578,7 +578,7 @@ static ot_status run(char **text, ot_error *err)
 {
     bool image = text && !stat("a.pgm", &(struct stat){ 0 });
     return work(ot_run_file, image ? EXPORTS "norms-training.onnx" : EXPORTS "quantised-static.onnx",
-                PAIRS("data", image ? "a.pgm" : "inputs.npz", "o", "out.npz", "threads", "1"), err);
+                PAIRS("data", image ? "a.pgm" : "inputs.npz", "o", "out.npz", "threads", "1", "workers", "0"), err);
 }
 
 static ot_status grad(char **text, ot_error *err)

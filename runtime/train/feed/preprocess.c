@@ -127,37 +127,50 @@ static bool read_scaling(const json_t *o, ot_normalize *z)
     return scale == 1 ? plain : fabs(scale * 255 - 1) < 1e-9;
 }
 
-bool ot_preprocess_sound(const char *text, const char *input, int *rate, int64_t *length)
+/* What is recorded of an input; *all: free it.  NULL: nothing. */
+static const json_t *record_of(const char *text, const char *input, json_t **all)
 {
-    json_t *all = text ? json_loads(text, 0, NULL) : NULL;
-    const json_t *o = json_object_get(json_object_get(all, "inputs"), input);
-    const char *kind = json_string_value(json_object_get(o, "kind"));
-    json_int_t hz = json_integer_value(json_object_get(o, "rate")),
-               n = json_integer_value(json_object_get(o, "length"));
-    bool good = kind && !strcmp(kind, "audio") && hz > 0 && hz <= INT_MAX && n > 0;
-    if (good) *rate = (int)hz, *length = n;
+    *all = text ? json_loads(text, 0, NULL) : NULL;
+    return json_object_get(json_object_get(*all, "inputs"), input);
+}
+
+/* Two positive numbers of a record of that kind. */
+static bool read_pair(const char *text, const char *input, const char *kind, const char *first, const char *second,
+                      int64_t out[2])
+{
+    json_t *all;
+    const json_t *o = record_of(text, input, &all);
+    const char *is = json_string_value(json_object_get(o, "kind"));
+    json_int_t a = json_integer_value(json_object_get(o, first)), b = json_integer_value(json_object_get(o, second));
+    bool good = is && !strcmp(is, kind) && a > 0 && b > 0;
+    if (good) out[0] = a, out[1] = b;
     json_decref(all);
     return good;
 }
 
+bool ot_preprocess_sound(const char *text, const char *input, int *rate, int64_t *length)
+{
+    int64_t v[2];
+    if (!read_pair(text, input, "audio", "rate", "length", v) || v[0] > INT_MAX) return false;
+    *rate = (int)v[0];
+    *length = v[1];
+    return true;
+}
+
 bool ot_preprocess_size(const char *text, const char *input, int64_t *height, int64_t *width)
 {
-    json_t *all = text ? json_loads(text, 0, NULL) : NULL;
-    const json_t *o = json_object_get(json_object_get(all, "inputs"), input);
-    const char *kind = json_string_value(json_object_get(o, "kind"));
-    json_int_t h = json_integer_value(json_object_get(o, "height")),
-               w = json_integer_value(json_object_get(o, "width"));
-    bool good = kind && !strcmp(kind, "image") && h > 0 && h <= INT_MAX && w > 0 && w <= INT_MAX;
-    if (good) *height = h, *width = w;
-    json_decref(all);
-    return good;
+    int64_t v[2];
+    if (!read_pair(text, input, "image", "height", "width", v) || v[0] > INT_MAX || v[1] > INT_MAX) return false;
+    *height = v[0];
+    *width = v[1];
+    return true;
 }
 
 bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *out)
 {
     ot_normalize z = { 0 };
-    json_t *all = text ? json_loads(text, 0, NULL) : NULL;
-    const json_t *o = json_object_get(json_object_get(all, "inputs"), input);
+    json_t *all;
+    const json_t *o = record_of(text, input, &all);
     bool good = json_is_object(o) && read_scaling(o, &z);
     json_decref(all);
     if (good) *out = z;

@@ -62,7 +62,9 @@ ot_status ot_sound_adapt(const ot_adapt_env *e, const ot_value *v, const ot_arra
     if (length >= 0 && e->s->length && e->s->length != length)
         return ot_fail_more(err, OT_E_USAGE, "--length %lld: input '%s' is %s, its length is fixed",
                             (long long)e->s->length, v->name, ot_shape_text(&v->shape, text));
-    bool open = length < 0, again = !e->measure && !e->beside && recorded_length > 0;
+    const ot_feeder *like = ot_adapt_like(e, v->name);
+    if (like) recorded_length = like->to.w;
+    bool open = length < 0, again = !e->measure && recorded_length > 0;
     if (open) length = e->s->length ? e->s->length : again ? recorded_length : a->frames;
     if (channels < 0) channels = a->source->channels;
     if (open && !e->s->length && length > LONGEST)

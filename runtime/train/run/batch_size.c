@@ -161,7 +161,7 @@ void ot_trainer_keep_images(ot_trainer *t)
                        (long long)k.images, bytes);
     else
         ot_trainer_say(t, OT_INFO,
-                       "decoded and resized images are kept in memory for later epochs: up to %.1f MiB (%s) of %.1f "
-                       "MiB; the others are decoded in each epoch",
+                       "decoded and resized images are kept in memory for later epochs: %.1f MiB (%s); all would need "
+                       "%.1f MiB, so the rest is decoded again in each epoch",
                        most, whose, bytes);
 }

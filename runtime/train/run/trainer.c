@@ -1,4 +1,4 @@
-/* trainer.c - a training: opening its data, cutting epochs, planning.  loop.c runs it. */
+/* trainer.c - a training: cutting epochs, matching its data to the model, planning.  loop.c runs it. */
 
 #include <fcntl.h>
 #include <math.h>
@@ -38,133 +38,6 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
         lines += n + (lines[n] == '\n');
     }
 }
-
-/* ---- data ------------------------------------------------------------------------ */
-
-/* What a data set says of itself; of windows over tokens, the set to train on says it for the others. */
-static void note_set(ot_trainer *t, const ot_dataset *d)
-{
-    if (d && d->windows && t->data && d != t->data) return;
-    for (const char *p = d ? d->notes : NULL; p && *p;) {
-        size_t n = strcspn(p, "\n");
-        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%.*s", (int)n, p);
-        p += n + (p[n] == '\n');
-    }
-}
-
-/* A set that was opened: which of it is the target, and whether it can be learnt from. */
-static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
-{
-    if (t->s.target) OT_TRY(ot_dataset_target(d, t->s.target, err));
-    else if (d->table && d->column)
-        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes },
-                      "%s: the target is column '%s'%s (change with "
-                      "--target)",
-                      d->name, d->column, d->last ? ", the last one" : "");
-    if (d->table && !t->data && !t->s.columns && !ot_import_metadata(t->m->file, OT_PREPROCESS_KEY))
-        ot_adapt_note(
-            &(ot_adapt_env){ .a = t->a, .notes = &t->notes },
-            "%s: the model records no columns; they are taken in their order, whatever their names (change with "
-            "--inputs)",
-            d->name);
-    if (d->table && ot_dataset_odd_header(d))
-        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes },
-                      "%s: line 1 is taken as column names, "
-                      "although it contains numbers",
-                      d->name);
-    if (!d->table) ot_adapt_gaps(t->m->file->graph, d);
-    return ot_dataset_check(d, err);
-}
-
-/* part: some of its samples will be kept back, and ot_dataset_fit measures on the rest. */
-static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool part, ot_dataset **out, ot_error *err)
-{
-    bool automatic = t->s.normalize && !strcmp(t->s.normalize, "auto");
-    ot_data_options o = { .target = t->s.target,
-                          .columns = t->s.columns,
-                          .normalize = automatic ? "mean,std" : t->s.normalize,
-                          .part = part,
-                          .length = t->s.length,
-                          .stride = t->s.stride,
-                          .text = t->s.text,
-                          .tokenizer = t->s.tokenizer,
-                          .masking = ot_masking_of(&t->s),
-                          .unlabelled = t->predicts,
-                          .alone = !t->data && out != &t->data,
-                          .training = t->s.data && !strcmp(spec, t->s.data) ? t->data : NULL };
-    OT_TRY(ot_adapt_wanted(t->m->file->graph, t->a, &o, err));
-    o.preprocess = t->data ? t->data->preprocess : ot_import_metadata(t->m->file, OT_PREPROCESS_KEY);
-    if (t->data) o.columns = NULL;
-    OT_TRY(ot_dataset_open(spec, split, &o, out, err));
-    if (!part) note_set(t, *out);
-    return *out ? accept_set(t, *out, err) : OT_OK;
-}
-
-static ot_status open_set(ot_trainer *t, const char *spec, ot_split split, ot_dataset **out, ot_error *err)
-{
-    return open_part(t, spec, split, false, out, err);
-}
-
-/* The training set, and t->eval.data if it is kept back from it. */
-static ot_status complete_sets(ot_trainer *t, ot_error *err)
-{
-    ot_status s = ot_dataset_fit(t->data, t->eval.data, err);
-    note_set(t, t->data);
-    return s;
-}
-
-/* The test part of the file or named set `spec`, beside the one that trains; without one, if an option names the set, all of
- * it. */
-static ot_status open_other(ot_trainer *t, const char *spec, bool named, ot_dataset **out, ot_error *err)
-{
-    OT_TRY(open_set(t, spec, OT_SPLIT_TEST, out, err));
-    if (!*out && named) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, out, err));
-    return *out ? ot_dataset_match(*out, t->data, err) : OT_OK;
-}
-
-/* Are samples of the training set kept back? */
-static bool keeps_back(const ot_trainer *t) { return !t->s.overfit && (t->s.val_split > 0 || t->s.folds); }
-
-ot_status ot_trainer_open_training(ot_trainer *t, ot_error *err)
-{
-    if (!t->s.data) return ot_fail(err, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
-    return t->data ? OT_OK : open_part(t, t->s.data, OT_SPLIT_TRAIN, keeps_back(t), &t->data, err);
-}
-
-ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
-{
-    const char *test = t->s.test ? t->s.test : t->s.data;
-    t->has_val = t->s.val || t->s.val_split > 0 || t->s.folds;
-    OT_TRY(ot_trainer_open_training(t, err));
-    OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
-    OT_TRY(ot_trainer_note_classes(t, err));
-    if (t->data->renumbers && t->data->n_classes < 2)
-        return ot_fail(err, OT_E_DATA,
-                       "%s: all images are in one class folder, '%s'; training needs at least two classes",
-                       t->data->name, t->data->class_name[0]);
-    if (t->s.overfit) return OT_OK;
-    if (!t->has_val) { /* a folder may have a part for it */
-        OT_TRY(open_set(t, t->s.data, OT_SPLIT_VAL, &t->eval.data, err));
-        if (t->eval.data) OT_TRY(ot_dataset_match(t->eval.data, t->data, err));
-        t->has_val = t->eval.data != NULL;
-    }
-    t->eval.split = t->has_val ? "val" : "test";
-    t->test.split = "test";
-    if (t->s.val_split > 0)
-        OT_TRY(ot_dataset_split(t->data, t->s.val_split, t->s.seed, &t->eval.data, &t->split_classes, err));
-    if (t->s.folds)
-        OT_TRY(ot_dataset_fold(t->data, t->s.fold, t->s.folds, t->s.seed, &t->eval.data, &t->split_classes, err));
-    if (keeps_back(t)) OT_TRY(complete_sets(t, err));
-    if (t->eval.data && t->eval.data->windows && t->eval.data->notes)
-        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%-s", t->eval.data->notes);
-    if (t->s.folds && !t->s.test) return OT_OK; /* a test set is looked at where it is asked for, not for each fold */
-    if (t->s.val) OT_TRY(open_other(t, t->s.val, true, &t->eval.data, err));
-    return open_other(t, test, t->s.test != NULL, t->has_val ? &t->test.data : &t->eval.data, err);
-}
-
-static int64_t set_bytes(const ot_dataset *d) { return d ? ot_dataset_bytes(d) : 0; }
-
-int64_t ot_trainer_set_bytes(const ot_dataset *d) { return set_bytes(d); }
 
 /* ---- epochs ------------------------------------------------------------------------ */
 
@@ -269,7 +142,7 @@ ot_status ot_trainer_plan_batch(ot_trainer *t, ot_session *x, int64_t batch, ot_
     return OT_OK;
 }
 
-static ot_adapt_env adapt_env(ot_trainer *t)
+ot_adapt_env ot_trainer_adapt_env(ot_trainer *t)
 {
     return (ot_adapt_env){ .graph = t->m->file->graph,
                            .s = &t->s,
@@ -301,7 +174,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
 {
     ot_output *outputs = NULL;
     int n = 0;
-    ot_adapt_env e = adapt_env(t);
+    ot_adapt_env e = ot_trainer_adapt_env(t);
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     e.measure = true;
     OT_TRY(ot_adapt_inputs(&e, t->data, &t->train, err));
@@ -321,6 +194,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
         q.notes = NULL;
         q.measure = false;
         q.beside = true;
+        q.training = &t->train;
         if (t->normalize.automatic) q.preprocess = t->data->preprocess; /* what was just measured */
         if (!sets[i]->data) continue;
         OT_TRY(ot_adapt_inputs(&q, sets[i]->data, &sets[i]->fs, err));
@@ -457,14 +331,16 @@ static void say_plan(const ot_trainer *t)
                    "memory: %.1f MiB planned (weights and state %.1f, activations %.1f, data %.1f, "
                    "file and constants %.1f)",
                    (double)t->planned / mib, (double)x->state_bytes / mib, (double)x->scratch_bytes / mib,
-                   (double)(set_bytes(t->data) + set_bytes(t->eval.data) + set_bytes(t->test.data)) / mib,
+                   (double)(ot_trainer_set_bytes(t->data) + ot_trainer_set_bytes(t->eval.data) +
+                            ot_trainer_set_bytes(t->test.data)) /
+                       mib,
                    (double)(t->m->bytes + (t->taught_by ? t->taught_by->bytes : 0) + x->const_bytes) / mib);
 }
 
 int64_t ot_trainer_planned_bytes(const ot_trainer *t, const ot_session *x, int64_t batch)
 {
-    return ot_session_bytes(x) + set_bytes(t->data) + set_bytes(t->eval.data) + set_bytes(t->test.data) + t->m->bytes +
-           (t->taught_by ? t->taught_by->bytes : 0) +
+    return ot_session_bytes(x) + ot_trainer_set_bytes(t->data) + ot_trainer_set_bytes(t->eval.data) +
+           ot_trainer_set_bytes(t->test.data) + t->m->bytes + (t->taught_by ? t->taught_by->bytes : 0) +
            ((t->order.list ? t->train.samples : 0) + batch) * (int64_t)sizeof *t->index +
            ot_trainer_average_bytes(t, x);
 }
@@ -510,62 +386,13 @@ ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
 
 /* ---- evaluation alone ------------------------------------------------------------------ */
 
-/* What --val-split keeps back in a training with the same --seed. */
-static ot_status open_kept_back(ot_trainer *t, ot_error *err)
-{
-    const char *option = t->s.folds ? "folds" : "val-split";
-    if (!t->s.data) return ot_fail(err, OT_E_USAGE, "--%s needs --data, the set that it is a part of", option);
-    if (t->s.folds && !t->s.fold)
-        return ot_fail(err, OT_E_USAGE, "--folds: expected one fold to evaluate, such as 2/5");
-    t->eval.split = "val";
-    OT_TRY(open_part(t, t->s.data, OT_SPLIT_TRAIN, true, &t->data, err));
-    OT_TRY(ot_trainer_number_classes(t, t->data, false, err));
-    OT_TRY(t->s.folds
-               ? ot_dataset_fold(t->data, t->s.fold, t->s.folds, t->s.seed, &t->eval.data, &t->split_classes, err)
-               : ot_dataset_split(t->data, t->s.val_split, t->s.seed, &t->eval.data, &t->split_classes, err));
-    OT_TRY(complete_sets(t, err));
-    OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
-    if (t->normalize.kind != OT_NORMALIZE_MEASURE || t->normalize.automatic) return OT_OK;
-    ot_adapt_env e = adapt_env(t);
-    e.measure = true;
-    e.notes = NULL;
-    return ot_adapt_inputs(&e, t->data, &t->train, err);
-}
-
-static ot_status open_evaluation_set(ot_trainer *t, ot_error *err)
-{
-    const char *spec = t->s.test ? t->s.test : t->s.val ? t->s.val : t->s.data;
-    if (!t->s.test && (t->s.val_split > 0 || t->s.folds)) return open_kept_back(t, err);
-    t->eval.split = !t->s.test && t->s.val ? "val" : "test";
-    OT_TRY(open_set(t, spec, OT_SPLIT_TEST, &t->eval.data, err));
-    if (!t->eval.data && !t->s.test) {
-        OT_TRY(open_set(t, spec, OT_SPLIT_VAL, &t->eval.data, err));
-        if (t->eval.data) t->eval.split = "val";
-    }
-    bool whole = !t->eval.data && !t->s.test && !t->s.val; /* one set, of which nothing is kept for a test */
-    if (!t->eval.data) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, &t->eval.data, err));
-    OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
-    if (t->normalize.kind != OT_NORMALIZE_MEASURE || t->normalize.automatic) return OT_OK;
-    if (whole)
-        return ot_fail(err, OT_E_USAGE,
-                       "--normalize mean,std would use the statistics of %s instead of the training "
-                       "set. Give both sets (--data TRAINING --test %s), or the values that the "
-                       "training printed: --normalize MEANS,STDS",
-                       spec, spec);
-    ot_adapt_env e = adapt_env(t);
-    e.measure = true;
-    e.notes = NULL;
-    OT_TRY(open_set(t, t->s.data ? t->s.data : spec, OT_SPLIT_TRAIN, &t->data, err));
-    return ot_adapt_inputs(&e, t->data, &t->train, err);
-}
-
 /* The set to evaluate on and the batches of its inputs. */
 static ot_status open_evaluation_inputs(ot_trainer *t, const ot_adapt_env *e, ot_error *err)
 {
     if (!t->s.data && !t->s.test && !t->s.val)
         return ot_fail(err, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
     OT_TRY(ot_trainer_review(t, true, err));
-    OT_TRY(open_evaluation_set(t, err));
+    OT_TRY(ot_trainer_open_evaluation_set(t, err));
     if (!t->eval.data->origin && !t->predicts) OT_TRY(ot_trainer_number_classes(t, t->eval.data, false, err));
     OT_TRY(ot_adapt_inputs(e, t->eval.data, &t->eval.fs, err));
     if (t->eval.fs.samples < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->eval.data->name);
@@ -591,7 +418,7 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
 {
     ot_output *outputs;
     int n;
-    ot_adapt_env e = adapt_env(t);
+    ot_adapt_env e = ot_trainer_adapt_env(t);
     OT_TRY(open_evaluation_inputs(t, &e, err));
     OT_TRY(ot_session_outputs(&t->x, &t->eval.fs, t->batch, &outputs, &n, err));
     OT_TRY(ot_adapt_targets(&e, outputs, n, &t->eval.fs, err));
@@ -600,24 +427,10 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
 
 ot_status ot_trainer_open_prediction(ot_trainer *t, ot_error *err)
 {
-    ot_adapt_env e = adapt_env(t);
+    ot_adapt_env e = ot_trainer_adapt_env(t);
     t->predicts = t->s.options.eval_mode = true;
     OT_TRY(open_evaluation_inputs(t, &e, err));
     return begin_evaluation(t, err);
-}
-
-/* The set of `eval` on a run: --test, else the validation samples, else the data's own test part, else all of the data. */
-static ot_status choose_run_set(ot_trainer *t, ot_error *err)
-{
-    ot_scored none = t->test;
-    if (t->has_val && t->s.test) {
-        none = t->eval;
-        t->eval = t->test;
-    }
-    ot_dataset_free(none.data);
-    t->test = (ot_scored){ .slot = -1, .rest = -1 };
-    t->eval.slot = t->eval.rest = -1;
-    return t->eval.data ? OT_OK : open_set(t, t->s.data, OT_SPLIT_TRAIN, &t->eval.data, err);
 }
 
 ot_status ot_trainer_open_run(ot_trainer *t, ot_error *err)
@@ -625,7 +438,7 @@ ot_status ot_trainer_open_run(ot_trainer *t, ot_error *err)
     OT_TRY(ot_trainer_choose_own(t, err));
     OT_TRY(ot_trainer_review(t, false, err));
     OT_TRY(ot_trainer_open(t, err));
-    OT_TRY(choose_run_set(t, err));
+    OT_TRY(ot_trainer_open_run_set(t, err));
     OT_TRY(ot_trainer_plan(t, err));
     ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
     ot_trainer_say_lines(t, OT_INFO, t->notes);

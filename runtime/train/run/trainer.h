@@ -245,11 +245,18 @@ ot_status ot_trainer_choose_precision(ot_trainer *t, ot_error *err);
  * inference mode.  What came out joins the findings; if they differ, s.apart is set.  together.c */
 void ot_trainer_try_together(ot_trainer *t, const ot_feeders *fs);
 
-ot_status ot_trainer_open_training(ot_trainer *t, ot_error *err); /* the training set alone; once */
-
-/* Opens the data; adapts and plans for it; then allocates. */
+/* sets.c: the sets of a training; the training set alone, once; the set to evaluate on (and the training set where
+ * --normalize is measured on it); the set of `eval` on a run, chosen of those that its training opened: --test, else the
+ * validation samples, else the data's own test part, else all of the data. */
 ot_status ot_trainer_open(ot_trainer *t, ot_error *err);
-ot_status ot_trainer_plan(ot_trainer *t, ot_error *err);
+ot_status ot_trainer_open_training(ot_trainer *t, ot_error *err);
+ot_status ot_trainer_open_evaluation_set(ot_trainer *t, ot_error *err);
+ot_status ot_trainer_open_run_set(ot_trainer *t, ot_error *err);
+
+/* How data are matched to the model, as options and metadata say. */
+ot_adapt_env ot_trainer_adapt_env(ot_trainer *t);
+
+ot_status ot_trainer_plan(ot_trainer *t, ot_error *err);    /* adapts and plans for the open sets */
 ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err); /* plans and allocates */
 
 /* --deploy, before anything is computed: its file can be written, its parts can be read.  Errors: OT_E_USAGE, OT_E_IO. */
