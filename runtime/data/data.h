@@ -313,6 +313,9 @@ typedef struct ot_normalize {
     double mean[OT_MAX_CHANNELS], std[OT_MAX_CHANNELS]; /* of pixels in [0,1] */
 } ot_normalize;
 
+/* Are the numbers of d standardised by what is measured on it (a table that no record maps)? */
+bool ot_table_is_scaled(const ot_dataset *d);
+
 ot_status ot_normalize_parse(const char *text, ot_normalize *out, ot_error *err); /* OT_E_USAGE */
 
 /* Replaces OT_NORMALIZE_MEASURE by the statistics of `train`; other modes are unchanged. */

@@ -153,6 +153,8 @@ ot_status ot_dataset_fit(ot_dataset *d, ot_dataset *part, ot_error *err)
     return OT_OK;
 }
 
+bool ot_table_is_scaled(const ot_dataset *d) { return d->table && d->table->scaled && !d->table->recorded; }
+
 /* ---- classes ------------------------------------------------------------------------------------ */
 
 static int by_text_there(const void *a, const void *b)

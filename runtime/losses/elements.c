@@ -32,22 +32,26 @@ const ot_loss_kind ot_loss_kind_mse = {
     .entry = { "mse", "mean squared error", ot_loss_keys },
     .build = mse,
     .takes = OT_TAKES_VALUES,
+    .distance = true,
 };
 
 const ot_loss_kind ot_loss_kind_l1 = {
     .entry = { "l1", "mean absolute error", ot_loss_keys },
     .build = l1,
     .takes = OT_TAKES_VALUES,
+    .distance = true,
 };
 
 const ot_loss_kind ot_loss_kind_huber = {
     .entry = { "huber", "squared error for small differences, linear for large ones", huber_keys },
     .build = huber,
     .takes = OT_TAKES_VALUES,
+    .distance = true,
 };
 
 const ot_loss_kind ot_loss_kind_smooth_l1 = {
     .entry = { "smooth_l1", "huber divided by beta", smooth_l1_keys },
     .build = smooth_l1,
     .takes = OT_TAKES_VALUES,
+    .distance = true,
 };

@@ -322,3 +322,16 @@ int ot_made_axis(const ot_value *v, const ot_node **by)
     }
     return axis;
 }
+
+bool ot_made_linear(const ot_value *v)
+{
+    for (const ot_node *n = v->producer; n; n = v->producer) {
+        if (ot_is(n, &ot_op_Gemm) || ot_is(n, &ot_op_MatMul) || ot_is(n, &ot_op_Conv) || ot_is(n, &ot_op_ConvTranspose))
+            return true;
+        if (ot_is(n, &ot_op_Add) && n->n_in == 2 && !n->in[0]->producer != !n->in[1]->producer)
+            v = n->in[n->in[0]->producer ? 0 : 1];
+        else if (mover_of(n) && !ot_is(n, &ot_op_Clip)) v = n->in[0];
+        else return false;
+    }
+    return false;
+}

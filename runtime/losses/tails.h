@@ -37,4 +37,7 @@ const char *ot_tail_moves(const ot_tail *t, char *buf, size_t size);
  * that node. */
 int ot_made_axis(const ot_value *v, const ot_node **by);
 
+/* Is v what a linear layer or a convolution gives, with a bias at most: can it be any number?  Shapes need not be known. */
+bool ot_made_linear(const ot_value *v);
+
 #endif

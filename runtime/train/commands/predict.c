@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/losses/tails.h"
+#include "runtime/train/feed/preprocess.h"
 #include "runtime/train/commands/inspect.h"
 #include "runtime/train/commands/predict.h"
 #include "runtime/train/run/folder.h"
@@ -36,7 +37,8 @@ typedef struct answer {
     char *all;                     /* NPZ: of all samples */
     ot_shape shape;                /* of all samples, which come first */
     double *v;                     /* each */
-    int64_t *best;                 /* top */
+    ot_normalize unit; /* of values: of a standardised target; its kind is OT_NORMALIZE_NONE if it is none */
+    int64_t *best;     /* top */
 } answer;
 
 typedef struct job {
@@ -105,6 +107,15 @@ static void choose_task(job *j, task asked, answer *a)
     if (!classes) a->task = TASK_VALUES;
 }
 
+/* The unit of the data, where the model learnt a standardised target. */
+static void find_unit(const ot_trainer *t, answer *a)
+{
+    ot_normalize z;
+    if (a->task != TASK_VALUES || t->s.target_scale == OT_TARGET_AS_IS || !ot_is_float(a->dtype)) return;
+    if (!ot_preprocess_target(ot_import_metadata(t->m->file, OT_PREPROCESS_KEY), a->name, &z)) return;
+    if (z.channels == 1 || z.channels == a->each) a->unit = z;
+}
+
 static ot_status too_wide(const job *j, const answer *a, ot_error *err)
 {
     if (j->form == FORM_NPZ || a->task == TASK_CLASSES || a->each <= MOST_COLUMNS) return OT_OK;
@@ -130,6 +141,7 @@ static ot_status open_answer(job *j, const ot_output *o, int k, task asked, answ
     if (o->rows > 1) a->shape.dim[0] *= o->rows;
     OT_TRY(find_names(j, a, err));
     choose_task(j, asked, a);
+    find_unit(j->t, a);
     OT_TRY(too_wide(j, a, err));
     a->bytes = ot_arena_alloc(j->a, ot_bytes(&v->shape, v->dtype) + 1);
     a->v = ot_arena_alloc(j->a, (size_t)(a->each + 1) * sizeof *a->v);
@@ -211,6 +223,8 @@ static void read_sample(answer *a, const ot_shape *s, int64_t i)
 {
     for (int64_t k = 0; k < a->each; k++) a->v[k] = ot_get_f64(a->bytes, a->dtype, place(a, s, i, k));
     if (a->task == TASK_CLASSES || a->task == TASK_LABELS) to_probabilities(a);
+    for (int64_t k = 0, n = a->unit.channels; n && k < a->each; k++)
+        a->v[k] = a->v[k] * a->unit.std[k % n] + a->unit.mean[k % n];
 }
 
 /* ---- CSV ----------------------------------------------------------------------------------- */

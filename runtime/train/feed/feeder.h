@@ -19,6 +19,7 @@ typedef struct ot_feeder {
     int array;           /* of the data set: which */
     const ot_array *src; /* of the data set, or `own` */
     ot_array own;        /* src with another reading of its bytes, or of its shape */
+    const char *output;  /* a target: of which output; NULL: unknown */
     bool target, whole;
     bool as_is;   /* whole, and its first dimension may be another than the file's */
     bool open;    /* the file does not say the first dimension */

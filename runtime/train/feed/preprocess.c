@@ -60,33 +60,70 @@ static json_t *array(const ot_feeder *f)
     return o;
 }
 
-bool ot_preprocess_any(const ot_feeders *fs)
-{
-    bool any = false;
-    for (int i = 0; i < fs->n; i++) any |= !fs->f[i].target && (fs->f[i].src->source || is_measured(&fs->f[i]));
-    return any;
-}
+/* A target whose scaling was measured. */
+static bool is_measured_target(const ot_feeder *f) { return f->target && f->gather.scale && f->normalize.automatic; }
 
-ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, ot_arena *a, const char **out, ot_error *err)
+static json_t *targets(const ot_feeders *fs)
 {
     json_t *all = NULL;
-    bool any = false;
-    *out = NULL;
-    if (table && ot_json_parse(table, strlen(table), &all))
-        return ot_fail(err, OT_E_NOMEM, "no memory for the metadata");
-    if (!json_is_object(all)) {
-        json_decref(all);
-        all = json_object();
+    for (int i = 0; i < fs->n; i++) {
+        const ot_feeder *f = &fs->f[i];
+        const ot_normalize *z = &f->normalize;
+        if (!f->target || !f->gather.scale || !f->output) continue;
+        json_t *o = json_object();
+        ot_json_set(&o, "mean", list_of(z->mean, z->channels, 0));
+        ot_json_set(&o, "std", list_of(z->std, z->channels, 1));
+        if (!all) all = json_object();
+        ot_json_set(&all, f->output, o);
     }
+    return all;
+}
+
+/* Is there anything to record of the inputs? */
+static bool any_input(const ot_feeders *fs)
+{
+    for (int i = 0; i < fs->n; i++)
+        if (is_measured(&fs->f[i]) || (!fs->f[i].target && fs->f[i].src->source)) return true;
+    return false;
+}
+
+static bool any_measured_target(const ot_feeders *fs)
+{
+    for (int i = 0; i < fs->n; i++)
+        if (is_measured_target(&fs->f[i])) return true;
+    return false;
+}
+
+static ot_status parse(const char *text, json_t **out, ot_error *err)
+{
+    *out = NULL;
+    if (text && ot_json_parse(text, strlen(text), out)) return ot_fail(err, OT_E_NOMEM, "no memory for the metadata");
+    if (json_is_object(*out)) return OT_OK;
+    json_decref(*out);
+    *out = json_object();
+    return OT_OK;
+}
+
+ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, const char *model, ot_arena *a, const char **out,
+                             ot_error *err)
+{
+    json_t *all, *y = NULL;
+    bool any = any_input(fs);
+    *out = NULL;
+    OT_TRY(parse(table || any ? table : model, &all, err));
     json_t *before = json_object_get(all, "inputs"), *inputs = before ? json_copy(before) : json_object();
     for (int i = 0; i < fs->n; i++) {
         const ot_feeder *f = &fs->f[i];
-        if (is_measured(f)) ot_json_set(&inputs, f->name, array(f)), any = true;
-        if (f->target || !f->src->source) continue;
-        any = true;
-        ot_json_set(&inputs, f->name, with_column(image(f), json_object_get(before, f->name)));
+        if (is_measured(f)) ot_json_set(&inputs, f->name, array(f));
+        if (!f->target && f->src->source)
+            ot_json_set(&inputs, f->name, with_column(image(f), json_object_get(before, f->name)));
     }
-    ot_json_set(&all, "inputs", inputs);
+    if (before || any) ot_json_set(&all, "inputs", inputs);
+    else json_decref(inputs);
+    y = targets(fs);
+    any |= any_measured_target(fs) || (!y && json_object_get(all, "targets"));
+    json_object_del(all, "targets");
+    if (y) ot_json_set(&all, "targets", y);
     char *text = any ? ot_json_dump(all, JSON_COMPACT) : NULL;
     json_decref(all);
     *out = text ? ot_arena_strdup(a, text) : NULL;
@@ -164,6 +201,21 @@ bool ot_preprocess_size(const char *text, const char *input, int64_t *height, in
     *height = v[0];
     *width = v[1];
     return true;
+}
+
+bool ot_preprocess_target(const char *text, const char *output, ot_normalize *out)
+{
+    int means, deviations;
+    ot_normalize z = { .kind = OT_NORMALIZE_GIVEN, .plain = true };
+    json_t *all = text ? json_loads(text, 0, NULL) : NULL;
+    const json_t *o = json_object_get(json_object_get(all, "targets"), output);
+    bool good = numbers(json_object_get(o, "mean"), z.mean, &means) &&
+                numbers(json_object_get(o, "std"), z.std, &deviations) && means == deviations;
+    for (int i = 0; good && i < means; i++) good = z.std[i] > 0;
+    json_decref(all);
+    z.channels = good ? means : 0;
+    if (good) *out = z;
+    return good;
 }
 
 bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *out)

@@ -4,17 +4,21 @@
 
 #include "runtime/train/feed/bind_inputs.h"
 
-/* JSON of the feeders whose images are in files; *out NULL: there are none.
+/* JSON of how the feeders make inputs, and targets that are scaled; *out NULL: there is nothing to record, or nothing that changes.
  *
  *     {"inputs": {"x": {"kind": "image", "height": 224, "width": 224, "channels": 3, "layout": "NCHW", "resize": "cover",
  *                       "interpolation": "bilinear", "scale": 0.00392, "mean": [...], "std": [...]}}}
  *
+ * An array of floats or bytes that --normalize auto has measured is {"kind": "array", "scale": 1, "mean": [...], "std": [...]}.
  * An input is (pixel * scale - mean) / std, per channel.  table: what a table that names the images has recorded (its other
- * inputs and its target stay; an image keeps its "column"); NULL: there is none.  Errors: OT_E_NOMEM. */
-ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, ot_arena *a, const char **out, ot_error *err);
+ * inputs and its target stay; an image keeps its "column"); NULL: there is none.  model: what the model has recorded, which
+ * stays where only targets change.  Errors: OT_E_NOMEM. */
+ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, const char *model, ot_arena *a, const char **out,
+                             ot_error *err);
 
-/* An array of floats or bytes that --normalize auto has measured: {"kind": "array", "scale": 1, "mean": [...], "std": [...]}. */
-bool ot_preprocess_any(const ot_feeders *fs); /* there is something to record */
+/* Targets that are standardised, by their outputs: "targets": {"y": {"mean": [...], "std": [...]}}: an output is
+ * (target - mean) / std, per element or with one mean for all.  false: the text does not say. */
+bool ot_preprocess_target(const char *text, const char *output, ot_normalize *out);
 
 /* Recordings: {"kind": "audio", "rate": 16000, "channels": 1, "length": 16000, "layout": "NCT"}.  false: the text does not say. */
 bool ot_preprocess_sound(const char *text, const char *input, int *rate, int64_t *length);

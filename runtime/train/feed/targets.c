@@ -7,8 +7,7 @@
 #include "runtime/losses/losses.h"
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/masks.h"
-
-static const double FAR = 1000; /* root mean square of values that are said to be far from what a new model gives */
+#include "runtime/train/feed/target_scale.h"
 
 /* One target that is wanted. */
 typedef struct want {
@@ -537,62 +536,13 @@ static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sa
                       .batch_axis = w->output && w->output->batch_axis > 0 ? w->output->batch_axis : 0,
                       .by_rows = row_axes(w, sample) > 0,
                       .src = w->array,
+                      .output = w->output ? w->output->name : NULL,
                       .target = true,
                       .binary = zeros_and_ones(w->array),
                       .adds_up = { adds_up(w->array, sample, 0), adds_up(w->array, sample, sample->rank - 1) },
                       .dtype = t,
                       .sample = *sample };
     f->gather = (ot_gather){ .src = w->array, .dtype = t, .elements = ot_numel(sample), .channels = 1, .inner = 1 };
-}
-
-/* Classes: integers, or floats that are whole where labels must be. */
-static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_shape *sample, int64_t samples,
-                               ot_feeder *f, ot_error *err)
-{
-    ot_shape o, t = *sample;
-    ot_error whole = { 0 };
-    if (ot_is_float(w->array->t.dtype) && ot_array_fits(w->array, OT_I64, &whole))
-        return ot_fail_more(err, whole.status, "target '%s' does not contain class numbers: %s", w->array->t.name,
-                            whole.text);
-    if (output_sample(w, &t, &o)) {
-        int axis = o.rank ? class_axis(w, &o, &t) : -1;
-        if (axis < 0)
-            return wrong_shape(w, &t, &o,
-                               "; expected class numbers (that shape without the class axis) or "
-                               "values (the whole shape)",
-                               err);
-        if (!w->loss && o.dim[axis] == 1) {
-            OT_TRY(check_texts(w, err));
-            t = o; /* one value per sample: the loss pass looks at the tail */
-        } else {
-            t = without(&o, axis);
-            OT_TRY(check_named(e, w, o.dim[axis], err));
-            OT_TRY(check_labels(e, w, o.dim[axis], samples, f, err));
-        }
-    }
-    set_feed(f, w, OT_I64, &t);
-    return OT_OK;
-}
-
-/* Weights move by about the learning rate in an update, whatever the values are: far ones take long to reach. */
-static void say_far(const ot_adapt_env *e, const want *w)
-{
-    const ot_tensor *t = &w->array->t;
-    double sum = 0, squares = 0;
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
-    if (!e->measure || w->array->mapped || n < 2 || !ot_is_float(t->dtype)) return;
-    for (int64_t i = 0; i < n; i++) {
-        double v = ot_get_f64(t->data, t->dtype, ot_array_at(w->array, i));
-        sum += v;
-        squares += v * v;
-    }
-    double mean = sum / (double)n, size = sqrt(squares / (double)n), off = sqrt(fmax(0, size * size - mean * mean));
-    if (isfinite(size) && size >= FAR)
-        ot_adapt_note(
-            e,
-            "target '%s' has mean %.4g and standard deviation %.4g: a model whose outputs begin near 0 trains faster with a larger --lr, or with a target divided by %.0e",
-            t->name, mean, off, size);
 }
 
 static ot_status adapt_values(const ot_adapt_env *e, const want *w, const ot_shape *sample, ot_feeder *f, ot_error *err)
@@ -615,8 +565,39 @@ static ot_status adapt_values(const ot_adapt_env *e, const want *w, const ot_sha
     ot_error wide = { 0 };
     if (ot_array_fits(w->array, type, &wide))
         return ot_fail_more(err, wide.status, "target '%s': %s", w->array->t.name, wide.text);
-    say_far(e, w);
     set_feed(f, w, type, &t);
+    return ot_target_scale(e, w->data, w->loss, w->output, f, err);
+}
+
+/* Classes: integers, or floats that are whole where labels must be. */
+static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_shape *sample, int64_t samples,
+                               ot_feeder *f, ot_error *err)
+{
+    ot_shape o, t = *sample;
+    ot_error whole = { 0 };
+    if (ot_is_float(w->array->t.dtype) && ot_array_fits(w->array, OT_I64, &whole))
+        return ot_fail_more(err, whole.status, "target '%s' does not contain class numbers: %s", w->array->t.name,
+                            whole.text);
+    if (output_sample(w, &t, &o)) {
+        int axis = o.rank ? class_axis(w, &o, &t) : -1;
+        if (axis < 0)
+            return wrong_shape(w, &t, &o,
+                               "; expected class numbers (that shape without the class axis) or "
+                               "values (the whole shape)",
+                               err);
+        if (!w->loss && o.dim[axis] == 1) {
+            OT_TRY(check_texts(w, err));
+            if (!w->array->mapped && ot_numel(&o) == 1 && ot_target_any_number(e, w->output) &&
+                !zeros_and_ones(w->array))
+                return adapt_values(e, w, sample, f, err);
+            t = o; /* no or yes per sample: the loss pass looks at the tail */
+        } else {
+            t = without(&o, axis);
+            OT_TRY(check_named(e, w, o.dim[axis], err));
+            OT_TRY(check_labels(e, w, o.dim[axis], samples, f, err));
+        }
+    }
+    set_feed(f, w, OT_I64, &t);
     return OT_OK;
 }
 

@@ -73,6 +73,11 @@ static const row table[] = {
         "auto: mean and deviation of the training set, of arrays of floats too, recorded in the model; "
         "of a CSV: mean,std standardises its numbers, none does not",
         FED, 0, 0, TEXT, 0, 0),
+    ROW("normalize-target", 0, "auto|mean,std|none", "auto", G,
+        "scaling of targets that are values, recorded in the model: (target - mean)/std of the training set; auto: for losses of "
+        "distances (mse, l1, huber, smooth_l1) where the numbers of a table are standardised; predict and the metrics "
+        "are in the unit of the data; none: never, and predict gives the outputs themselves",
+        FIT | OT_CMD_EVAL | OT_CMD_PREDICT, 0, 0, CHOICE, 0, 0),
     ROW("augment", 0, "NAME[:key=value,...],...", NULL, G,
         "random changes of training images, in the given order: auto, flip, crop, ...; masks follow the geometry",
         (MOVES & ~(OT_CMD_PLAN | OT_CMD_CHECK)) | OT_CMD_DATA, REPEAT, BASIC, TEXT, 0, 0),

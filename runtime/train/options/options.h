@@ -32,15 +32,19 @@ ot_status ot_plots_read(const ot_options *o, ot_plots *out, ot_error *err);
 
 extern const ot_registry ot_plot_forms;
 
+/* --normalize-target */
+typedef enum ot_target_scale_choice { OT_TARGET_AUTO, OT_TARGET_STANDARD, OT_TARGET_AS_IS } ot_target_scale_choice;
+
 typedef struct ot_settings {
     const char *data, *val, *test, *normalize, *target, *columns, *out, *run_dir, *log,
         *tensorboard;             /* NULL: not given */
     const char *text, *tokenizer; /* --text, --tokenizer; NULL: not given */
-    int64_t length, stride;       /* of windows over tokens; 0: not given */
-    double swa;                   /* first epoch that is averaged, or the fraction of the run before it; 0: none */
-    bool swa_updates;             /* averages updates, not epochs */
-    const char *teacher;          /* file of --teacher; NULL: none */
-    ot_spec learns;               /* how it is learnt from */
+    ot_target_scale_choice target_scale;
+    int64_t length, stride; /* of windows over tokens; 0: not given */
+    double swa;             /* first epoch that is averaged, or the fraction of the run before it; 0: none */
+    bool swa_updates;       /* averages updates, not epochs */
+    const char *teacher;    /* file of --teacher; NULL: none */
+    ot_spec learns;         /* how it is learnt from */
     int n_outputs;
     const char *const *outputs; /* --output; 0: the model's */
     ot_plan_options options;

@@ -317,6 +317,11 @@ static ot_status read_teacher(const ot_options *o, ot_arena *a, ot_settings *s, 
     return ot_spec_parse(how, &ot_teachers, NULL, a, &s->learns, err);
 }
 
+static ot_target_scale_choice target_scale_of(const char *text)
+{
+    return !strcmp(text, "none") ? OT_TARGET_AS_IS : !strcmp(text, "mean,std") ? OT_TARGET_STANDARD : OT_TARGET_AUTO;
+}
+
 /* Options of a single value that may be missing, and sets of data. */
 static ot_status read_texts(const ot_options *o, ot_arena *a, ot_settings *s, ot_error *err)
 {
@@ -327,6 +332,7 @@ static ot_status read_texts(const ot_options *o, ot_arena *a, ot_settings *s, ot
         !s->test != !ot_options_count(o, "test"))
         return ot_fail(err, OT_E_NOMEM, "no memory for options");
     s->normalize = ot_options_nth(o, "normalize", 0); /* the defaults of these two are not what a user asked for */
+    s->target_scale = target_scale_of(ot_options_get(o, "normalize-target"));
     s->target = ot_options_nth(o, "target", 0);
     s->columns = ot_options_nth(o, "inputs", 0);
     s->text = ot_options_get(o, "text");

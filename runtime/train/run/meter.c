@@ -146,7 +146,8 @@ static void add_values(ot_meter *m, const void *y, ot_dtype type, const void *t,
 {
     m->n++;
     for (int64_t k = 0; k < m->columns; k++) {
-        double v = ot_get_f64(t, target, row * m->columns + k), d = ot_get_f64(y, type, row * m->columns + k) - v;
+        double unit = m->unit ? m->unit[k % m->units] : 1, v = unit * ot_get_f64(t, target, row * m->columns + k);
+        double d = unit * ot_get_f64(y, type, row * m->columns + k) - v;
         double from = v - m->mean[k];
         m->off[k] += fabs(d);
         m->square[k] += d * d;

@@ -13,8 +13,10 @@ typedef enum ot_meter_scale { OT_SCALE_LOGITS, OT_SCALE_PROBABILITIES, OT_SCALE_
 typedef struct ot_meter {
     ot_meter_kind kind;
     ot_meter_scale scale;
-    int64_t classes, inner;     /* CLASSES: an output is (rows, classes, inner), its target (rows, inner) */
-    int64_t columns;            /* VALUES: an output is (rows, columns) */
+    int64_t classes, inner; /* CLASSES: an output is (rows, classes, inner), its target (rows, inner) */
+    int64_t columns;        /* VALUES: an output is (rows, columns) */
+    const double *unit;     /* VALUES: of column c, unit[c % units] is 1 in the unit of the data; NULL: 1 */
+    int units;
     bool mask, text;            /* one class per pixel; one per place of a sequence */
     int64_t n;                  /* answers that count, or rows */
     int64_t *right, *said, *is; /* by class: right answers, answers, targets.  BINARY: of the class 1 */

@@ -170,6 +170,15 @@ static void compare_scales(const ot_trainer *t, const ot_scored *y, const ot_ada
         }
 }
 
+/* What was decided and measured becomes the record of the trained model. */
+static ot_status keep_record(ot_trainer *t, const char *model, ot_error *err)
+{
+    const char *text, *table = t->data->preprocess ? t->data->preprocess : t->data->table ? model : NULL;
+    OT_TRY(ot_preprocess_text(&t->train, table, model, t->a, &text, err));
+    if (text) t->data->preprocess = text;
+    return OT_OK;
+}
+
 static ot_status adapt(ot_trainer *t, ot_error *err)
 {
     ot_output *outputs = NULL;
@@ -178,8 +187,6 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     e.measure = true;
     OT_TRY(ot_adapt_inputs(&e, t->data, &t->train, err));
-    const char *table = t->data->preprocess ? t->data->preprocess : t->data->table ? e.preprocess : NULL;
-    if (ot_preprocess_any(&t->train)) OT_TRY(ot_preprocess_text(&t->train, table, t->a, &t->data->preprocess, err));
     OT_TRY(cut_epochs(t, err));
     if (!t->own.file) {
         OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));
@@ -188,6 +195,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
         OT_TRY(ot_adapt_augment(&e, outputs, n, t->x.threads, &t->train, err));
         ot_trainer_try_together(t, &t->train);
     }
+    OT_TRY(keep_record(t, e.preprocess, err));
     ot_scored *sets[] = { &t->eval, &t->test };
     for (int i = 0; i < OT_LEN(sets); i++) {
         ot_adapt_env q = e;
