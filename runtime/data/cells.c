@@ -50,6 +50,21 @@ bool ot_cell_number(const char *s, locale_t point, double *v)
     return !*end && end != s;
 }
 
+ot_comma ot_cell_comma(const char *s)
+{
+    static const char digit[] = "0123456789";
+    s += *s == '-' || *s == '+';
+    size_t front = strspn(s, digit), behind = s[front] == ',' ? strspn(s + front + 1, digit) : 0;
+    const char *rest = s + front + 1 + behind;
+    if (!front || !behind) return OT_COMMA_NONE;
+    if ((*rest == 'e' || *rest == 'E') && strspn(rest + 1, "+-") < 2) {
+        rest += 1 + strspn(rest + 1, "+-");
+        return *rest && !rest[strspn(rest, digit)] ? OT_COMMA_DECIMAL : OT_COMMA_NONE;
+    }
+    if (*rest) return OT_COMMA_NONE;
+    return behind == 3 && front <= 3 && *s != '0' ? OT_COMMA_THOUSAND : OT_COMMA_DECIMAL;
+}
+
 bool ot_cell_whole(const char *s, double v) { return v == floor(v) && fabs(v) < 0x1p53 && !strpbrk(s, ".eE"); }
 
 /* ---- dates ----------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* csv.c - reads tables: what the columns are, and the arrays of them.
  *
  * The file is read twice, and a third time in between for the texts of categories: only the arrays are in memory.  The first
- * line is a header if a cell in it is text above a number, or if all its cells are texts that no other row has.
+ * line is a header if a cell in it is text above a number, or if all its cells are texts that no other row has.  Numbers with a
+ * decimal comma become numbers with a point where a row is read, before anything else looks at it.
  *
  * Shapes    inputs: (rows, elements); target: (rows) i64 for whole numbers and for text, whose sorted values become the
  *           classes, f32 otherwise. */
@@ -26,6 +27,13 @@ static ot_status no_memory(const ot_columns *t, ot_error *err)
 
 /* ---- one pass over the rows --------------------------------------------------------------- */
 
+/* Gives the numbers of columns that have a decimal comma a point. */
+static void put_points(const ot_columns *t, const ot_rows *r)
+{
+    for (int i = 0; i < r->n && i < t->commas; i++)
+        if (t->comma[i] && ot_cell_comma(r->cell[i])) *strchr(r->cell[i], ',') = '.';
+}
+
 ot_status ot_table_each_row(const ot_columns *t, ot_row_function *f, void *user, ot_error *err)
 {
     ot_rows r;
@@ -40,6 +48,7 @@ ot_status ot_table_each_row(const ot_columns *t, ot_row_function *f, void *user,
             continue;
         }
         if (r.n != t->columns || rows == t->rows) break;
+        put_points(t, &r);
         s = f(user, &r, rows++, err);
     }
     ot_rows_close(&r);
@@ -67,6 +76,8 @@ static ot_status count_cell(ot_dataset *d, ot_columns *t, int c, const char *tex
     ot_cell cell = ot_cell_of(text, t->point, &v);
     q->count[cell]++;
     q->bytes += (int64_t)strlen(text);
+    q->commas[ot_cell_comma(text)]++;
+    q->points += cell == OT_CELL_NUMBER && strchr(text, '.');
     if (cell == OT_CELL_MISSING && !q->no_value) q->no_value = line;
     if (cell == OT_CELL_NUMBER || cell == OT_CELL_CODE) {
         q->whole += ot_cell_whole(text, v);
@@ -87,8 +98,10 @@ static ot_status keep_first(ot_dataset *d, survey *x, const ot_rows *r, ot_error
     x->first = ot_arena_alloc(d->arena, (size_t)r->n * sizeof *x->first);
     x->again = ot_arena_alloc(d->arena, (size_t)r->n * sizeof *x->again);
     if (!t->column || !x->first || !x->again) return no_memory(t, err);
-    for (int i = 0; i < r->n; i++)
+    for (int i = 0; i < r->n; i++) {
         if (!(x->first[i] = ot_arena_strdup(d->arena, r->cell[i]))) return no_memory(t, err);
+        t->column[i].commas[ot_cell_comma(r->cell[i])]++; /* it looks like a name until its comma is known */
+    }
     x->line = r->line;
     return OT_OK;
 }
@@ -159,9 +172,11 @@ static ot_status survey_rows(ot_dataset *d, survey *x, ot_error *err)
     bool more = true, first = true;
     ot_status s = ot_rows_open(&r, x->t->path, x->t->mark, err);
     x->names = r.names;
+    x->t->separator = s ? 0 : ot_rows_separator(&r);
     while (!s && more) {
         s = ot_rows_next(&r, &more, err);
         if (s || !more) break;
+        put_points(x->t, &r);
         s = first ? keep_first(d, x, &r, err) : count_row(d, x, &r, err);
         first = false;
     }
@@ -187,13 +202,55 @@ static ot_kind kind_of(const ot_column *q, int64_t rows)
     return OT_KIND_CATEGORY;
 }
 
-static ot_status find_columns(ot_dataset *d, ot_columns *t, ot_error *err)
+static ot_status survey_table(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     survey x = { .t = t };
     t->regular = true;
     t->rows = t->columns = 0;
     OT_TRY(survey_rows(d, &x, err));
-    if (t->columns) OT_TRY(name_columns(d, &x, err));
+    return t->columns ? name_columns(d, &x, err) : OT_OK;
+}
+
+/* Sets t->comma of columns whose numbers have a decimal comma and never a point.  1,234 may be a thousand: it is read so only if
+ * another number of the table shows what the comma is, or semicolons between the columns do.  *any: there are such columns. */
+static ot_status find_commas(ot_dataset *d, ot_columns *t, bool *any, ot_error *err)
+{
+    bool sure = t->separator == ';';
+    *any = false;
+    t->comma = ot_arena_alloc(d->arena, (size_t)t->columns + 1);
+    if (!t->comma) return no_memory(t, err);
+    t->commas = t->columns;
+    for (int i = 0; i < t->columns; i++) sure = sure || (t->column[i].commas[OT_COMMA_DECIMAL] && !t->column[i].points);
+    for (int i = 0; i < t->columns && sure; i++) {
+        const int64_t *n = t->column[i].commas;
+        t->comma[i] = n[OT_COMMA_DECIMAL] + n[OT_COMMA_THOUSAND] > 0 && !t->column[i].points;
+        *any = *any || t->comma[i];
+    }
+    return OT_OK;
+}
+
+static ot_status tell_commas(ot_dataset *d, const ot_columns *t, ot_error *err)
+{
+    const char **name = ot_arena_alloc(d->arena, sizeof *name * (size_t)t->columns);
+    int n = 0;
+    if (!name) return no_memory(t, err);
+    for (int i = 0; i < t->columns; i++)
+        if (t->comma[i]) name[n++] = t->column[i].name;
+    const char *all = ot_arena_names(d->arena, name, n);
+    if (!all) return no_memory(t, err);
+    return ot_dataset_tell(d, err, "%s: numbers with a decimal comma in column%s %s", t->path, n > 1 ? "s" : "", all);
+}
+
+static ot_status find_columns(ot_dataset *d, ot_columns *t, ot_error *err)
+{
+    bool commas;
+    t->commas = 0;
+    OT_TRY(survey_table(d, t, err));
+    OT_TRY(find_commas(d, t, &commas, err));
+    if (commas) {
+        OT_TRY(survey_table(d, t, err));
+        OT_TRY(tell_commas(d, t, err));
+    }
     for (int i = 0; i < t->columns; i++) t->column[i].kind = kind_of(&t->column[i], t->rows);
     OT_TRY(ot_table_find_images(d, t, err));
     if (t->columns < 2 && !(t->columns && t->options.unlabelled))

@@ -86,19 +86,23 @@ static ot_status refill(state *x, int64_t line, ot_error *err)
     return OT_OK;
 }
 
-/* The separator: the most frequent in the first line, outside of quotes. */
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* The separator: the most frequent in the first line, outside of quotes.  Where all commas are between digits, any other
+ * separator wins: 1,5;2,5 has two columns. */
 static char find_mark(const char *p, const char *end)
 {
     static const char mark[] = { ',', ';', '\t' };
-    int64_t count[3] = { 0 };
+    int64_t count[3] = { 0 }, inside = 0;
     int best = 0;
     bool quote = false;
-    for (; p < end && (*p != '\n' || quote); p++) {
+    for (const char *from = p; p < end && (*p != '\n' || quote); p++) {
         quote ^= *p == '"';
         for (int i = 0; i < 3; i++) count[i] += !quote && *p == mark[i];
+        inside += !quote && *p == ',' && p > from && is_digit(p[-1]) && end - p > 1 && is_digit(p[1]);
     }
     for (int i = 1; i < 3; i++)
-        if (count[i] > count[best]) best = i;
+        if (count[i] > count[best] || (count[i] && count[0] == inside)) best = i;
     return mark[best];
 }
 
@@ -247,6 +251,8 @@ static void forget_texts(state *x)
         x->made[i] = NULL;
     }
 }
+
+char ot_rows_separator(const ot_rows *r) { return r->state->mark; }
 
 void ot_rows_close(ot_rows *r)
 {

@@ -37,6 +37,9 @@ ot_status ot_rows_next(ot_rows *r, bool *more, ot_error *err);
 
 void ot_rows_close(ot_rows *r);
 
+/* Of an open file: the character between columns; else what it is instead (OT_ROWS_JSON ...). */
+char ot_rows_separator(const ot_rows *r);
+
 /* The mark that a file's name tells, also packed: a tab for .tsv and .tab, OT_ROWS_JSON for .jsonl and .ndjson, OT_ROWS_LINES
  * for .txt; else 0. */
 char ot_rows_mark(const char *path);

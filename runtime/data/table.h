@@ -35,6 +35,11 @@ bool ot_cell_number(const char *text, locale_t point, double *v);
 /* Was it written as a whole number? */
 bool ot_cell_whole(const char *text, double v);
 
+/* Whether a number is written with one comma where others have a point: 1,5.  With three digits behind it, as in 1,234, it may
+ * separate thousands. */
+typedef enum ot_comma { OT_COMMA_NONE, OT_COMMA_DECIMAL, OT_COMMA_THOUSAND, OT_COMMAS } ot_comma;
+ot_comma ot_cell_comma(const char *text);
+
 /* Year, month, day, weekday (0 is Monday), hours since midnight. */
 enum { OT_DATE_PARTS = 4, OT_TIME_PARTS = 5 };
 void ot_date_parts(double days, double part[OT_TIME_PARTS]);
@@ -77,9 +82,11 @@ extern const char *const ot_kind_name[OT_KINDS];
 typedef struct ot_column {
     const char *name;
     int64_t count[OT_CELLS];
-    int64_t bytes;     /* of all cells */
-    int64_t whole;     /* numbers that are written as whole ones */
-    int64_t beyond;    /* numbers other than 0 and 1 */
+    int64_t bytes;  /* of all cells */
+    int64_t whole;  /* numbers that are written as whole ones */
+    int64_t beyond; /* numbers other than 0 and 1 */
+    int64_t commas[OT_COMMAS];
+    int64_t points;    /* numbers with a decimal point */
     int64_t no_value;  /* the line of the first OT_CELL_MISSING */
     int64_t odd;       /* the line of the first cell that is neither a number nor missing */
     const char *which; /* its text */
@@ -141,8 +148,10 @@ struct ot_columns {
     const char *folder, *real; /* where its images are, as given and without links; NULL: not needed yet */
     int images;                /* columns of them */
     bool sounds;               /* some are of recordings */
-    char mark;
-    bool header; /* the file names the columns */
+    char mark, separator;      /* as it was opened with; as it is, see ot_rows_separator */
+    int commas;                /* columns that comma has; 0: not known yet */
+    bool *comma;               /* the numbers of the column have a decimal comma */
+    bool header;               /* the file names the columns */
     int columns;
     int64_t rows, first_line;
     bool regular;  /* row i is on line first_line + i */

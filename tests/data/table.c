@@ -54,6 +54,41 @@ static void kinds_and_widths(void **state)
     ot_dataset_free(d);
 }
 
+/* 1,5 is a number where no number of the column has a point; 1,234 only where something shows what the comma is. */
+static void decimal_comma(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        float x[2];
+    } good[] = { { "a;b;y\n1,5;-2,25e1;0,5\n3;4;1,5\n", { 1.5f, -22.5f } },
+                 { "1,5;-2,25e1;0,5\n3;4;1,5\n", { 1.5f, -22.5f } },
+                 { "a\tb\ty\n1,5\t1,234\t0,5\n3\t4,125\t1,5\n", { 1.5f, 1.234f } },
+                 { "a;b;y\n1,500;2.5;0,5\n3;4;1,5\n", { 1.5f, 2.5f } },
+                 { "a,b,y\n\"1,5\",\"2,25\",\"0,5\"\n3,4,1\n", { 1.5f, 2.25f } } };
+    const ot_data_input in = { .name = "x", .dtype = OT_F32, .shape = ANY };
+    const ot_data_options o = { .input = &in, .n_inputs = 1, .normalize = "none" };
+    ot_error e;
+    for (int i = 0; i < OT_LEN(good); i++) {
+        ot_dataset *d = open_with(good[i].text, &o, OT_OK, &e);
+        assert_row(d, d->array[0].t.name, 0, 2,
+                   good[i].x); /* a table of numbers alone does not take the input's name */
+        const ot_array *y = ot_dataset_find(d, "target");
+        assert_true(y && y->t.dtype == OT_F32 && ((float *)y->t.data)[0] == 0.5f);
+        assert_non_null(strstr(d->notes, "decimal comma"));
+        ot_dataset_free(d);
+    }
+    /* Texts: thousands, and a comma beside points. */
+    static const char *const text[] = { "a,y\n\"1,234\",0\n\"5,678\",1\n", "a\ty\n1,234\t0\n5,678\t1\n",
+                                        "a;y\n1,5;0\n2.5;1\n" };
+    for (int i = 0; i < OT_LEN(text); i++) {
+        ot_dataset *d = open_with(text[i], &o, OT_OK, &e);
+        assert_null(strstr(d->notes, "decimal comma"));
+        assert_non_null(strstr(d->notes, "category"));
+        ot_dataset_free(d);
+    }
+}
+
 /* As many elements as columns: a number for each. */
 static void ids(void **state)
 {
@@ -228,8 +263,9 @@ static void hostile_records(void **state)
 int ot_test_table(void)
 {
     const struct CMUnitTest table[] = {
-        IN_FOLDER(kinds_and_widths), IN_FOLDER(ids),         IN_FOLDER(several_inputs), IN_FOLDER(measured_on_the_rest),
-        IN_FOLDER(several_targets),  IN_FOLDER(identifiers), IN_FOLDER(headers),        IN_FOLDER(hostile_records),
+        IN_FOLDER(kinds_and_widths),     IN_FOLDER(decimal_comma),   IN_FOLDER(ids),         IN_FOLDER(several_inputs),
+        IN_FOLDER(measured_on_the_rest), IN_FOLDER(several_targets), IN_FOLDER(identifiers), IN_FOLDER(headers),
+        IN_FOLDER(hostile_records),
     };
     return cmocka_run_group_tests(table, NULL, NULL);
 }
