@@ -298,7 +298,13 @@ static ot_status generate(job *j)
     ot_status s = load(j);
     if (!s && j->word[1]) {
         j->err.status = s = OT_E_USAGE;
-        snprintf(j->err.text, sizeof j->err.text, "--prompt: no data set is read: leave out %.200s", j->word[1]);
+        snprintf(j->err.text, sizeof j->err.text, "--prompt: no data set is read: remove %.200s", j->word[1]);
+    }
+    if (!s && ot_options_get(j->o, "o")) {
+        j->err.status = s = OT_E_USAGE;
+        snprintf(j->err.text, sizeof j->err.text,
+                 "--prompt: the text goes to standard output: instead of -o, write > %.200s",
+                 ot_options_get(j->o, "o"));
     }
     if (!s) s = ot_generate(j->m, j->o, &j->cb, on_text, &terminal, &j->err);
     if (!s) putchar('\n');

@@ -141,6 +141,8 @@ def expect_errors(d):
         r = call('predict', f'{d}/m.onnx', '--prompt', 'a', *options, code=rc)
         check(words in r.stderr, f'{options}: {r.returncode} {r.stderr}')
     call('predict', f'{d}/m.onnx', '--prompt', '', '--text', 'bytes', code=2)
+    r = call('predict', f'{d}/m.onnx', '--prompt', 'a', '--text', 'bytes', '-o', f'{d}/t.txt', code=2)
+    check('> ' in r.stderr and not os.path.exists(f'{d}/t.txt'), f'-o: {r.stderr}')
     model(f'{d}/m.onnx', 3, 8, dict(unit='characters', vocabulary=[97, 98, 99]))
     r = call('predict', f'{d}/m.onnx', '--prompt', 'abz', code=4)
     check("'z' (U+007A)" in r.stderr, f'unknown character: {r.returncode} {r.stderr}')

@@ -1,5 +1,6 @@
 """What other tools write into a model's metadata: scaling, order of colours, size, names of classes; what is unclear is not used."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -142,6 +143,19 @@ def classes(images):
     assert "its metadata say this one" in run("predict", "m.onnx", "many")
 
 
+def invalid_record():
+    """A record of the program's own that cannot be used is said, not silently passed over."""
+    good = dict(kind="image", height=SIDE, width=SIDE, channels=3, layout="NCHW", resize="cover", interpolation="bilinear",
+                scale=1 / 255, mean=[0, 0, 0], std=[1, 1, 1])
+    for change in ({}, {"height": -1}, {"std": [1, 0, 1]}, {"mean": "x"}, {"kind": "picture"}, {"kind": None}):
+        model("m.onnx", {"onnxtrain.preprocess": json.dumps({"inputs": {"x": {**good, **change}}})})
+        said = run("predict", "m.onnx", "many")
+        assert ("are invalid and ignored" in said) == bool(change), (change, said)
+    for text in ("", "{", "[]", '{"inputs": 3}', '{"inputs": {"x": 3}}'):
+        model("m.onnx", {"onnxtrain.preprocess": text})
+        assert ("are invalid and ignored" in run("predict", "m.onnx", "many")) == (text != '{"inputs": 3}'), text
+
+
 def x_of(images):
     return (images.transpose(0, 3, 1, 2) / np.float32(255)).astype("f4")
 
@@ -159,6 +173,7 @@ def main():
     scaling()
     colours(images, labels)
     classes(images)
+    invalid_record()
 
 
 with tempfile.TemporaryDirectory() as folder:

@@ -437,6 +437,8 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
                       .as_is = e->as_is,
                       .open = v->shape.rank > 0 && v->shape.dim[0] < 0 };
     if (ot_array_hears(a) && !f->whole) return ot_sound_adapt(e, v, a, f, err);
+    if (!ot_preprocess_is_valid(e->preprocess, v->name))
+        ot_adapt_note(e, "input '%s': the model's metadata onnxtrain.preprocess are invalid and ignored", v->name);
     if (a->picture && !f->whole) return adapt_picture(e, v, a, f, err);
     if (a->source)
         return ot_fail_more(err, OT_E_DATA,

@@ -228,3 +228,20 @@ bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *
     if (good) *out = z;
     return good;
 }
+
+bool ot_preprocess_is_valid(const char *text, const char *input)
+{
+    ot_normalize z;
+    int rate;
+    int64_t v[2];
+    json_t *all;
+    const json_t *o = record_of(text, input, &all);
+    const char *is = json_string_value(json_object_get(o, "kind"));
+    bool object = !text || json_is_object(all), none = object && !o;
+    bool array = is && !strcmp(is, "array"), image = is && !strcmp(is, "image"), sound = is && !strcmp(is, "audio");
+    bool other = is && (!strcmp(is, "table") || !strcmp(is, "text"));
+    json_decref(all);
+    if (sound) return ot_preprocess_sound(text, input, &rate, &v[0]);
+    if (image) return ot_preprocess_size(text, input, &v[0], &v[1]) && ot_preprocess_normalize(text, input, &z);
+    return none || other || (array && ot_preprocess_normalize(text, input, &z));
+}

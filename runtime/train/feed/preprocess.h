@@ -26,6 +26,10 @@ bool ot_preprocess_sound(const char *text, const char *input, int *rate, int64_t
 /* The size of the images of that input; false: the text does not say. */
 bool ot_preprocess_size(const char *text, const char *input, int64_t *height, int64_t *width);
 
+/* Whether what the text says of that input can be used, or it says nothing.  Of tables and texts: not looked at, their readers
+ * refuse what is invalid. */
+bool ot_preprocess_is_valid(const char *text, const char *input);
+
 /* The scaling of that input; false: the text does not say, or is something else.  text NULL is allowed. */
 bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *out);
 
