@@ -25,7 +25,7 @@ typedef struct ot_fault {
 typedef struct ot_device_info {
     char name[128];       /* "NVIDIA H200" */
     char libraries[256];  /* "CUDA 13.0, driver 13.0, cuDNN 9.19.0, cuBLASLt 13.1" */
-    char key[96];         /* the versions that compiled kernels and measured choices depend on, as a file name */
+    char key[96];         /* the versions that plans of libraries and measured choices depend on, as a file name */
     int64_t memory, free; /* bytes */
     int units;            /* multiprocessors */
 } ot_device_info;

@@ -74,7 +74,8 @@ typedef struct ot_timing {
 } ot_timing;
 
 /* From now on every run adds to *t; NULL: no more.  Borrowed.  On a device kernels are submitted one by one, between
- * events, and a run waits for them. */
+ * events, while the device is kept busy, so that a time is that of the kernel and not of its submission; a run waits
+ * for them. */
 ot_status ot_exec_measure(ot_exec *x, ot_timing *t, ot_error *err);
 
 #endif

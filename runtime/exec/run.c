@@ -24,6 +24,11 @@ typedef struct slot { /* a step with its addresses */
     size_t group_bytes;
 } slot;
 
+/* For times of kernels on a device: bytes that are cleared at once, and seconds that this may go on; what the submission of
+ * a kernel takes as long as that is not known. */
+enum { AHEAD = 64 << 20 };
+static const double longest = 10e-3, guess = 10e-6;
+
 typedef enum phase { EVERY, UPDATE, STEP, PHASES } phase;
 
 /* loss, grad_norm, correct, counted, divisor, then for each head its loss, correct, counted and divisor: offsets 64, 72 ... of the
@@ -42,6 +47,9 @@ struct ot_exec {
     ot_timing *timing; /* borrowed; NULL: not measured */
     void **marks;      /* device: events around the kernels of a phase; NULL: never measured */
     int n_marks;
+    void *ahead;          /* device: memory that is cleared while the kernels of a measured phase are submitted; NULL: none */
+    double clearing;      /* seconds of that */
+    double submitting[2]; /* seconds in which the kernels of `every`, of the update were submitted the last time */
     const volatile sig_atomic_t *stop; /* borrowed; NULL: cannot be stopped */
     int free;                          /* number of steps of `every` before the first that writes to the state */
     bool stopped;                      /* the last run of `every` */
@@ -234,6 +242,7 @@ void ot_exec_free(ot_exec *x)
     if (!x) return;
     forget(x);
     for (int i = 0; i < x->n_marks; i++) x->device->backend->event_free(x->device, x->marks[i]);
+    if (x->ahead) x->device->backend->free(x->device, x->ahead);
     if (x->owns_memory) ot_memory_free(x->memory);
     ot_arena_free(x->arena);
     free(x);
@@ -286,25 +295,57 @@ void ot_exec_feed(ot_exec *x, const ot_value *input, const void *bytes)
 
 /* ---- running --------------------------------------------------------------------------- */
 
-ot_status ot_exec_measure(ot_exec *x, ot_timing *t, ot_error *err)
-{
-    const ot_plan *p = x->plan;
-    int n = 1 + (p->n_batch_steps > p->n_update_steps ? p->n_batch_steps : p->n_update_steps);
-    if (t && x->device && !x->marks) {
-        x->marks = ot_arena_alloc(x->arena, (size_t)n * sizeof *x->marks);
-        if (!x->marks) return no_memory(err);
-        for (; x->n_marks < n; x->n_marks++)
-            OT_TRY(x->device->backend->event_new(x->device, &x->marks[x->n_marks], err));
-    }
-    x->timing = t;
-    return OT_OK;
-}
-
 static double now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static ot_status clear_ahead(ot_exec *x, int times, ot_error *err)
+{
+    for (int i = 0; i < times; i++) OT_TRY(x->device->backend->zero(x->device, x->ahead, AHEAD, err));
+    return OT_OK;
+}
+
+/* Where the device has no memory to clear, times of short kernels include the waits for their submission. */
+static ot_status make_ahead(ot_exec *x, ot_error *err)
+{
+    const ot_backend *b = x->device->backend;
+    ot_error ignored = { 0 };
+    if (b->alloc(x->device, AHEAD, &x->ahead, &ignored) != OT_OK) return OT_OK;
+    OT_TRY(clear_ahead(x, 1, err));
+    OT_TRY(b->event_record(x->device, x->marks[0], err));
+    OT_TRY(clear_ahead(x, 1, err));
+    OT_TRY(b->event_record(x->device, x->marks[1], err));
+    OT_TRY(b->event_seconds(x->device, x->marks[0], x->marks[1], &x->clearing, err));
+    x->submitting[0] = guess * x->plan->n_batch_steps;
+    x->submitting[1] = guess * x->plan->n_update_steps;
+    return OT_OK;
+}
+
+/* An event measures a kernel only where the kernel has been submitted when the one before it ends. */
+static ot_status run_ahead(ot_exec *x, bool every, ot_error *err)
+{
+    double lead = x->submitting[every ? 0 : 1];
+    if (!x->ahead || !(x->clearing > 0)) return OT_OK;
+    return clear_ahead(x, 1 + (int)((lead < longest ? lead : longest) / x->clearing), err);
+}
+
+ot_status ot_exec_measure(ot_exec *x, ot_timing *t, ot_error *err)
+{
+    const ot_plan *p = x->plan;
+    int n = 1 + (p->n_batch_steps > p->n_update_steps ? p->n_batch_steps : p->n_update_steps);
+    if (t && x->device && !x->marks) {
+        if (n < 2) n = 2;
+        x->marks = ot_arena_alloc(x->arena, (size_t)n * sizeof *x->marks);
+        if (!x->marks) return no_memory(err);
+        for (; x->n_marks < n; x->n_marks++)
+            OT_TRY(x->device->backend->event_new(x->device, &x->marks[x->n_marks], err));
+        OT_TRY(make_ahead(x, err));
+    }
+    x->timing = t;
+    return OT_OK;
 }
 
 /* A named range for profilers; NULL ends it. */
@@ -359,8 +400,9 @@ static ot_status walk(ot_exec *x, slot *s, const ot_step *steps, int n, ot_error
 {
     bool timed = x->timing, every = s == x->batch_steps;
     int first = every ? 0 : x->plan->n_batch_steps;
-    double begun = timed ? now() : 0, before = begun;
     x->stopped = false;
+    if (timed && x->device) OT_TRY(run_ahead(x, every, err));
+    double begun = timed ? now() : 0, before = begun;
     if (timed) OT_TRY(mark(x, -1, first, begun, &before, err));
     for (int i = 0; i < n; i++) {
         if (ends_here(x, s, i)) {
@@ -375,6 +417,7 @@ static ot_status walk(ot_exec *x, slot *s, const ot_step *steps, int n, ot_error
     }
     if (!timed) return OT_OK;
     *(every ? &x->timing->batches : &x->timing->updates) += 1;
+    x->submitting[every ? 0 : 1] = now() - begun;
     return x->device ? read_marks(x, first, n, err) : OT_OK;
 }
 

@@ -51,6 +51,24 @@ table = list(csv.DictReader(io.StringIO(text)))
 check([t['what'] for t in table] == ['training', 'prediction'] and all(float(t['p50_ms']) > 0 and t['runs'] == '5' for t in table), text)
 text = call('bench', mlp, '--batch-sizes', '2', '--threads', '1', '--steps', '5', '--device', 'cpu').stdout
 check('p99 ms' in text and len(text.splitlines()) == 3, text)
+
+# --kernels: every kernel once, of all that the plan has; the floor is what the ceilings allow
+table = json.loads(call('bench', lenet, '--batch-sizes', '32', '--threads', '1', '--device', 'cpu', '--steps', '2', '--kernels', '--json').stdout)['measurements']
+check('kernels' not in table[1], 'a prediction has no kernels of an update')
+kernels = table[0]['kernels']
+steps = [s for s in json.loads(call('plan', lenet, '--device', 'cpu', '--threads', '1', '--json').stdout)['steps'] if s['operator'] != 'View']
+check(sum(r['count'] for r in kernels['rows']) == len(steps), f"{sum(r['count'] for r in kernels['rows'])} kernels, {len(steps)} steps")
+for r in kernels['rows']:
+    floor = max(r['flops'] / kernels['ceiling_flops_per_second'], r['bytes'] / kernels['ceiling_cached_bytes_per_second']) * 1e6
+    check(r['us'] >= 0 and r['floor_us'] >= 0.99 * floor and abs(r['share_of_ceiling'] * r['us'] - r['floor_us']) <= 1e-3 * r['floor_us'], r)
+above = [r['us'] - r['floor_us'] for r in kernels['rows']]
+check(above == sorted(above, reverse=True), 'not by the time above the floor')
+check(abs(sum(r['us'] for r in kernels['rows']) / 1e3 / kernels['kernels_ms'] - 1) < 1e-6 and kernels['kernels_ms'] <= kernels['eager_ms'], kernels['eager_ms'])
+check(kernels['graph_ms'] is None, 'no graphs on the CPU')
+product = [r for r in kernels['rows'] if r['node'] == 'conv2' and r['operator'] == 'ConvolveDx']
+check(len(product) == 1 and abs(product[0]['flops'] / (2 * 32 * 50 * 8 * 8 * 20 * 25) - 1) < 0.01 and '[32,50,8,8]' in product[0]['values'], product)
+text = call('bench', lenet, '--batch-sizes', '2', '--threads', '1', '--steps', '2', '--device', 'cpu', '--kernels').stdout
+check('kernels of an update' in text and 'ConvolveDx backward, conv2' in text, text)
 check(not os.listdir('.') or os.listdir('.') == ['d.npz'], os.listdir('.'))
 for option in ('--batch-sizes', '--threads-list'):
     for wrong in ('0', 'x', '1,,2', '1.5', ''):

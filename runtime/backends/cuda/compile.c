@@ -1,7 +1,8 @@
 /* compile.c - compiles kernel texts to device code by NVRTC, with caches in memory and on disk.
  *
- * A kernel is the prelude, generated lines and a file of ops/cuda/, compiled for one device.  The key of
- * both caches is a hash of all of it and of the compiler's version; the cached file repeats the
+ * A kernel is the prelude, generated lines and a file of ops/cuda/, compiled for one architecture.  The key of both caches
+ * is a hash of all of it, of the architecture and of the compiler's version, and of nothing else: a described device, or
+ * one beside another cuDNN, fills the cache for every device of the architecture.  The cached file repeats the
  * length and a second hash of the source, so that after a collision or for a torn file the text is compiled again. */
 #include <nvrtc.h>
 #include <stdarg.h>
@@ -59,11 +60,11 @@ void ot_gpu_cache_name(const void *bytes, size_t n, const char *suffix, char out
              (unsigned long long)hash(bytes, n, 0x9e3779b97f4a7c15u), suffix);
 }
 
-void *ot_gpu_cache_read(ot_device *d, const char *name, size_t *n)
+static void *read_cached(const char *folder, const char *name, size_t *n)
 {
     char path[4096];
     *n = 0;
-    if (!ot_cache_path(((ot_gpu *)d)->key, name, false, path, sizeof path)) return NULL;
+    if (!ot_cache_path(folder, name, false, path, sizeof path)) return NULL;
     FILE *f = fopen(path, "rb");
     if (!f) return NULL;
     void *bytes = NULL;
@@ -76,16 +77,26 @@ void *ot_gpu_cache_read(ot_device *d, const char *name, size_t *n)
     return bytes;
 }
 
-void ot_gpu_cache_write(ot_device *d, const char *name, const void *bytes, size_t n)
+static void write_cached(const char *folder, const char *name, const void *bytes, size_t n)
 {
     char path[4096];
     ot_replace *r = NULL;
     ot_error ignored = { 0 };
-    if (!ot_cache_path(((ot_gpu *)d)->key, name, true, path, sizeof path) ||
+    if (!ot_cache_path(folder, name, true, path, sizeof path) ||
         ot_replace_begin(path, &r, &ignored) != OT_OK)
         return;
     if (ot_replace_write(r, bytes, n, &ignored) == OT_OK) (void)!ot_replace_commit(r, &ignored);
     else ot_replace_abort(r);
+}
+
+void *ot_gpu_cache_read(ot_device *d, const char *name, size_t *n)
+{
+    return read_cached(((ot_gpu *)d)->key, name, n);
+}
+
+void ot_gpu_cache_write(ot_device *d, const char *name, const void *bytes, size_t n)
+{
+    write_cached(((ot_gpu *)d)->key, name, bytes, n);
 }
 
 /* ---- compiling ------------------------------------------------------------------- */
@@ -186,7 +197,7 @@ typedef struct cached {
 static bool from_disk(ot_gpu *g, const char *name, const char *source, size_t length, image *out)
 {
     size_t n;
-    char *bytes = ot_gpu_cache_read(&g->head, name, &n);
+    char *bytes = read_cached(g->compiler, name, &n);
     cached h;
     if (bytes && n > sizeof h) {
         memcpy(&h, bytes, sizeof h);
@@ -215,7 +226,7 @@ static void to_disk(ot_gpu *g, const char *name, const char *source, size_t leng
     memcpy(bytes, &h, sizeof h);
     memcpy(bytes + sizeof h, i->bytes, i->n);
     memcpy(bytes + sizeof h + i->n, report, words);
-    ot_gpu_cache_write(&g->head, name, bytes, sizeof h + n);
+    write_cached(g->compiler, name, bytes, sizeof h + n);
     free(bytes);
 }
 
@@ -249,7 +260,7 @@ ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, con
     char name[64];
     *out = NULL;
     if (!text) return ot_fail(err, OT_E_INTERNAL, "internal error: no kernel '%s' in the CUDA module", file);
-    ot_text_add(&source, "/* %s %s %016llx */\n#include \"prelude.cuh\"\n%s\n#line 1 \"%s\"\n%s", entry, g->key,
+    ot_text_add(&source, "/* %s %s %016llx */\n#include \"prelude.cuh\"\n%s\n#line 1 \"%s\"\n%s", entry, g->compiler,
                 (unsigned long long)headers_hash(), prefix ? prefix : "", file, text);
     if (source.failed) return ot_fail(err, OT_E_NOMEM, "no memory for the text of a kernel");
     ot_gpu_cache_name(source.text, source.n, "", name);

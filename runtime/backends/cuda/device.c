@@ -127,6 +127,7 @@ static void name_libraries(ot_gpu *g)
              "CUDA %d.%d, driver %d.%d, NVRTC %d.%d, cuDNN %zu.%zu.%zu, cuBLASLt %zu.%zu.%zu", runtime / 1000,
              runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, major, minor, cudnn / 10000, cudnn / 100 % 100,
              cudnn % 100, lt / 10000, lt / 100 % 100, lt % 100);
+    snprintf(g->compiler, sizeof g->compiler, "%s-nvrtc%d.%d", g->arch_text, major, minor);
     snprintf(g->key, sizeof g->key, "%s-%d-nvrtc%d.%d-cudnn%zu-lt%zu", g->arch_text, g->units, major, minor, cudnn, lt);
 }
 

@@ -24,6 +24,7 @@ typedef struct ot_gpu {
     char arch_text[24]; /* "sm_90a"; "compute_120": NVRTC knows no such device yet, the driver compiles PTX for it */
     int64_t memory;
     char libraries[256], key[96];
+    char compiler[48]; /* what compiled kernels depend on besides their text, as a folder's name: "sm_90a-nvrtc13.0" */
     cudaStream_t stream;
     ot_gpu_fn *fns;
     struct {

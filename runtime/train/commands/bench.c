@@ -2,12 +2,13 @@
  *
  * Without data the inputs are random, in the sizes that the file has, and the targets fit the loss.  Updates have a learning
  * rate of 0, so that nothing diverges.  Each time is that of one update or prediction from an idle machine to its end; samples
- * per second are measured without waits in between. */
+ * per second are measured without waits in between, on a device by its own clock. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ops/kernels/host.h"
+#include "runtime/train/commands/bench_kernels.h"
 #include "runtime/train/commands/inspect.h"
 #include "runtime/train/options/cpus.h"
 #include "runtime/train/options/specs.h"
@@ -33,6 +34,7 @@ typedef struct figure {
     double p50, p90, p99, mean; /* seconds */
     double rate;                /* samples per second */
     double ratio;               /* to the CPU's rate with the same batch and the most threads; NaN: there is none */
+    ot_kernel_table *kernels;   /* --kernels; NULL: of a prediction, or not asked for */
 } figure;
 
 typedef struct bench {
@@ -161,23 +163,61 @@ static ot_status run_once(ot_trainer *t, what w, int64_t k, ot_error *err)
     return ot_session_batch(&t->x, t->eval.slot, t->index, &ignored, err);
 }
 
-/* Samples per second of n runs that are given one after the other; predictions are waited for in any case. */
-static ot_status find_rate(ot_trainer *t, what w, int n, int64_t *k, double *rate, ot_error *err)
+/* Runs that are given one after the other, at least n of them and, unless their number was given, for a second; predictions
+ * are waited for in any case. */
+static ot_status give_runs(const bench *b, ot_trainer *t, what w, int n, int64_t *k, int64_t *given, ot_error *err)
 {
     double begun = ot_seconds();
-    for (int i = 0; i < n; i++) OT_TRY(run_once(t, w, (*k)++, err));
-    OT_TRY(ot_trainer_settle(t, err));
-    double seconds = ot_seconds() - begun;
-    int64_t batch = w == TRAINING ? t->batch * t->s.accumulate : t->x.slot[t->eval.slot].batch;
-    *rate = seconds > 0 ? (double)n * (double)batch / seconds : 0;
+    for (*given = 0; *given < n || (!b->runs && ot_seconds() - begun < enough); ++*given)
+        OT_TRY(run_once(t, w, (*k)++, err));
     return OT_OK;
+}
+
+/* The same between two events: seconds of the device, without the submission of the first run and the way back of the last. */
+static ot_status give_between(const bench *b, ot_trainer *t, what w, int n, int64_t *k, int64_t *given,
+                              double *seconds, ot_error *err)
+{
+    void *event[2] = { NULL };
+    ot_device *d = t->x.device;
+    ot_status s = d->backend->event_new(d, &event[0], err);
+    if (!s) s = d->backend->event_new(d, &event[1], err);
+    if (!s) s = d->backend->event_record(d, event[0], err);
+    if (!s) s = give_runs(b, t, w, n, k, given, err);
+    if (!s) s = d->backend->event_record(d, event[1], err);
+    if (!s) s = d->backend->event_seconds(d, event[0], event[1], seconds, err);
+    for (int i = 0; i < 2; i++) d->backend->event_free(d, event[i]);
+    return s ? s : ot_trainer_settle(t, err);
+}
+
+/* Samples per second. */
+static ot_status find_rate(const bench *b, ot_trainer *t, what w, int n, int64_t *k, double *rate, ot_error *err)
+{
+    double seconds = 0, begun = ot_seconds();
+    int64_t given, batch = w == TRAINING ? t->batch * t->s.accumulate : t->x.slot[t->eval.slot].batch;
+    if (t->x.device) {
+        OT_TRY(give_between(b, t, w, n, k, &given, &seconds, err));
+    } else {
+        OT_TRY(give_runs(b, t, w, n, k, &given, err));
+        OT_TRY(ot_trainer_settle(t, err));
+        seconds = ot_seconds() - begun;
+    }
+    *rate = seconds > 0 ? (double)given * (double)batch / seconds : 0;
+    return OT_OK;
+}
+
+/* Caches fill, libraries load their code, and a device has the clocks that it keeps. */
+static ot_status warm_up(const bench *b, ot_trainer *t, what w, int64_t *k, ot_error *err)
+{
+    double begun = ot_seconds();
+    for (int i = 0; i < WARM || (t->x.device && !b->runs && ot_seconds() - begun < enough); i++)
+        OT_TRY(run_once(t, w, (*k)++, err));
+    return ot_trainer_settle(t, err);
 }
 
 static ot_status measure_one(bench *b, ot_trainer *t, what w, int64_t *k, figure *f, ot_error *err)
 {
     double all = 0;
-    for (int i = 0; i < WARM; i++) OT_TRY(run_once(t, w, (*k)++, err));
-    OT_TRY(ot_trainer_settle(t, err));
+    OT_TRY(warm_up(b, t, w, k, err));
     while (b->runs ? f->n < b->runs : f->n < MOST && (f->n < FEWEST || all < enough)) {
         double begun = ot_seconds();
         OT_TRY(run_once(t, w, (*k)++, err));
@@ -190,7 +230,11 @@ static ot_status measure_one(bench *b, ot_trainer *t, what w, int64_t *k, figure
     f->p99 = percentile(b->time, f->n, 0.99);
     f->mean = all / f->n;
     f->what = w;
-    return find_rate(t, w, f->n, k, &f->rate, err);
+    OT_TRY(find_rate(b, t, w, f->n, k, &f->rate, err));
+    if (w != TRAINING || !ot_options_flag(b->given, "kernels")) return OT_OK;
+    f->kernels = ot_arena_alloc(b->a, sizeof *f->kernels);
+    if (!f->kernels) return ot_fail(err, OT_E_NOMEM, "no memory for the table of kernels");
+    return ot_kernel_table_new(t, b->a, f->kernels, err);
 }
 
 /* Two sets: one trains, one is evaluated. */
@@ -308,6 +352,12 @@ static void print_text(const bench *b, FILE *f)
         if (!isnan(r->ratio)) fprintf(f, "  %.2f x CPU", r->ratio);
         fputc('\n', f);
     }
+    for (int i = 0; i < b->n; i++) {
+        const figure *r = &b->row[i];
+        if (!r->kernels) continue;
+        fprintf(f, "\n%s, %d threads, batch size %lld", r->device, r->threads, (long long)r->batch);
+        ot_kernel_table_print(r->kernels, f);
+    }
 }
 
 static void print_csv(const bench *b, FILE *f)
@@ -335,6 +385,7 @@ static void fill_json(const bench *b, ot_page *p)
         ot_json_real(&one, "mean_ms", r->mean * 1e3);
         ot_json_real(&one, "samples_per_second", r->rate);
         ot_json_set(&one, "ratio_to_cpu", isnan(r->ratio) ? json_null() : json_real(r->ratio));
+        if (r->kernels) ot_json_set(&one, "kernels", ot_kernel_table_json(r->kernels));
         ot_json_add(&list, one);
     }
     ot_json_set(&p->json, "model", ot_json_text(b->m->file->path));
