@@ -47,7 +47,7 @@ struct ot_exec {
     ot_timing *timing; /* borrowed; NULL: not measured */
     void **marks;      /* device: events around the kernels of a phase; NULL: never measured */
     int n_marks;
-    void *ahead;          /* device: memory that is cleared while the kernels of a measured phase are submitted; NULL: none */
+    void *ahead; /* device: memory that is cleared while the kernels of a measured phase are submitted; NULL: none */
     double clearing;      /* seconds of that */
     double submitting[2]; /* seconds in which the kernels of `every`, of the update were submitted the last time */
     const volatile sig_atomic_t *stop; /* borrowed; NULL: cannot be stopped */

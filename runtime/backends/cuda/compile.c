@@ -82,17 +82,12 @@ static void write_cached(const char *folder, const char *name, const void *bytes
     char path[4096];
     ot_replace *r = NULL;
     ot_error ignored = { 0 };
-    if (!ot_cache_path(folder, name, true, path, sizeof path) ||
-        ot_replace_begin(path, &r, &ignored) != OT_OK)
-        return;
+    if (!ot_cache_path(folder, name, true, path, sizeof path) || ot_replace_begin(path, &r, &ignored) != OT_OK) return;
     if (ot_replace_write(r, bytes, n, &ignored) == OT_OK) (void)!ot_replace_commit(r, &ignored);
     else ot_replace_abort(r);
 }
 
-void *ot_gpu_cache_read(ot_device *d, const char *name, size_t *n)
-{
-    return read_cached(((ot_gpu *)d)->key, name, n);
-}
+void *ot_gpu_cache_read(ot_device *d, const char *name, size_t *n) { return read_cached(((ot_gpu *)d)->key, name, n); }
 
 void ot_gpu_cache_write(ot_device *d, const char *name, const void *bytes, size_t n)
 {

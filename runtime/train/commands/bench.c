@@ -174,8 +174,8 @@ static ot_status give_runs(const bench *b, ot_trainer *t, what w, int n, int64_t
 }
 
 /* The same between two events: seconds of the device, without the submission of the first run and the way back of the last. */
-static ot_status give_between(const bench *b, ot_trainer *t, what w, int n, int64_t *k, int64_t *given,
-                              double *seconds, ot_error *err)
+static ot_status give_between(const bench *b, ot_trainer *t, what w, int n, int64_t *k, int64_t *given, double *seconds,
+                              ot_error *err)
 {
     void *event[2] = { NULL };
     ot_device *d = t->x.device;

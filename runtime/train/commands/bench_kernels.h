@@ -21,8 +21,9 @@ typedef struct ot_kernel_row {
 
 typedef struct ot_kernel_table {
     int n, runs;
-    ot_kernel_row *row;           /* by the seconds above the floor, the most first */
-    double eager, replay, kernels; /* seconds of an update: from idle to idle kernel by kernel; as captured graphs (0: there are
+    ot_kernel_row *row; /* by the seconds above the floor, the most first */
+    double eager, replay,
+        kernels; /* seconds of an update: from idle to idle kernel by kernel; as captured graphs (0: there are
                                     * none); sum of the kernels */
     ot_ceilings ceilings;
 } ot_kernel_table;

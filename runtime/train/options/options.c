@@ -248,8 +248,9 @@ static const row table[] = {
     ROW("batch-sizes", 0, "N,N,...", "1,8,32", G, "bench: batch sizes to measure", OT_CMD_BENCH, 0, BASIC, TEXT, 0, 0),
     ROW("threads-list", 0, "N,N,...", NULL, G, OR("bench: numbers of CPU threads to measure", "--threads"),
         OT_CMD_BENCH, 0, BASIC, TEXT, 0, 0),
-    ROW("kernels", 0, NULL, NULL, G, "bench: time of each kernel of a training step, beside what the device reaches at best",
-        OT_CMD_BENCH, 0, 0, FLAG, 0, 0),
+    ROW("kernels", 0, NULL, NULL, G,
+        "bench: time of each kernel of a training step, beside what the device reaches at best", OT_CMD_BENCH, 0, 0,
+        FLAG, 0, 0),
     ROW("precision", 0, "fp32|tf32|bf16|fp16|auto", "fp32", G,
         "type for matrix products, convolutions and activations; weights stay float32", FIXED, 0, 0, CHOICE, 0, 0),
 #undef G
