@@ -2,11 +2,11 @@
 #
 # The caller sets root (this source tree, absolute). Everything is said on stderr.
 
-# What the program is built from. A word here and a block in OtDependencies.cmake per library.
+# What the program is built from. A word here and a line in OtDependencies.cmake per library.
 ot_build_packages='gcc libc6-dev cmake ninja-build protobuf-c-compiler libprotobuf-c-dev libdnnl-dev
     zlib1g-dev libjansson-dev libinih-dev librandom123-dev
     libjpeg-dev libspng-dev libwebp-dev libtiff-dev libopenjp2-7-dev libutf8proc-dev
-    libcairo2-dev libzstd-dev libsndfile1-dev'
+    libcairo2-dev libzstd-dev libsndfile1-dev libcurl4-openssl-dev libssl-dev'
 
 ot_say() { printf '%s\n' "onnxtrain: $*" >&2; }
 

@@ -381,10 +381,24 @@ static ot_status do_bench(job *j)
     return s ? s : put(j, text);
 }
 
+static ot_status fetch(job *j)
+{
+    ot_status s = OT_OK;
+    for (int i = 1; i < 16 && j->word[i] && !s; i++) s = ot_data_fetch(j->word[i], j->o, &j->cb, &j->err);
+    return s;
+}
+
 static ot_status do_data(job *j)
 {
     char *text = NULL, *all = NULL;
     size_t size = 0;
+    if (!strcmp(j->word[0], "fetch") && j->word[1]) return fetch(j);
+    for (int i = 0; i < 2; i++)
+        if (ot_options_get(j->o, i ? "mirror" : "to")) {
+            j->err.status = OT_E_USAGE;
+            snprintf(j->err.text, sizeof j->err.text, "--%s is of 'onnxtrain data fetch NAME'", i ? "mirror" : "to");
+            return OT_E_USAGE;
+        }
     FILE *f = open_memstream(&all, &size); /* several files: a line each */
     for (int i = 0; f && i < 16 && j->word[i]; i++) fprintf(f, "%s%s", i ? "\n" : "", j->word[i]);
     ot_status s = f && !fclose(f) ? ot_data_text(all, j->o, &text, &j->err) : OT_E_NOMEM;

@@ -115,7 +115,8 @@ static void print_bar(screen *s, const ot_progress *p)
     char text[128], part[64];
     parts l = { .room = width() - 1 };
     double share = p->of_epoch > 0 ? (double)p->in_epoch / (double)p->of_epoch : 0;
-    if (p->evaluating) snprintf(text, sizeof text, "evaluating");
+    if (p->file) snprintf(text, sizeof text, "%s", shown(p->file));
+    else if (p->evaluating) snprintf(text, sizeof text, "evaluating");
     else snprintf(text, sizeof text, "epoch %lld/%lld", (long long)p->epoch, (long long)p->epochs);
     add(&l, text);
     int bar_at = l.n;
@@ -126,7 +127,7 @@ static void print_bar(screen *s, const ot_progress *p)
     double step = p->step > 0 ? p->seconds / (double)p->step : (double)NAN;
     if (!isnan(p->left)) snprintf(text, sizeof text, "%s left", time_text(p->left, part)), add(&l, text);
     if (p->rate > 0) add(&l, screen_rate(p->rate, p->tokens, step, part));
-    add(&l, memory_text(part));
+    if (!p->file) add(&l, memory_text(part));
     l.room += LEAST_BAR + 4;
     int bar = l.room - l.n - 4 > BAR ? BAR : l.room - l.n - 4;
     fprintf(stderr, "\r\033[K%.*s", bar_at, l.text);
@@ -146,6 +147,12 @@ static void print_line(screen *s, const ot_progress *p)
     double step = p->step > 0 ? p->seconds / (double)p->step : (double)NAN;
     const char *rate = screen_rate(p->rate, p->tokens, step, part);
     screen_clear(s);
+    if (p->file) {
+        fprintf(stderr, "%s: %lld of %lld bytes", shown(p->file), (long long)p->step, (long long)p->steps);
+        if (!isnan(p->left)) fprintf(stderr, ", %s left", time_text(p->left, left));
+        fputc('\n', stderr);
+        return;
+    }
     if (p->evaluating) {
         fprintf(stderr, "evaluating: batch %lld/%lld  %s", (long long)p->step, (long long)p->steps, rate);
         if (!isnan(p->left)) fprintf(stderr, "  %s left", time_text(p->left, left));
@@ -169,7 +176,7 @@ void screen_progress(void *user, const ot_progress *p)
     screen *s = user;
     if (s->quiet) return;
     double t = now();
-    if (s->every && !p->evaluating && p->step % s->every == 0) {
+    if (s->every && !p->evaluating && !p->file && p->step % s->every == 0) {
         print_line(s, p);
         s->shown = t;
         return;

@@ -177,8 +177,8 @@ typedef struct ot_options ot_options;
     X(PLAN, 64, plan, 1, "MODEL [--data DATA]", "a model", "kernels and memory of a training step")                    \
     X(BENCH, 524288, bench, 1, "MODEL [--data DATA]", "a model", "time of training steps and predictions")             \
     X(NEW, 256, new, 1, "KIND -o FILE", "the kind of model, such as lenet", "a network with fresh weights")            \
-    X(DATA, 4194304, data, 16, "DATA [--val DATA] [--preview FILE.png]", "a data set, such as mnist, or a file",        \
-      "arrays, classes and repeated samples of a data set; its images before and after --augment")                     \
+    X(DATA, 4194304, data, 16, "DATA [--val DATA] [--preview FILE.png] | fetch NAME", "a data set, such as mnist, or a file",        \
+      "arrays, classes and repeated samples of a data set; its images before and after --augment; fetch: download a named set")                     \
     X(OPS, 128, ops, 0, "", NULL, "supported operators")                                                               \
     X(ENV, 512, env, 0, "", NULL, "libraries and machine")                                                             \
     X(REPORT, 16384, report, 1, "RUN [--plots]", "the folder of a run, such as runs/lenet-1",                                                \
@@ -257,7 +257,8 @@ typedef struct ot_progress {
     int64_t tokens;             /* of a sample of a sequence model; 0: it is none */
     double seconds, left;       /* since the first step; remaining, NaN: unknown */
     bool epoch_ends;
-    bool evaluating; /* a step of the evaluation, not of the training */
+    bool evaluating;  /* a step of the evaluation, not of the training */
+    const char *file; /* of a download: the file, of which step and steps are bytes; else NULL; borrowed */
 } ot_progress;
 
 /* The end of an epoch, after its evaluation. */
@@ -437,6 +438,11 @@ OT_API OT_CHECK ot_status ot_plan_text(const ot_model *m, const ot_options *o, c
  * classes with their counts, samples that occur twice; with the option "preview" a PNG of images before and after "augment".
  * Errors: OT_E_USAGE (no images for a preview), OT_E_DATA, OT_E_IO, OT_E_NOMEM. */
 OT_API OT_CHECK ot_status ot_data_text(const char *data, const ot_options *o, char **text, ot_error *err);
+/* Downloads a named data set (four files of mnist, fashion-mnist or kmnist), whose sizes and hashes are known, into the folder NAME of the
+ * option "to" (the first of $ONNXTRAIN_DATA, $XDG_DATA_HOME/onnxtrain, ~/.local/share/onnxtrain, where named sets are found), from its own
+ * address or from the URL "mirror".  A file appears complete and right, or not at all; those that are there are checked.  Errors:
+ * OT_E_USAGE (unknown name, no https, http or file URL), OT_E_IO (network, another size or hash, folder, built without libcurl), OT_E_NOMEM. */
+OT_API OT_CHECK ot_status ot_data_fetch(const char *name, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 OT_API OT_CHECK ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_env_text(const ot_options *o, char **text, ot_error *err);
 OT_API OT_CHECK ot_status ot_help_text(bool all, char **text, ot_error *err);

@@ -40,16 +40,13 @@ static const char *const thing[] = { "airplane", "automobile", "bird",  "cat",  
                                      "dog",      "frog",       "horse", "ship", "truck" };
 
 /* Each is a row of SETS. */
-static const named set_mnist = {
-    { "mnist", "28x28 digits, 10 classes; comes with onnxtrain", NULL },
-    { "mnist", "MNIST/raw" },
-    NULL,
-    true,
-    10,
-    digit,
-    "included in onnxtrain (models/data/mnist); or put the four files of http://yann.lecun.com/exdb/mnist into "
-    "<folder>/mnist"
-};
+static const named set_mnist = { { "mnist", "28x28 digits, 10 classes; comes with onnxtrain", NULL },
+                                 { "mnist", "MNIST/raw" },
+                                 NULL,
+                                 true,
+                                 10,
+                                 digit,
+                                 "onnxtrain data fetch mnist; it is also included in onnxtrain (models/data/mnist)" };
 static const named set_fashion_mnist = {
     { "fashion-mnist", "28x28 garments, 10 classes", NULL },
     { "fashion-mnist", "FashionMNIST/raw" },
@@ -57,16 +54,18 @@ static const named set_fashion_mnist = {
     true,
     10,
     garment,
-    "apt-get install dataset-fashion-mnist, or put the four files of "
+    "onnxtrain data fetch fashion-mnist; or apt-get install dataset-fashion-mnist, or put the four files of "
     "https://github.com/zalandoresearch/fashion-mnist into <folder>/fashion-mnist"
 };
-static const named set_kmnist = { { "kmnist", "28x28 Japanese characters, 10 classes", NULL },
-                                  { "kmnist", "KMNIST/raw" },
-                                  NULL,
-                                  true,
-                                  10,
-                                  kuzushiji,
-                                  "put the four files of http://codh.rois.ac.jp/kmnist into <folder>/kmnist" };
+static const named set_kmnist = {
+    { "kmnist", "28x28 Japanese characters, 10 classes", NULL },
+    { "kmnist", "KMNIST/raw" },
+    NULL,
+    true,
+    10,
+    kuzushiji,
+    "onnxtrain data fetch kmnist; or put the four files of http://codh.rois.ac.jp/kmnist into <folder>/kmnist"
+};
 static const named set_cifar10 = { { "cifar10", "32x32 photographs in colour, 10 classes", NULL },
                                    { "cifar10", "cifar-10-batches-bin" },
                                    NULL,

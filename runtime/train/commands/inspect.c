@@ -7,6 +7,7 @@
 #include "ops/kernels/host.h"
 #include "importer/import.h"
 #include "ops/kernel.h"
+#include "runtime/data/fetch.h"
 #include "runtime/data/sound.h"
 #include "runtime/picture/draw.h"
 #include "runtime/picture/picture.h"
@@ -424,6 +425,13 @@ static void write_sound(ot_page *p)
              missing ? missing : "");
 }
 
+static void write_download(ot_page *p)
+{
+    const char *missing = ot_fetch_missing();
+    ot_print(p->f, "download    %s%s\n", missing ? "data fetch not supported: built without " : "data fetch",
+             missing ? missing : "");
+}
+
 static void write_charts(ot_page *p)
 {
     const char *missing = ot_sketch_png_missing();
@@ -462,6 +470,7 @@ static void write_env(ot_page *p, const char *cuda)
         ot_json_set(&all, "pictures", picture_formats());
         ot_json_set(&all, "sound", ot_sound_missing() ? json_array() : json_pack("[s, s]", "wav", "flac"));
         ot_json_set(&all, "charts", json_pack(ot_sketch_png_missing() ? "[s]" : "[s, s]", "svg", "png"));
+        ot_json_set(&all, "download", json_boolean(!ot_fetch_missing()));
         ot_json_set(&all, "processors", json_integer(cpus.processors));
         ot_json_set(&all, "cpu_quota", cpus.quota > 0 ? json_real(cpus.quota) : json_null());
         if (!all || json_object_update(p->json, all)) p->lost = true;
@@ -481,6 +490,7 @@ static void write_env(ot_page *p, const char *cuda)
     write_pictures(p);
     write_sound(p);
     write_charts(p);
+    write_download(p);
 }
 
 ot_status ot_env_text(const ot_options *o, char **text, ot_error *err)
