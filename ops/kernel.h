@@ -58,6 +58,9 @@ typedef struct ot_kernel {
      * reason.  NULL: never. */
     bool (*yields)(const ot_node *n, const char **why);
 
+    /* A library decides: prepare may refuse a node that `can` accepts (ot_prep.refused). */
+    bool may_refuse;
+
     /* Descriptors, algorithm, workspace; once per plan.  NULL: nothing to prepare. */
     ot_status (*prepare)(const ot_node *n, ot_prep *p);
 

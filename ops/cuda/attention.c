@@ -10,7 +10,8 @@
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/types.h"
 
-enum { THREADS = 128, SHARED = 48 << 10 };
+/* SHARED: what a block can request on every device from sm_75 on, which has the least. */
+enum { THREADS = 128, SHARED = 64 << 10 };
 
 typedef struct tile {
     int rows, columns;
@@ -19,23 +20,29 @@ typedef struct tile {
 typedef struct attention_state {
     ot_gpu_fn *forward, *delta, *dq, *dkv;
     tile t;
+    size_t shared; /* bytes of a block's tiles */
 } attention_state;
 
-/* Rows are multiples of 16, columns of 8 (attention.cu); chosen so that a block's tiles fit in 48 KiB, which every
- * device has. */
+static int64_t tile_bytes(const ot_attention_sizes *s, tile t, ot_dtype type, bool gradient)
+{
+    int64_t rows = gradient ? s->D + s->E + 2 : s->D + 1;
+    return (t.rows * rows + t.columns * (s->D + s->E + 2) + t.rows * (t.columns + 1)) * (type == OT_F64 ? 8 : 4);
+}
+
+/* Rows are multiples of 16, columns of 8 (attention.cu): the most that leave room for several blocks, and for wide heads the
+ * least. */
 static tile tile_of(const ot_attention_sizes *s, ot_dtype t, bool gradient)
 {
     int64_t most = s->D > s->E ? s->D : s->E;
-    if (t == OT_F64) return most <= 64 ? (tile){ 16, 16 } : (tile){ 16, 8 };
-    if (gradient) return most <= 64 ? (tile){ 32, 32 } : (tile){ 16, 16 };
-    return most <= 64 ? (tile){ 64, 32 } : (tile){ 32, 16 };
+    tile best = t == OT_F64 ? (most <= 64 ? (tile){ 16, 16 } : (tile){ 16, 8 })
+                : gradient  ? (most <= 64 ? (tile){ 32, 32 } : (tile){ 16, 16 })
+                            : (most <= 64 ? (tile){ 64, 32 } : (tile){ 32, 16 });
+    return tile_bytes(s, best, t, gradient) <= SHARED ? best : (tile){ 16, 8 };
 }
 
 static int64_t shared_bytes(const ot_attention_sizes *s, ot_dtype type, bool gradient)
 {
-    tile t = tile_of(s, type, gradient);
-    int64_t rows = gradient ? s->D + s->E + 2 : s->D + 1;
-    return (t.rows * rows + t.columns * (s->D + s->E + 2) + t.rows * (t.columns + 1)) * (type == OT_F64 ? 8 : 4);
+    return tile_bytes(s, tile_of(s, type, gradient), type, gradient);
 }
 
 static bool attention_can(const ot_node *n, const char **why)
@@ -92,6 +99,10 @@ static ot_status prepare(const ot_node *n, ot_prep *p, bool gradient)
         if (wanted[i].gradient == gradient)
             r = ot_gpu_compile(p->device, "attention.cu", text.text, wanted[i].entry, wanted[i].f, p->err);
     ot_text_free(&text);
+    st->shared = (size_t)shared_bytes(&s, n->in[gradient]->dtype, gradient);
+    ot_gpu_fn *const tiled[] = { st->forward, st->dq, st->dkv };
+    for (int i = 0; i < OT_LEN(tiled) && r == OT_OK; i++)
+        if (tiled[i]) r = ot_gpu_allow_shared(p->device, tiled[i], st->shared, p->err);
     if (r != OT_OK) free(st);
     else p->state = st;
     if (gradient) p->work = (size_t)(s.B * s.H * s.T) * 8;
@@ -136,7 +147,7 @@ static ot_status attention_run(const ot_call *c)
     a.y = c->out[0];
     a.top = c->node->n_out > 1 ? c->out[1] : NULL;
     a.sum = c->node->n_out > 2 ? c->out[2] : NULL;
-    return ot_gpu_launch(c->device, st->forward, s.B * s.H * tiles(s.T, st->t.rows), THREADS, 0, &a, c->err);
+    return ot_gpu_launch(c->device, st->forward, s.B * s.H * tiles(s.T, st->t.rows), THREADS, st->shared, &a, c->err);
 }
 
 static ot_status dx_run(const ot_call *c)
@@ -152,9 +163,10 @@ static ot_status dx_run(const ot_call *c)
     a.delta = c->work;
     a.dq = c->out[0], a.dk = c->out[1], a.dv = c->out[2];
     OT_TRY(ot_gpu_launch(c->device, st->delta, ot_gpu_blocks(c->device, a.rows, 16), THREADS, 0, &a, c->err));
-    if (a.dq) OT_TRY(ot_gpu_launch(c->device, st->dq, s.B * s.H * tiles(s.T, st->t.rows), THREADS, 0, &a, c->err));
+    if (a.dq)
+        OT_TRY(ot_gpu_launch(c->device, st->dq, s.B * s.H * tiles(s.T, st->t.rows), THREADS, st->shared, &a, c->err));
     if (!a.dk && !a.dv) return OT_OK;
-    return ot_gpu_launch(c->device, st->dkv, s.B * s.H * tiles(s.S, st->t.rows), THREADS, 0, &a, c->err);
+    return ot_gpu_launch(c->device, st->dkv, s.B * s.H * tiles(s.S, st->t.rows), THREADS, st->shared, &a, c->err);
 }
 
 const ot_kernel ot_cuda_FusedAttention = {

@@ -108,10 +108,8 @@ OT_DEVICE ACC row_sum(ACC v)
 
 OT_KERNEL(attend, ot_attention_args, 128)
 {
-    OT_SHARED(ACC, sq, BR * (D + 1));
-    OT_SHARED(ACC, sk, BC * (D + 1));
-    OT_SHARED(ACC, sv, BC * (E + 1));
-    OT_SHARED(ACC, sp, BR * (BC + 1));
+    OT_DYNAMIC_SHARED(ACC, sq);
+    ACC        *sk = sq + BR * (D + 1), *sv = sk + BC * (D + 1), *sp = sv + BC * (E + 1);
     ot_i64      tiles = (a.T + BR - 1) / BR, head = OT_BLOCK / tiles, first = OT_BLOCK % tiles * BR;
     const void *q = at(a.q, head * a.T * D), *k = at(a.k, head * a.S * D), *v = at(a.v, head * a.S * E);
     void       *y = at_out(a.y, head * a.T * E);
@@ -193,11 +191,8 @@ OT_DEVICE ACC pair(const ot_attention_args *a, ot_i64 head, ot_i64 t, ot_i64 s, 
 
 OT_KERNEL(attention_dq, ot_attention_args, 128)
 {
-    OT_SHARED(ACC, sq, BR * (D + 1));
-    OT_SHARED(ACC, sdy, BR * (E + 1));
-    OT_SHARED(ACC, sk, BC * (D + 1));
-    OT_SHARED(ACC, sv, BC * (E + 1));
-    OT_SHARED(ACC, sp, BR * (BC + 1));
+    OT_DYNAMIC_SHARED(ACC, sq);
+    ACC        *sdy = sq + BR * (D + 1), *sk = sdy + BR * (E + 1), *sv = sk + BC * (D + 1), *sp = sv + BC * (E + 1);
     ot_i64      tiles = (a.T + BR - 1) / BR, head = OT_BLOCK / tiles, first = OT_BLOCK % tiles * BR;
     const void *k = at(a.k, head * a.S * D), *v = at(a.v, head * a.S * E);
     void       *dq = at_out(a.dq, head * a.T * D);
@@ -226,11 +221,8 @@ OT_KERNEL(attention_dq, ot_attention_args, 128)
 
 OT_KERNEL(attention_dkv, ot_attention_args, 128)
 {
-    OT_SHARED(ACC, sk, BR * (D + 1));
-    OT_SHARED(ACC, sv, BR * (E + 1));
-    OT_SHARED(ACC, sq, BC * (D + 1));
-    OT_SHARED(ACC, sdy, BC * (E + 1));
-    OT_SHARED(ACC, sp, BR * (BC + 1));
+    OT_DYNAMIC_SHARED(ACC, sk);
+    ACC        *sv = sk + BR * (D + 1), *sq = sv + BR * (E + 1), *sdy = sq + BC * (D + 1), *sp = sdy + BC * (E + 1);
     ot_i64      tiles = (a.S + BR - 1) / BR, head = OT_BLOCK / tiles, first = OT_BLOCK % tiles * BR;
     const void *q = at(a.q, head * a.T * D), *dy = at(a.dy, head * a.T * E);
     void       *dk = at_out(a.dk, head * a.S * D), *dv = at_out(a.dv, head * a.S * E);

@@ -333,6 +333,10 @@ static ot_status run(const ot_call *c)
     return e == CUBLAS_STATUS_SUCCESS ? OT_OK : failed(e, "cublasLtMatmul", c->err);
 }
 
-const ot_kernel ot_lt_Dot = {
-    .name = "cublaslt", .can = can, .yields = yields, .prepare = prepare, .run = run, .release = release
-};
+const ot_kernel ot_lt_Dot = { .name = "cublaslt",
+                              .can = can,
+                              .yields = yields,
+                              .may_refuse = true,
+                              .prepare = prepare,
+                              .run = run,
+                              .release = release };

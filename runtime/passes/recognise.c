@@ -220,12 +220,15 @@ static bool is_worth_it(const ot_config *c, const attention *f)
     return c->device || c->ref_only || f->q->shape.dim[2] * f->v->shape.dim[2] >= CPU_SCORES;
 }
 
-/* Does the device have a kernel for n besides the reference? */
+/* Does the device have a kernel for n besides the reference, one that cannot refuse it once the separate operators are
+ * gone? */
 static bool has_kernel_for(const ot_node *n, const ot_config *c)
 {
     const char *why;
-    const ot_kernel *k = ot_kernel_for(n, c->device, c->ref_only, &why);
-    return k && (c->ref_only || k != ot_ref_kernel(n->op));
+    for (const ot_kernel *const *k = ot_kernels(n->op, c->device); *k; k++)
+        if (!(*k)->may_refuse && (c->ref_only || *k != ot_ref_kernel(n->op)) && (!(*k)->can || (*k)->can(n, &why)))
+            return true;
+    return false;
 }
 
 /* Inserts a FusedAttention before n and uses its result instead, unless no kernel can run it. */

@@ -121,6 +121,42 @@ static void warn_of_slow(ot_plan *p, const ot_config *c)
                 "be a hundred times slower than in float32");
 }
 
+/* A library that is there and refuses whatever it is asked for: all of it runs, on slower kernels. */
+static void tell_of_library(ot_plan *p, const char *name)
+{
+    int refused = 0;
+    const char *why = NULL, *other;
+    for (int i = 0; i < p->n_batch_steps; i++) {
+        const ot_step *s = &p->batch_steps[i];
+        if (!strcmp(s->kernel->name, name)) return;
+        for (int r = 0; r < s->n_refused; r++) {
+            const ot_kernel *k = s->refused[r].kernel;
+            if (strcmp(k->name, name) || !ot_schedule_can(k, s->node, &other)) continue;
+            if (k->yields && k->yields(s->node, &other)) continue;
+            refused++;
+            why = s->refused[r].why;
+        }
+    }
+    if (refused)
+        ot_find(ot_plan_findings(p), OT_FINDING_NOTE, NULL, "plan --why names them, env the version",
+                "%s refused all of the %d operators that it was asked for (%s): slower kernels compute them", name,
+                refused, why);
+}
+
+static void tell_of_libraries(ot_plan *p, const ot_config *c)
+{
+    const char *done[4] = { 0 };
+    if (!c->device || c->ref_only) return;
+    for (int i = 0; i < p->n_batch_steps; i++)
+        for (const ot_kernel *const *k = ot_kernels(p->batch_steps[i].node->op, c->device); *k; k++) {
+            int n = 0;
+            while (n < OT_LEN(done) && done[n] && strcmp(done[n], (*k)->name) != 0) n++;
+            if (!(*k)->may_refuse || n == OT_LEN(done) || done[n]) continue;
+            done[n] = (*k)->name;
+            tell_of_library(p, done[n]);
+        }
+}
+
 ot_status ot_schedule_again(ot_plan *p, const ot_config *c, const ot_step *first, const ot_node *n, ot_step *out)
 {
     const char *why = "it refuses";
@@ -152,5 +188,6 @@ ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)
     }
     ot_tune_close(tune);
     if (e == OT_OK) warn_of_slow(p, c);
+    if (e == OT_OK) tell_of_libraries(p, c);
     return e == OT_OK ? ot_group_steps(p) : e;
 }

@@ -339,8 +339,8 @@ static ot_status run(const ot_call *c)
 }
 
 const ot_kernel ot_cudnn_FusedAttention = {
-    .name = "cudnn", .can = can, .prepare = prepare, .run = run, .release = release
+    .name = "cudnn", .can = can, .may_refuse = true, .prepare = prepare, .run = run, .release = release
 };
 const ot_kernel ot_cudnn_FusedAttentionDx = {
-    .name = "cudnn", .can = can, .prepare = prepare, .run = run, .release = release
+    .name = "cudnn", .can = can, .may_refuse = true, .prepare = prepare, .run = run, .release = release
 };

@@ -174,12 +174,14 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p)
 
 const ot_kernel ot_cudnn_BatchNorm = { .name = "cudnn",
                                        .can = forward_can,
+                                       .may_refuse = true,
                                        .prepare = forward_prepare,
                                        .run = forward_run,
                                        .release = norm_release,
                                        .any_layout = true };
 const ot_kernel ot_cudnn_BatchNormDx = { .name = "cudnn",
                                          .can = dx_can,
+                                         .may_refuse = true,
                                          .prepare = dx_prepare,
                                          .run = ot_cudnn_run,
                                          .release = ot_cudnn_free,

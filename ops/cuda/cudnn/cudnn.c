@@ -23,18 +23,14 @@ cudnnHandle_t ot_cudnn_handle(ot_device *d)
     return handle;
 }
 
-ot_cudnn_desc ot_cudnn_properties(ot_device *d)
+/* The properties of a described device; NULL: cuDNN does not read them. */
+static ot_cudnn_desc properties_of(ot_device *d)
 {
     ot_cudnn_desc p = ot_gpu_get(d, OT_GPU_CUDNN_PROPERTIES);
-    cudnnHandle_t handle = ot_cudnn_handle(d);
-    cudnnStatus_t s;
-    if (p || (!handle && !ot_gpu_described(d))) return p;
-    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &p) != CUDNN_STATUS_SUCCESS) return NULL;
+    if (p || cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &p) != CUDNN_STATUS_SUCCESS) return p;
     const char *text = ot_gpu_description(d);
-    if (handle) s = cudnnBackendSetAttribute(p, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-    else
-        s = cudnnBackendSetAttribute(p, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                                     (int64_t)strlen(text) + 1, text);
+    cudnnStatus_t s = cudnnBackendSetAttribute(p, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                               (int64_t)strlen(text) + 1, text);
     if (s == CUDNN_STATUS_SUCCESS) s = cudnnBackendFinalize(p);
     if (s != CUDNN_STATUS_SUCCESS) {
         cudnnBackendDestroyDescriptor(p);
@@ -44,11 +40,24 @@ ot_cudnn_desc ot_cudnn_properties(ot_device *d)
     return p;
 }
 
+cudnnStatus_t ot_cudnn_target(ot_device *d, ot_cudnn_desc x, int handle, int properties)
+{
+    if (ot_gpu_described(d)) {
+        ot_cudnn_desc p = properties_of(d);
+        if (properties < 0) return CUDNN_STATUS_SUCCESS;
+        return cudnnBackendSetAttribute(x, (cudnnBackendAttributeName_t)properties, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                        &p);
+    }
+    cudnnHandle_t h = ot_cudnn_handle(d);
+    if (handle < 0) return CUDNN_STATUS_SUCCESS;
+    return cudnnBackendSetAttribute(x, (cudnnBackendAttributeName_t)handle, CUDNN_TYPE_HANDLE, 1, &h);
+}
+
 /* ---- graphs ------------------------------------------------------------------------------ */
 
 ot_cudnn *ot_cudnn_new(const ot_node *n, ot_prep *p)
 {
-    if (!ot_cudnn_properties(p->device)) {
+    if (ot_gpu_described(p->device) ? !properties_of(p->device) : !ot_cudnn_handle(p->device)) {
         p->refused = "cuDNN does not support this device";
         return NULL;
     }

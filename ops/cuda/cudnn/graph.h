@@ -31,8 +31,9 @@ struct ot_cudnn {
 /* NULL: cuDNN does not start, or the device is only described. */
 cudnnHandle_t ot_cudnn_handle(ot_device *d);
 
-/* The descriptor of the device; NULL: cuDNN does not support it. */
-ot_cudnn_desc ot_cudnn_properties(ot_device *d);
+/* Sets the device that x is for: the attribute `handle` on a GPU, `properties` where one is only described (cuDNN 9.8).  -1: x
+ * has no such attribute, and takes the device from what it refers to. */
+cudnnStatus_t ot_cudnn_target(ot_device *d, ot_cudnn_desc x, int handle, int properties);
 
 /* Replaces the graph by the plan. */
 void ot_cudnn_planned(ot_cudnn *g, ot_cudnn_desc plan);

@@ -77,8 +77,7 @@ static bool passes(ot_cudnn_desc config, const filters *f)
 /* ---- heuristics ------------------------------------------------------------------------------ */
 
 /* Appends the accepted engines of the heuristics' list for one mode. */
-static void hear(ot_cudnn_desc graph, ot_cudnn_desc properties, cudnnBackendHeurMode_t mode, const filters *f,
-                 engines *list)
+static void hear(ot_device *d, ot_cudnn_desc graph, cudnnBackendHeurMode_t mode, const filters *f, engines *list)
 {
     ot_cudnn_desc h = NULL, config[MOST_ENGINES];
     int64_t n = 0;
@@ -87,9 +86,7 @@ static void hear(ot_cudnn_desc graph, ot_cudnn_desc properties, cudnnBackendHeur
     cudnnStatus_t s =
         cudnnBackendSetAttribute(h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
     if (!s) s = cudnnBackendSetAttribute(h, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-    if (!s)
-        s = cudnnBackendSetAttribute(h, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                                     &properties);
+    if (!s) s = ot_cudnn_target(d, h, -1, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
     if (!s) s = cudnnBackendFinalize(h);
     while (!s && made < MOST_ENGINES &&
            !cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[made]))
@@ -110,11 +107,9 @@ static void hear(ot_cudnn_desc graph, ot_cudnn_desc properties, cudnnBackendHeur
 
 static ot_cudnn_desc plan_new(ot_device *d)
 {
-    ot_cudnn_desc plan = NULL, properties = ot_cudnn_properties(d);
+    ot_cudnn_desc plan = NULL;
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan)) return NULL;
-    if (!cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                                  &properties))
-        return plan;
+    if (!ot_cudnn_target(d, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)) return plan;
     cudnnBackendDestroyDescriptor(plan);
     return NULL;
 }
@@ -217,7 +212,7 @@ static ot_cudnn_desc choose(ot_cudnn *g, ot_prep *p, const filters *f, int64_t *
 {
     engines list = { .n = 0 };
     ot_cudnn_desc graph = ot_cudnn_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR), plan = NULL;
-    ot_cudnn_desc properties = ot_cudnn_properties(p->device);
+    if (!g->status) g->status = ot_cudnn_target(p->device, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, -1);
     if (!g->status)
         g->status = cudnnBackendSetAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                              g->n_op, g->op);
@@ -226,8 +221,8 @@ static ot_cudnn_desc choose(ot_cudnn *g, ot_prep *p, const filters *f, int64_t *
         p->refused = "cuDNN does not support this operation";
         return NULL;
     }
-    hear(graph, properties, CUDNN_HEUR_MODE_A, f, &list);
-    hear(graph, properties, CUDNN_HEUR_MODE_FALLBACK, f, &list);
+    hear(p->device, graph, CUDNN_HEUR_MODE_A, f, &list);
+    hear(p->device, graph, CUDNN_HEUR_MODE_FALLBACK, f, &list);
     for (int i = p->variant; i < list.n && !plan && (i == p->variant || p->variant == 0); i++) {
         plan = plan_of(p->device, list.config[i], f);
         if (plan) *engine = engine_number(list.config[i]);

@@ -299,6 +299,15 @@ void ot_gpu_fns_free(ot_gpu *g)
     g->fns = NULL;
 }
 
+ot_status ot_gpu_allow_shared(ot_device *d, const ot_gpu_fn *f, size_t bytes, ot_error *err)
+{
+    if (bytes <= 48 << 10 || ot_gpu_described(d)) return OT_OK;
+    /* A cudaKernel_t is accepted where a function is. */
+    return ot_gpu_check(
+        cudaFuncSetAttribute((const void *)f->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
+        f->entry, err);
+}
+
 ot_status ot_gpu_launch(ot_device *d, const ot_gpu_fn *f, int64_t blocks, int threads, size_t shared, const void *args,
                         ot_error *err)
 {

@@ -37,6 +37,9 @@ ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, con
 ot_status ot_gpu_launch(ot_device *d, const ot_gpu_fn *f, int64_t blocks, int threads, size_t shared, const void *args,
                         ot_error *err);
 
+/* Lets blocks of f have up to `bytes` of OT_DYNAMIC_SHARED; needed above 48 KiB.  OT_E_DEVICE: the GPU has less. */
+ot_status ot_gpu_allow_shared(ot_device *d, const ot_gpu_fn *f, size_t bytes, ot_error *err);
+
 /* The number of blocks for n elements when a block processes `each` at a time in a grid-stride loop: enough to fill
  * the device a few times, at most as many as there are elements for. */
 int64_t ot_gpu_blocks(const ot_device *d, int64_t n, int64_t each);

@@ -286,6 +286,7 @@ typedef struct kernel {
     emulator_entry *entry;
     struct ot_emulated **at;
     int bytes;
+    size_t shared; /* dynamic, on request; 0: none was made */
     char name[64];
 } kernel;
 typedef struct library {
@@ -350,6 +351,19 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t lib)
     return cudaSuccess;
 }
 
+/* sm_75, the oldest supported, has the least. */
+enum { SHARED_AT_ONCE = 48 << 10, SHARED_ON_REQUEST = 64 << 10 };
+
+cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute name, int value)
+{
+    kernel *k = (kernel *)(uintptr_t)function;
+    FAILS("cudaFuncSetAttribute", cudaErrorInvalidDeviceFunction, "%s", k->name);
+    if (name != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > SHARED_ON_REQUEST)
+        return emulator_error(cudaErrorInvalidValue);
+    k->shared = (size_t)value;
+    return cudaSuccess;
+}
+
 typedef struct launch {
     kernel *k;
     unsigned blocks, threads;
@@ -370,7 +384,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *functio
                  .threads = c->blockDim.x,
                  .shared = c->dynamicSmemBytes };
     if (l.k->bytes > 4000 || c->gridDim.y != 1 || c->gridDim.z != 1 || !l.blocks || !l.threads || l.threads > 1024 ||
-        l.shared > 227 << 10)
+        l.shared > (l.k->shared > SHARED_AT_ONCE ? l.k->shared : SHARED_AT_ONCE))
         return emulator_error(cudaErrorInvalidConfiguration);
     memcpy(l.args, args[0], (size_t)l.k->bytes);
     return (cudaError_t)emulator_submit(c->stream, do_launch, &l, sizeof l, l.k->name);
