@@ -121,7 +121,7 @@ static void warn_of_slow(ot_plan *p, const ot_config *c)
                 "be a hundred times slower than in float32");
 }
 
-/* A library that is there and refuses whatever it is asked for: all of it runs, on slower kernels. */
+/* A library that is there and refuses every operator: all of them run, on slower kernels. */
 static void tell_of_library(ot_plan *p, const char *name)
 {
     int refused = 0;
@@ -139,8 +139,8 @@ static void tell_of_library(ot_plan *p, const char *name)
     }
     if (refused)
         ot_find(ot_plan_findings(p), OT_FINDING_NOTE, NULL, "plan --why names them, env the version",
-                "%s refused all of the %d operators that it was asked for (%s): slower kernels compute them", name,
-                refused, why);
+                "%s refused all %d operators that it was tried for (%s): slower kernels compute them", name, refused,
+                why);
 }
 
 static void tell_of_libraries(ot_plan *p, const ot_config *c)
