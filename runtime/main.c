@@ -645,6 +645,7 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file beyond the size limit is then an error of the call that writes it */
     limit_spinning(argv);
     limit_arenas();
+    screen_catch_bus();
     job j = { .o = ot_options_new() };
     if (!j.o) return OT_E_NOMEM;
     if (argc < 2) {

@@ -26,6 +26,9 @@ void screen_epoch(void *user, const ot_epoch *e);
 /* "570 samples/s", "8.1e+05 tokens/s", or "2.3 s per step" of slow ones; step: seconds of one, NaN: unknown. */
 const char *screen_rate(double samples, long long tokens, double step, char buf[64]);
 
+/* A mapped file that another program cuts ends this one with OT_E_IO and a message, not with a signal; main_bus.c. */
+void screen_catch_bus(void);
+
 /* A printable form of the text; the last four stay valid. */
 const char *shown(const char *text);
 

@@ -308,13 +308,16 @@ typedef enum ot_normalize_kind {
 typedef struct ot_normalize {
     ot_normalize_kind kind;
     int channels;   /* length of mean and std */
-    bool automatic; /* auto: arrays of floats too, and recorded in the trained model */
+    bool automatic; /* auto: arrays of floats too; of an array: recorded in the trained model */
     bool plain;     /* mean and std are of the values themselves: (x - mean) / std */
     double mean[OT_MAX_CHANNELS], std[OT_MAX_CHANNELS]; /* of pixels in [0,1] */
 } ot_normalize;
 
 /* Are the numbers of d standardised by what is measured on it (a table that no record maps)? */
 bool ot_table_is_scaled(const ot_dataset *d);
+
+/* Are the deviations positive, and 1/std and mean/std at most 1e18, or of values (plain) numbers that a float can have? */
+bool ot_normalize_usable(const ot_normalize *z);
 
 ot_status ot_normalize_parse(const char *text, ot_normalize *out, ot_error *err); /* OT_E_USAGE */
 

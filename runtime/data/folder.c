@@ -53,7 +53,11 @@ static ot_status take_entry(walk *w, int folder, size_t from, int link, int dept
         return walk_folder(w, fd, strlen(w->path), depth + 1);
     }
     if (link >= 0) close(link);
-    if (!S_ISREG(st.st_mode)) return OT_OK; /* pipes, devices */
+    if (!S_ISREG(st.st_mode)) { /* pipes, devices */
+        if (!w->m->special++ && !(w->m->special_name = ot_arena_strdup(w->m->names, w->path)))
+            return ot_fail(w->err, OT_E_NOMEM, "%s: no memory", w->m->path);
+        return OT_OK;
+    }
     ot_packed_file f = { .size = st.st_size, .at = changed(&st), .packed = -1 };
     return ot_members_add(w->m, w->path, strlen(w->path), &f, w->err);
 }

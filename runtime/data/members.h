@@ -19,6 +19,8 @@ struct ot_members {
     int fd;           /* of it */
     int64_t n;
     ot_packed_file *list; /* in the order of their names, which differ */
+    int64_t special;      /* of a folder: files that are none to read, as pipes and devices, and the first of them */
+    const char *special_name; /* in names */
     ot_arena *names;
     int64_t room;
     char *block; /* what is left of a block of names */

@@ -5,10 +5,13 @@
  *           threads. */
 #include "runtime/data/data.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LARGEST 1e18 /* a scaled pixel: its square is a float too */
 
 bool ot_picture_of(const ot_array *a, ot_picture *out)
 {
@@ -49,6 +52,14 @@ static const char *numbers(const char *p, double *v, int *n)
     return p[-1] == ']' ? p : NULL;
 }
 
+bool ot_normalize_usable(const ot_normalize *z)
+{
+    const double most = z->plain ? (double)FLT_MAX : LARGEST;
+    for (int i = 0; i < z->channels; i++)
+        if (!(z->std[i] > 0) || !(1 / z->std[i] <= most) || !(fabs(z->mean[i] / z->std[i]) <= most)) return false;
+    return true;
+}
+
 static bool given(const char *text, ot_normalize *z)
 {
     int means, deviations;
@@ -56,11 +67,9 @@ static bool given(const char *text, ot_normalize *z)
     if (!p || *p++ != ',') return false;
     p = numbers(p, z->std, &deviations);
     if (!p || *p || means != deviations) return false;
-    for (int i = 0; i < means; i++)
-        if (!(z->std[i] > 0)) return false;
     z->kind = OT_NORMALIZE_GIVEN;
     z->channels = means;
-    return true;
+    return ot_normalize_usable(z);
 }
 
 ot_status ot_normalize_parse(const char *text, ot_normalize *out, ot_error *err)
@@ -209,6 +218,9 @@ ot_status ot_normalize_apply(const ot_normalize *z, int64_t c, ot_gather *g, cha
     if (z->channels != 1 && z->channels != c)
         return ot_fail(err, OT_E_DATA, "--normalize: has values for %d channels, but the images have %lld", z->channels,
                        (long long)c);
+    if (!ot_normalize_usable(z))
+        return ot_fail(err, OT_E_DATA,
+                       "--normalize: a deviation is too small to divide by: scale the values, or use --normalize none");
     g->channels = z->channels;
     for (int i = 0; i < z->channels; i++) {
         g->mul[i] = (float)(1 / ((z->plain ? 1 : 255) * z->std[i]));

@@ -384,6 +384,9 @@ static ot_status describe(ot_dataset *d, const found *f, const char *part, size_
     if (ok && f->others > 0)
         ok = say(d, "%lld other file%s ignored, such as %s", (long long)f->others, f->others > 1 ? "s are" : " is",
                  f->other);
+    if (ok && f->m->special)
+        ok = say(d, "%lld pipe%s or device%s ignored, such as %s", (long long)f->m->special,
+                 f->m->special > 1 ? "s" : "", f->m->special > 1 ? "s are" : " is", f->m->special_name);
     return ok ? OT_OK : ot_fail(err, OT_E_NOMEM, "%s: no memory", f->m->path);
 }
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 try:
     import numpy as np
@@ -345,6 +346,49 @@ def test_normalize_auto():
     check('a table', a == weights('out.onnx'))
     np.savez('ints.npz', x=x.astype(np.int32), target=label)
     run('net.onnx', '--data', 'ints.npz', *common, '--normalize', 'auto', rc=2, says=('does not apply to ints.npz',))
+
+
+def test_recorded_bytes():
+    """--normalize of bytes is recorded: predict and eval need no option."""
+    net('net.onnx')
+    make_model('conv.onnx', [('Conv', ['x', 'w', 'b'], ['h']), ('GlobalAveragePool', ['h'], ['p']), ('Flatten', ['p'], ['out'])],
+               [value('x', T.FLOAT, ['N', 3, 8, 8])], [value('out', T.FLOAT, ['N', 3])], [weight('w', 3, 3, 3, 3), weight('b', 3)])
+    common = ['--epochs', '2', '--run-dir', 'none', '--device', 'cpu']
+    for model, shape in (('net.onnx', (40, 4)), ('conv.onnx', (40, 3, 8, 8))):
+        np.savez('u.npz', x=rng.integers(0, 256, shape, dtype=np.uint8), target=rng.integers(0, 3, 40))
+        plain = None
+        for option in ('1/255', '0.4,0.25', 'mean,std', 'none'):
+            run(model, '--data', 'u.npz', *common, '--normalize', option, '-o', 'u.onnx')
+            text = run('predict', 'u.onnx', 'u.npz', says=("as the model's metadata say",))
+            if option != 'mean,std':
+                check(f'{model} {option}: predict', text.splitlines()[:41] == run('predict', 'u.onnx', 'u.npz', '--normalize', option).splitlines()[:41])
+            check(f'{model} {option}: another scaling', text.splitlines()[:41] != plain)
+            plain = text.splitlines()[:41]
+        run('u.onnx', '--data', 'u.npz', *common, '-o', 'v.onnx', says=("as the model's metadata say",))
+        run('eval', 'v.onnx', '--data', 'u.npz', says=("as the model's metadata say",))
+    lenet = f'{root}/models/lenet.onnx'
+    run(lenet, '--data', 'mnist', '--steps', '3', *common[2:], '--normalize', 'none', '-o', 'l.onnx')
+    loss = [[l for l in run('eval', 'l.onnx', '--data', 'mnist', *more).splitlines() if l.startswith('loss ')]
+            for more in ((), ('--normalize', 'none'), ('--normalize', '1/255'))]
+    check(f'MNIST without scaling: {loss}', loss[0] and loss[0] == loss[1] != loss[2])
+    run(model, '--data', 'u.npz', *common, '--normalize', '0,1e-45', rc=2, says=("--normalize: invalid value '0,1e-45'",))
+
+
+def test_cut():
+    """A mapped file that is cut while it is read: an error that names it, never a signal."""
+    net('wide.onnx', 1024)
+    np.save('y.npy', np.arange(70000) % 3)
+    for i in range(6):
+        sparse('cut.npy', (70000, 1024))
+        p = subprocess.Popen([program, 'wide.onnx', '--data', 'x=cut.npy', '--data', 'target=y.npy', '--batch-size', '20000', '--epochs', '100',
+                              '--run-dir', 'none', '--device', 'cpu', '-o', 'cut.onnx'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for line in p.stdout:
+            if line.startswith('memory:'):
+                break
+        time.sleep(0.05 * i + 0.1)
+        os.truncate('cut.npy', 1 << 20)
+        text = p.communicate(timeout=60)[0]
+        check(f'cut while it is mapped: status {p.returncode}: {text[-300:]}', p.returncode == 7 and 'cut.npy: ' in text and 'start again' in text)
 
 
 with tempfile.TemporaryDirectory() as folder:

@@ -75,7 +75,9 @@ def scaling():
     unclear = (
         ({"mean": "[0,0,0]", "std": "[1,1,1]"}, "may be of pixels from 0 to 1 or to 255"),
         ({"mean": "[0.5,0.5]", "std": "[0.5,0.5]"}, "not numbers, one for each channel"),
-        ({"mean": "[0.5,0.5,0.5]", "std": "[0.5,0.5,0]"}, "not numbers, one for each channel"),
+        ({"mean": "[0.5,0.5,0.5]", "std": "[0.5,0.5,0]"}, "a deviation is not positive, or too small"),
+        ({"image_mean": "[0,0,0]", "image_std": "[0.5,1e-45,0.5]"}, "a deviation is not positive, or too small"),
+        ({"image_mean": "[0.5,0.5,0.5]", "image_std": "[0.5,1e-38,0.5]"}, "a deviation is not positive, or too small"),
         ({"mean": "(see paper)", "std": "1"}, "not numbers, one for each channel"),
         ({"mean": "[0.5,0.5,0.5]", "std": "[0.5,20,0.5]"}, "may be of pixels"),
     )

@@ -176,6 +176,12 @@ def main():
         said = train(f"s{workers}.onnx", "set", "--workers", workers, "--skip-bad", 1)
         assert said.count(str(bad)) == 1 and "another sample is used" in said, said
     assert weights("s0.onnx") == weights("s3.onnx")
+    os.mkfifo("set/class1/zz.wav")
+    os.mkfifo("set/class2/zz.png")
+    assert "2 pipes or devices are ignored, such as class" in train("x.onnx", "set", "--skip-bad", 1)
+    os.remove("set/class1/zz.wav")
+    assert "1 pipe or device is ignored, such as class2/zz.png" in train("x.onnx", "set", "--skip-bad", 1)
+    os.remove("set/class2/zz.png")
     pathlib.Path("set/class2/zz.png").write_bytes(b"no image")
     assert "--skip-bad" in train("x.onnx", "set", "--skip-bad", 1, expect=4)
 

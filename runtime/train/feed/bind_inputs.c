@@ -189,7 +189,10 @@ static bool recorded_scaling(const ot_adapt_env *e, const ot_array *a, ot_feeder
 {
     ot_normalize z;
     if (e->s->normalize && !(e->normalize->automatic && !e->measure)) return false;
-    if (!ot_preprocess_normalize(e->preprocess, f->name, &z) || z.plain != plain) return false;
+    if (!ot_preprocess_normalize(e->preprocess, f->name, &z)) return false;
+    if (!plain && z.plain && z.channels == 1 && z.mean[0] == 0 && z.std[0] == 1) /* bytes that stay 0..255 */
+        z = (ot_normalize){ .kind = OT_NORMALIZE_NONE, .automatic = true };
+    if (z.plain != plain) return false;
     if (!a->source && !z.automatic) return false; /* of images in files: arrays may be scaled already */
     f->normalize = z;
     return true;
@@ -219,6 +222,7 @@ static ot_status normalized(const ot_adapt_env *e, ot_feeder *f, const ot_array 
             return ot_fail_more(err, bad.status, "%s", bad.text);
     }
     if (!recorded) f->normalize = *e->normalize;
+    if (!recorded && !a->source && e->measure && e->s->normalize) f->normalize.automatic = true;
     if (!recorded && f->bgr && e->s->normalize && !strcmp(e->s->normalize, "imagenet")) turn_round(&f->normalize);
     if (!recorded && !e->s->normalize) (void)ot_scaling_default(e, f->name, c, &f->normalize);
     if (ot_normalize_apply(&f->normalize, c, &f->gather, line, &bad))

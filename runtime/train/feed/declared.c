@@ -123,9 +123,9 @@ bool ot_declared_scaling(const ot_adapt_env *e, const char *input, int64_t c, ot
         bool good = numbers(mean, z.mean, OT_MAX_CHANNELS, &z.channels) &&
                     numbers(std, z.std, OT_MAX_CHANNELS, &deviations) && z.channels == deviations &&
                     (z.channels == 1 || z.channels == c);
-        for (int k = 0; k < z.channels && good; k++) good = z.std[k] > 0;
+        bool usable = good && ot_normalize_usable(&z);
         const char *of = p->key ? p->key : p->mean, *and = p->key ? "" : " and ", *other = p->key ? "" : p->std;
-        if (good && to_unit(p, &z)) {
+        if (usable && to_unit(p, &z) && ot_normalize_usable(&z)) {
             ot_adapt_note(e,
                           "input '%s': mean and deviation are those of %s%s%s in the model's metadata (change with "
                           "--normalize)",
@@ -133,9 +133,11 @@ bool ot_declared_scaling(const ot_adapt_env *e, const char *input, int64_t c, ot
             *out = z;
             return true;
         }
-        ot_adapt_note(
-            e, "input '%s': %s%s%s in the model's metadata are not used: %s; set --normalize", input, of, and, other,
-            good ? "they may be of pixels from 0 to 1 or to 255" : "they are not numbers, one for each channel");
+        ot_adapt_note(e, "input '%s': %s%s%s in the model's metadata are not used: %s; set --normalize", input, of, and,
+                      other,
+                      usable ? "they may be of pixels from 0 to 1 or to 255"
+                      : good ? "a deviation is not positive, or too small to divide by"
+                             : "they are not numbers, one for each channel");
         return false;
     }
     return false;

@@ -48,13 +48,14 @@ static json_t *with_column(json_t *o, const json_t *before)
     return o;
 }
 
-/* An array whose scaling was measured. */
+/* An array whose scaling --normalize chose. */
 static bool is_measured(const ot_feeder *f) { return !f->target && !f->src->source && f->normalize.automatic; }
 
 static json_t *array(const ot_feeder *f)
 {
     const ot_normalize *z = &f->normalize;
-    json_t *o = json_pack("{s:s, s:f}", "kind", "array", "scale", z->plain ? 1. : 1 / 255.);
+    json_t *o =
+        json_pack("{s:s, s:f}", "kind", "array", "scale", z->plain || z->kind == OT_NORMALIZE_NONE ? 1. : 1 / 255.);
     ot_json_set(&o, "mean", list_of(z->mean, z->channels, 0));
     ot_json_set(&o, "std", list_of(z->std, z->channels, 1));
     return o;
@@ -150,14 +151,12 @@ static bool read_scaling(const json_t *o, ot_normalize *z)
     bool plain = true;
     if (!numbers(json_object_get(o, "mean"), z->mean, &means)) return false;
     if (!numbers(json_object_get(o, "std"), z->std, &deviations) || means != deviations) return false;
-    for (int i = 0; i < means; i++) {
-        if (!(z->std[i] > 0)) return false;
-        plain &= z->mean[i] == 0 && z->std[i] == 1;
-    }
+    for (int i = 0; i < means; i++) plain &= z->mean[i] == 0 && z->std[i] == 1;
     const char *kind = json_string_value(json_object_get(o, "kind"));
     z->channels = means;
     z->automatic = kind && !strcmp(kind, "array");
     z->plain = z->automatic && scale == 1;
+    if (!ot_normalize_usable(z)) return false;
     if (z->plain) z->kind = OT_NORMALIZE_GIVEN;
     if (z->plain) return true;
     z->kind = !plain ? OT_NORMALIZE_GIVEN : scale == 1 ? OT_NORMALIZE_NONE : OT_NORMALIZE_UNIT;
@@ -211,9 +210,9 @@ bool ot_preprocess_target(const char *text, const char *output, ot_normalize *ou
     const json_t *o = json_object_get(json_object_get(all, "targets"), output);
     bool good = numbers(json_object_get(o, "mean"), z.mean, &means) &&
                 numbers(json_object_get(o, "std"), z.std, &deviations) && means == deviations;
-    for (int i = 0; good && i < means; i++) good = z.std[i] > 0;
-    json_decref(all);
     z.channels = good ? means : 0;
+    good = good && ot_normalize_usable(&z);
+    json_decref(all);
     if (good) *out = z;
     return good;
 }

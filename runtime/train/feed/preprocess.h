@@ -9,7 +9,8 @@
  *     {"inputs": {"x": {"kind": "image", "height": 224, "width": 224, "channels": 3, "layout": "NCHW", "resize": "cover",
  *                       "interpolation": "bilinear", "scale": 0.00392, "mean": [...], "std": [...]}}}
  *
- * An array of floats or bytes that --normalize auto has measured is {"kind": "array", "scale": 1, "mean": [...], "std": [...]}.
+ * An array of floats that --normalize auto has measured, or of bytes that --normalize scales, is {"kind": "array", "scale": 1, "mean": [...],
+ * "std": [...]}; of bytes scale is 1/255, or 1 if they stay 0..255 (mean 0, std 1).
  * An input is (pixel * scale - mean) / std, per channel.  table: what a table that names the images has recorded (its other
  * inputs and its target stay; an image keeps its "column"); NULL: there is none.  model: what the model has recorded, which
  * stays where only targets change.  Errors: OT_E_NOMEM. */
