@@ -290,6 +290,24 @@ static bool has_strings(const ot_node *n)
     return false;
 }
 
+/* Runs by the name of the kernel: who computed. */
+static struct { const char *name; int runs; } ran[16];
+
+static void count_runs(const char *kernel, int runs)
+{
+    int i = 0;
+    while (i < OT_LEN(ran) - 1 && ran[i].name && strcmp(ran[i].name, kernel) != 0) i++;
+    ran[i].name = kernel;
+    ran[i].runs += runs;
+}
+
+void kernels_ran(void)
+{
+    printf("kernels:");
+    for (int i = 0; i < OT_LEN(ran) && ran[i].name; i++) printf(" %s %d", ran[i].name, ran[i].runs);
+    printf("\n");
+}
+
 int kernels_compare(const char *name, const ot_node *n, memory *m, double tol, ot_device *device)
 {
     int tried = 0;
@@ -299,6 +317,7 @@ int kernels_compare(const char *name, const ot_node *n, memory *m, double tol, o
         int some = try_kernel(&(trial){ .name = name, .n = n, .k = *k, .m = m, .tol = tol, .device = device });
         if (some < 0) return -1;
         tried += some;
+        if (some) count_runs((*k)->name, some);
     }
     if (device && !has_strings(n) && !ot_kernel_for(n, device, false, &why)) {
         printf("%s: %s: the device cannot run it: %s\n", name, n->op->name, why);

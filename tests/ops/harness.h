@@ -66,6 +66,8 @@ ot_status graph_run(const ot_graph *g, const ot_node *last, memory *m, ot_error 
  * Returns the number of comparisons, -1: one failed. */
 int kernels_compare(const char *name, const ot_node *n, memory *m, double tol, ot_device *device);
 
+void kernels_ran(void); /* prints how many runs each kernel had: "kernels: cuda 12 cudnn 3" */
+
 /* Opens the device to be tested (device.c), or the one of architecture `arch` that is described; NULL: the first there
  * is.  0; 77: there is none, which is printed; 1: the one of $ONNXTRAIN_CUDA_MODULE is not available. */
 int device_open(const char *arch, ot_device **out);

@@ -536,6 +536,7 @@ int main(int argc, char **argv)
         sum.failed += compiled_badly(device, argv[2]);
         printf("%d rows, %d failed; %d kernels prepared\n", sum.rows, sum.failed, sum.kernels);
     } else {
+        if (on_device) kernels_ran();
         printf("%d rows, %d failed; %d kernel runs against the reference, %d gradients\n", sum.rows, sum.failed, sum.kernels,
                sum.gradients);
     }

@@ -237,6 +237,9 @@ static const row table[] = {
 #undef G
 #define G "Machine"
     ROW("device", 0, "auto|cpu|cuda[:N]", "auto", G, "cpu, cuda, cuda:N, or auto", ALL, 0, BASIC, TEXT, 0, 0),
+    ROW("device-description", 0, "FILE", NULL, G,
+        "plan: plan for the GPU that the file describes (cuDNN's JSON of device properties); it need not be present",
+        OT_CMD_PLAN, 0, 0, TEXT, 0, 0),
     ROW("threads", 0, "N", NULL, G, OR("number of CPU threads", "all processors, or the CPU quota"), ALL, 0, 0, INT, 1,
         4096),
     ROW("workers", 0, "N", NULL, G,

@@ -38,6 +38,7 @@ typedef enum ot_target_scale_choice { OT_TARGET_AUTO, OT_TARGET_STANDARD, OT_TAR
 typedef struct ot_settings {
     const char *data, *val, *test, *normalize, *target, *columns, *out, *run_dir, *log,
         *tensorboard;             /* NULL: not given */
+    const char *description;      /* of a device that is not there: a file; NULL: not given */
     const char *text, *tokenizer; /* --text, --tokenizer; NULL: not given */
     ot_target_scale_choice target_scale;
     int64_t length, stride; /* of windows over tokens; 0: not given */

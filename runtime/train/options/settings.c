@@ -346,6 +346,7 @@ static ot_status read_texts(const ot_options *o, ot_arena *a, ot_settings *s, ot
     s->options.eval_mode = !strcmp(ot_options_get(o, "mode"), "eval");
     s->json = ot_options_flag(o, "json");
     s->why = ot_options_flag(o, "why");
+    s->description = ot_options_get(o, "device-description");
     s->training_info = ot_options_flag(o, "training-info");
     s->unfold_bn = ot_options_flag(o, "unfold-bn");
     s->freeze_backbone = ot_options_flag(o, "freeze-backbone");
