@@ -1,6 +1,8 @@
 """Real exports trained step by step: losses, rates, gradients, weights and statistics against PyTorch's.
 
-usage: test_follow.py PROGRAM [--only TEXT] [--device cpu] [-v]     (cases.tar.xz beside this file)
+usage: test_follow.py PROGRAM [--only TEXT] [--device cpu] [--cases FOLDER] [-v]     (cases.tar.xz beside this file, or unpacked)
+
+--only =NAME is the case of that name alone.
 """
 import argparse
 import json
@@ -208,14 +210,17 @@ def main():
     parser.add_argument('program')
     parser.add_argument('--only', default='')
     parser.add_argument('--device')
+    parser.add_argument('--cases')
     parser.add_argument('-v', action='store_true')
     a = parser.parse_args()
     DEVICE.extend(['--device', a.device] if a.device else [])
     followed = total = 0
-    with tempfile.TemporaryDirectory() as root:
-        with tarfile.open(f'{HERE}/cases.tar.xz') as archive:
-            archive.extractall(root)
-        for name in sorted(n for n in os.listdir(root) if a.only in n):
+    with tempfile.TemporaryDirectory() as folder:
+        root = a.cases or folder
+        if not a.cases:
+            with tarfile.open(f'{HERE}/cases.tar.xz') as archive:
+                archive.extractall(root)
+        for name in sorted(n for n in os.listdir(root) if (n == a.only[1:] if a.only.startswith('=') else a.only in n)):
             total += 1
             try:
                 worst = follow(a.program, f'{root}/{name}')
