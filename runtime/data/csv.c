@@ -677,3 +677,5 @@ int64_t ot_dataset_line(const ot_dataset *d, int64_t sample)
     sample = ot_dataset_origin(d, sample);
     return sample >= t->rows ? 0 : t->line ? t->line[sample] : t->first_line + sample;
 }
+
+bool ot_dataset_has_gaps(const ot_dataset *d) { return d->table && d->table->line && d->table->mark != OT_ROWS_FOLDER; }

@@ -192,6 +192,9 @@ ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, const
 /* The line in the file of a sample of a table, from 1; 0: the data set is not a table. */
 int64_t ot_dataset_line(const ot_dataset *d, int64_t sample);
 
+/* Is d a table of one file whose rows do not lie on consecutive lines (empty lines between them, line ends in quotes)? */
+bool ot_dataset_has_gaps(const ot_dataset *d);
+
 /* Checks that values are finite, for training and evaluation (`run` accepts all).  The only exception is an input of
  * zeros and negative infinities: a mask that is added to scores.  Errors: OT_E_DATA naming array and sample. */
 ot_status ot_dataset_check(const ot_dataset *d, ot_error *err);

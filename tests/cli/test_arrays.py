@@ -202,13 +202,17 @@ def test_names_and_axes():
     run('seq.onnx', '--data', 'seq-last.npz', *common, rc=4, says=("input 's' is [?,5,?], but array 's' is [40,9,5]",))
 
 
-def test_tfrecord():
-    """Images in records train as the same images in class folders; numbers as an .npz."""
+def makers():
     source = open(os.path.join(root, 'tests/data/make_fixtures.py')).read()
     part = source[source.index('def crc32c'):source.index('def numbers')]
     made = {'struct': __import__('struct'), 'zlib': __import__('zlib')}
     exec(part, made)
-    record, example, png = made['record'], made['example'], made['png']
+    return made['record'], made['example'], made['png']
+
+
+def test_tfrecord():
+    """Images in records train as the same images in class folders; numbers as an .npz."""
+    record, example, png = makers()
     pixels = [(i * 9 % 256, i * 37 % 256, i * 101 % 256) for i in range(30)]
     for i, rgb in enumerate(pixels):
         os.makedirs(f'classes/{i % 2}', exist_ok=True)
@@ -346,6 +350,34 @@ def test_normalize_auto():
     check('a table', a == weights('out.onnx'))
     np.savez('ints.npz', x=x.astype(np.int32), target=label)
     run('net.onnx', '--data', 'ints.npz', *common, '--normalize', 'auto', rc=2, says=('does not apply to ints.npz',))
+
+
+def test_rows_of_bytes():
+    """Bytes of an image in a row are planes or pixels: what was assumed is said, --permute says otherwise."""
+    record, example, _ = makers()
+    images, label = rng.integers(0, 256, (30, 3, 6, 8)).astype(np.uint8), rng.integers(0, 2, 30)
+    state = rng.bit_generator.state
+    conv('first.onnx', (3, 6, 8))
+    rng.bit_generator.state = state
+    conv('last.onnx', (6, 8, 3))
+    np.savez('images.npz', image=images, target=label)
+    for name, data in (('planes', images), ('pixels', images.transpose(0, 2, 3, 1))):
+        with open(f'{name}.tfrecord', 'wb') as f:
+            for x, y in zip(data, label):
+                f.write(record(example(image=x.tobytes(), label=int(y))))
+    common = ['--steps', '3', '--run-dir', 'none', '--device', 'cpu', '--no-shuffle', '-o', 'r.onnx']
+    run('first.onnx', '--data', 'images.npz', *common)
+    want = weights('r.onnx')
+    for model, data, more, says in (
+            ('first.onnx', 'planes', (), "channel after channel; if each pixel has its channels together: --permute 'image=0,3,1,2'"),
+            ('first.onnx', 'pixels', ('--permute', 'image=0,3,1,2'), 'loss'),
+            ('last.onnx', 'pixels', (), "pixel after pixel; if each channel is a plane: --permute 'image=0,2,3,1'"),
+            ('last.onnx', 'planes', ('--permute', 'image=0,2,3,1'), 'loss')):
+        run(model, '--data', f'{data}.tfrecord', *common, *more, says=(says,))
+        check(f'{model} {data} {more}: other weights than from an array', weights('r.onnx') == want)
+    run('first.onnx', '--data', 'pixels.tfrecord', *common)
+    check('pixels taken as planes', weights('r.onnx') != want)
+    run('first.onnx', '--data', 'pixels.tfrecord', *common, '--permute', 'image=1,0,2,3', rc=2, says=('axis 0', 'counts the samples'))
 
 
 def test_recorded_bytes():

@@ -117,6 +117,18 @@ def table_of_strings(d):
     check(call('predict', f'{d}/nt.onnx', f'{d}/other.csv').stdout == want, 'other targets')
 
 
+def lines(d):
+    """A sample of a table with empty lines is found by its line."""
+    open(f'{d}/gaps.csv', 'w').write('a,b\n1,2\n\n2,0\n\n\n"3",1\n')
+    open(f'{d}/whole.csv', 'w').write('a,b\n1,2\n2,0\n3,1\n')
+    head, rows = table(call('predict', f'{d}/nt.onnx', f'{d}/gaps.csv').stdout)
+    check(head[:2] == ['sample', 'line'] and [r[:2] for r in rows] == [['0', '2'], ['1', '4'], ['2', '7']], f'lines: {head} {rows}')
+    head, same = table(call('predict', f'{d}/nt.onnx', f'{d}/whole.csv').stdout)
+    check(head[1] != 'line' and [r[:1] + r[2:] for r in rows] == same, f'lines: {head}')
+    got = json.loads(call('predict', f'{d}/nt.onnx', f'{d}/gaps.csv', '--json').stdout)
+    check([s['line'] for s in got] == [2, 4, 7], 'lines: JSON')
+
+
 def refused(d):
     model(f'{d}/m.onnx', [('y', 2, None, False)])
     before = open(f'{d}/x.npz', 'rb').read()
@@ -135,5 +147,6 @@ with tempfile.TemporaryDirectory() as folder:
     kinds(folder)
     several(folder)
     table_of_strings(folder)
+    lines(folder)
     refused(folder)
 finish('predictions')

@@ -292,6 +292,13 @@ static void row_of(const job *j, answer *a)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
+/* The line of the table that a sample is on; 0: it is no table, or its rows are on consecutive lines. */
+static int64_t line_of(const job *j, int64_t sample)
+{
+    const ot_dataset *d = j->t->eval.data;
+    return ot_dataset_has_gaps(d) ? ot_dataset_line(d, sample) : 0;
+}
+
 static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
 static json_t *classes_of(const job *j, answer *a)
@@ -316,10 +323,11 @@ static json_t *values_of(const answer *a)
     return all;
 }
 
-static ot_status put_json(job *j, int64_t sample, const char *file, ot_error *err)
+static ot_status put_json(job *j, int64_t sample, int64_t line, const char *file, ot_error *err)
 {
     char name[1000];
     json_t *o = json_pack("{s:I}", "sample", (json_int_t)sample);
+    if (line) ot_json_set(&o, "line", json_integer(line));
     if (file) ot_json_set(&o, "file", ot_json_text(file));
     for (int i = 0; i < j->n; i++) {
         answer *a = &j->list[i];
@@ -354,9 +362,11 @@ static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
     char shown[1024];
     int64_t sample = ot_dataset_origin(j->t->eval.data, j->t->index[i]);
     const char *file = file_of(j, j->t->index[i]);
+    int64_t line = line_of(j, j->t->index[i]);
     for (int k = 0; k < j->n; k++) read_sample(&j->list[k], &q->plan->graph->outputs[j->list[k].output]->shape, i);
     if (j->form == FORM_CSV) {
         fprintf(j->f, "%lld", (long long)sample);
+        if (line) fprintf(j->f, ",%lld", (long long)line);
         if (file) {
             fputc(',', j->f);
             put_text(j->f, ot_shown(file, shown, sizeof shown));
@@ -364,7 +374,7 @@ static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
         for (int k = 0; k < j->n; k++) row_of(j, &j->list[k]);
         fputc('\n', j->f);
     } else {
-        OT_TRY(put_json(j, sample, file, err));
+        OT_TRY(put_json(j, sample, line, file, err));
     }
     j->written++;
     return OT_OK;
@@ -403,7 +413,9 @@ static ot_status predict_all(job *j, ot_error *err)
     int64_t n = t->eval.fs.samples, batch = t->x.slot[t->eval.slot].batch, done = 0;
     double began = ot_seconds();
     if (j->form == FORM_CSV) {
-        fputs(n && file_of(j, 0) ? "sample,file" : "sample", j->f);
+        fputs("sample", j->f);
+        if (n && line_of(j, 0)) fputs(",line", j->f);
+        if (n && file_of(j, 0)) fputs(",file", j->f);
         for (int k = 0; k < j->n; k++) head_of(j, &j->list[k]);
         fputc('\n', j->f);
     }

@@ -58,7 +58,7 @@ static ot_status of_masks(const ot_adapt_env *e, const ot_spec *loss, const ot_f
     const ot_mask *m = f->mask;
     double *w = *out = ot_arena_alloc(e->a, 256 * sizeof *w);
     if (!w) return no_memory(err);
-    OT_TRY(ot_masks_count(f->src, f, e->s, count, err));
+    OT_TRY(ot_masks_count(f->src, f, e->s, f->src->t.dim[0], count, err));
     for (int v = 0; v < 256; v++) {
         bool skip = v == m->except || (v == OT_MASK_VOID && m->voids);
         w[v] = skip ? 0 : (double)count[v];

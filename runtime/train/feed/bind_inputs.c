@@ -488,8 +488,8 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
                                 ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y), elements(v, a, more),
                                 ot_match_channels(v, a, turn));
         f->sample = want;
-        ot_adapt_note(e, "samples of shape %s are fed to '%s' as %s", ot_shape_text(&one, x), v->name,
-                      ot_shape_text(&want, y));
+        ot_adapt_note(e, "samples of shape %s are fed to '%s' as %s%s", ot_shape_text(&one, x), v->name,
+                      ot_shape_text(&want, y), ot_match_row(v, a, turn));
     }
     ot_gather axes = f->gather;
     set_gather(f);

@@ -22,7 +22,7 @@ static ot_status not_classes(const ot_array *target, ot_error *err)
 static ot_status in_masks(const ot_array *masks, int64_t skip, const ot_settings *s, int64_t *n, ot_error *err)
 {
     int64_t count[256];
-    OT_TRY(ot_masks_count(masks, NULL, s, count, err));
+    OT_TRY(ot_masks_count(masks, NULL, s, masks->t.dim[0], count, err));
     *n = 0;
     for (int v = 0; v < OT_MASK_VOID; v++)
         if (count[v] && v != skip) *n = v + 1;

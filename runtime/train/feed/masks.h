@@ -28,10 +28,14 @@ ot_status ot_mask_set(const ot_adapt_env *e, const ot_feeders *fs, const ot_spec
 ot_status ot_mask_draw(const ot_feeder *f, int64_t given, int64_t sample, ot_draw_room *room, uint8_t *to,
                        ot_error *err);
 
-/* How often every value occurs in all masks of an array, as its files have them, or as f draws them (f NULL: not).  As many as
- * --skip-bad says may be unreadable.  Errors: those of ot_mask_draw. */
-ot_status ot_masks_count(const ot_array *a, const ot_feeder *f, const ot_settings *s, int64_t count[256],
+/* How often every value occurs in `some` masks of an array, evenly spaced, as its files have them, or as f draws them (f NULL:
+ * not).  As many as --skip-bad says may be unreadable.  Errors: those of ot_mask_draw. */
+ot_status ot_masks_count(const ot_array *a, const ot_feeder *f, const ot_settings *s, int64_t some, int64_t count[256],
                          ot_error *err);
+
+/* Notes which share of the pixels of the training set's masks is ignored, by some of them.  Errors: OT_E_DATA: all pixels of all
+ * masks are; those of ot_mask_draw. */
+ot_status ot_masks_ignored(const ot_adapt_env *e, const ot_feeder *f, ot_error *err);
 
 /* v: n samples as the graph takes them; numbers of pixels that count nowhere become f->ignored. */
 void ot_mask_ignore(const ot_feeder *f, void *v, int64_t n);

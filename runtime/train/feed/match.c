@@ -181,9 +181,30 @@ ot_status ot_match_failed(const ot_adapt_env *e, const ot_dataset *d, const ot_v
 
 /* ---- axes ----------------------------------------------------------------------------- */
 
+/* A row of a record, of as many elements as a sample of v has, can be an array of v's rank. */
+static bool is_row_of(const ot_array *a, const ot_value *v)
+{
+    int64_t n = 1;
+    if (!a->flat || a->t.rank != 2 || v->shape.rank < 3) return false;
+    for (int i = 1; i < v->shape.rank; i++) {
+        if (v->shape.dim[i] < 1 || n > a->t.dim[1]) return false;
+        n *= v->shape.dim[i];
+    }
+    return n == a->t.dim[1];
+}
+
+/* The shape that such a row has if `axis` turns it into v's. */
+static ot_array shaped_row(const ot_array *a, const ot_value *v, const int *axis)
+{
+    ot_array shaped = *a;
+    shaped.t.rank = v->shape.rank;
+    for (int i = 1; i < v->shape.rank; i++) shaped.t.dim[axis[i]] = v->shape.dim[i];
+    return shaped;
+}
+
 /* The axes that follow NAME= in --permute, of array a or input v; *given false: no option names them. */
-static ot_status read_axes(const ot_adapt_env *e, const ot_value *v, const ot_array *a, int *axis, bool *given,
-                           ot_error *err)
+static ot_status read_axes(const ot_adapt_env *e, const ot_value *v, const ot_array *a, int rank, int *axis,
+                           bool *given, ot_error *err)
 {
     *given = false;
     for (int i = 0; i < e->s->n_permute; i++) {
@@ -195,7 +216,7 @@ static ot_status read_axes(const ot_adapt_env *e, const ot_value *v, const ot_ar
         for (p = p ? p + 1 : text; good; k++) {
             char *end;
             long at = strtol(p, &end, 10);
-            good = end != p && at >= 0 && at < a->t.rank && k < a->t.rank && !seen[at];
+            good = end != p && at >= 0 && at < rank && k < rank && !seen[at];
             if (!good) break;
             seen[at] = true;
             axis[k] = (int)at;
@@ -203,12 +224,18 @@ static ot_status read_axes(const ot_adapt_env *e, const ot_value *v, const ot_ar
             good = *end == ',';
             p = end + 1;
         }
-        if (!good || k + 1 != a->t.rank || axis[0] != 0)
+        if (good && k + 1 == rank && axis[0] != 0)
+            return ot_fail_more(
+                err, OT_E_USAGE,
+                "--permute %s: axis 0 of array '%s' counts the samples and stays first, such as 0,3,1,2; "
+                "where another axis counts them, transpose the array with numpy.transpose",
+                text, a->t.name);
+        if (!good || k + 1 != rank)
             return ot_fail_more(
                 err, OT_E_USAGE,
                 "--permute %s: array '%s' has %d axes; expected each of them once, 0 (the samples) first, "
                 "such as 0,3,1,2",
-                text, a->t.name, a->t.rank);
+                text, a->t.name, rank);
         *given = true;
     }
     return OT_OK;
@@ -261,15 +288,29 @@ const char *ot_match_channels(const ot_value *v, const ot_array *a, char buf[300
     return buf;
 }
 
+const char *ot_match_row(const ot_value *v, const ot_array *a, char buf[300])
+{
+    const int64_t *d = v->shape.dim;
+    bool first = v->shape.rank == 4 && (d[1] == 3 || d[1] == 4), last = v->shape.rank == 4 && (d[3] == 3 || d[3] == 4);
+    *buf = '\0';
+    if (a->t.dtype == OT_U8 && is_row_of(a, v) && first != last)
+        snprintf(
+            buf, 300, ", %s; if each %s: --permute '%.200s=%s'", first ? "channel after channel" : "pixel after pixel",
+            first ? "pixel has its channels together" : "channel is a plane", v->name, first ? "0,3,1,2" : "0,2,3,1");
+    return buf;
+}
+
 ot_status ot_match_axes(const ot_adapt_env *e, const ot_value *v, const ot_array *a, ot_feeder *f, bool *turned,
                         ot_error *err)
 {
     int axis[OT_MAX_RANK], s = 0;
     ot_shape have = shape_of(a);
     bool given;
+    bool row = is_row_of(a, v);
+    int rank = row ? v->shape.rank : a->t.rank;
     *turned = false;
-    OT_TRY(read_axes(e, v, a, axis, &given, err));
-    if (given && (a->t.rank < 3 || !(s = rotation(axis, a->t.rank))))
+    OT_TRY(read_axes(e, v, a, rank, axis, &given, err));
+    if (given && (rank < 3 || !(s = rotation(axis, rank))))
         return ot_fail_more(
             err, OT_E_USAGE,
             "--permute: of array '%s' only orders that rotate the axes of a sample are supported, such as "
@@ -278,7 +319,8 @@ ot_status ot_match_axes(const ot_adapt_env *e, const ot_value *v, const ot_array
     if (given && s == 1) return OT_OK; /* as they are */
     if (!given && !ot_shape_agrees(&v->shape, &have, 1)) s = channels_of(v, a);
     if (!s) return OT_OK;
-    turn(a, s, f);
+    ot_array shaped = given && row ? shaped_row(a, v, axis) : *a;
+    turn(&shaped, s, f);
     char to[128];
     if (!given)
         ot_adapt_note(e, "array '%s': channels are moved %s for input '%s', each sample is %s (change with --permute)",

@@ -20,6 +20,9 @@ ot_status ot_match_check(const ot_adapt_env *e, const ot_dataset *d, ot_error *e
 ot_status ot_match_axes(const ot_adapt_env *e, const ot_value *v, const ot_array *a, ot_feeder *f, bool *turned,
                         ot_error *err);
 
+/* ", channel after channel; if ...: --permute ...", where bytes in a row may be an image in two ways; "": they may not. */
+const char *ot_match_row(const ot_value *v, const ot_array *a, char buf[300]);
+
 /* "; use --permute ...", where channels on the other side would agree; "": they would not. */
 const char *ot_match_channels(const ot_value *v, const ot_array *a, char buf[300]);
 

@@ -723,6 +723,7 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
         fs->n++;
         for (int k = 0; k < e->s->options.n_losses && !w[i].lengths && !found.status; k++)
             if (&e->s->options.losses[k] == w[i].loss) (void)ot_adapt_balance(e, &e->s->options.losses[k], f, &found);
+        if (!found.status) (void)ot_masks_ignored(e, f, &found);
     }
     if (found.status == OT_OK && d) (void)ot_adapt_masking(e, fs, &found);
     if (found.status == OT_OK) check_arrays(e, fs, outputs, n, &found);
