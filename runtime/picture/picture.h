@@ -46,7 +46,8 @@ ot_status ot_pixels_to_bytes(ot_pixels *p, int channels, ot_error *err);
 /* Rotates and mirrors the pixels by p->orientation, which becomes 1.  Errors: OT_E_NOMEM; p is unchanged. */
 ot_status ot_pixels_turn(ot_pixels *p, ot_error *err);
 
-/* The bytes of a PNG file, malloc'ed: pixels (height, width, channels), of 1 channel (grey) or 3.  Errors: OT_E_NOMEM. */
+/* The bytes of a PNG file, malloc'ed: pixels (height, width, channels), of 1 channel (grey) or 3; channels 0: class
+ * numbers, with a palette.  Errors: OT_E_NOMEM. */
 ot_status ot_picture_png(const uint8_t *pixels, int64_t width, int64_t height, int channels, uint8_t **out, size_t *n,
                          ot_error *err);
 

@@ -98,6 +98,21 @@ ot_status ot_png_read(ot_reading *r)
     return s;
 }
 
+/* Colours that differ for neighbouring numbers: the bits of a number, three by three, are the highest bits of red, green, blue. */
+static int set_palette(spng_ctx *z)
+{
+    struct spng_plte p = { .n_entries = 256 };
+    for (unsigned i = 0; i < 256; i++) {
+        struct spng_plte_entry *e = &p.entries[i];
+        for (unsigned k = 0, v = i; k < 8; k++, v >>= 3) {
+            e->red |= (uint8_t)((v & 1) << (7 - k));
+            e->green |= (uint8_t)((v >> 1 & 1) << (7 - k));
+            e->blue |= (uint8_t)((v >> 2 & 1) << (7 - k));
+        }
+    }
+    return spng_set_plte(z, &p);
+}
+
 ot_status ot_picture_png(const uint8_t *pixels, int64_t width, int64_t height, int channels, uint8_t **out, size_t *n,
                          ot_error *err)
 {
@@ -105,11 +120,15 @@ ot_status ot_picture_png(const uint8_t *pixels, int64_t width, int64_t height, i
     struct spng_ihdr h = { .width = (uint32_t)width,
                            .height = (uint32_t)height,
                            .bit_depth = 8,
-                           .color_type = channels == 1 ? SPNG_COLOR_TYPE_GRAYSCALE : SPNG_COLOR_TYPE_TRUECOLOR };
+                           .color_type = channels == 0   ? SPNG_COLOR_TYPE_INDEXED
+                                         : channels == 1 ? SPNG_COLOR_TYPE_GRAYSCALE
+                                                         : SPNG_COLOR_TYPE_TRUECOLOR };
     int bad = z ? spng_set_option(z, SPNG_ENCODE_TO_BUFFER, 1) : SPNG_EMEM;
     if (!bad) bad = spng_set_ihdr(z, &h);
+    if (!bad && !channels) bad = set_palette(z);
     if (!bad)
-        bad = spng_encode_image(z, pixels, (size_t)(width * height * channels), SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE);
+        bad = spng_encode_image(z, pixels, (size_t)(width * height * (channels ? channels : 1)), SPNG_FMT_PNG,
+                                SPNG_ENCODE_FINALIZE);
     *out = bad ? NULL : spng_get_png_buffer(z, n, &bad);
     spng_ctx_free(z);
     if (*out) return OT_OK;

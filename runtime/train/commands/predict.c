@@ -3,11 +3,13 @@
  * Outputs    scores of classes along the second axis become the class of the largest and its probability (the softmax of
  *            logits; what stands behind a Softmax, LogSoftmax or Sigmoid as it is); others are values.  An output is of
  *            classes where names of them are known, where it ends in a Softmax, or where --task says so.
- * Formats    CSV (the default), JSON or JSON lines, NPZ (the outputs themselves); by the name of -o. */
+ * Formats    CSV (the default), JSON or JSON lines, NPZ (the outputs themselves), a PNG of classes for each image (a folder); by
+ *            the name of -o. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "runtime/losses/tails.h"
 #include "runtime/train/feed/preprocess.h"
@@ -22,7 +24,7 @@ typedef enum task { TASK_AUTO, TASK_CLASSES, TASK_LABELS, TASK_VALUES } task;
 
 static const char *const task_names[] = { "auto", "classes", "labels", "values" };
 
-typedef enum form { FORM_CSV, FORM_JSON, FORM_LINES, FORM_NPZ } form;
+typedef enum form { FORM_CSV, FORM_JSON, FORM_LINES, FORM_NPZ, FORM_MASKS } form;
 
 /* One output of the model, sample by sample. */
 typedef struct answer {
@@ -51,6 +53,9 @@ typedef struct job {
     answer *list;
     int n;
     int64_t written;
+    ot_mask_form mask;  /* of the first of list */
+    const char *folder; /* of masks */
+    uint8_t *pixels;
 } job;
 
 /* ---- what is asked -------------------------------------------------------------------- */
@@ -65,6 +70,8 @@ static form form_of(const ot_options *o)
 {
     const char *to = ot_options_get(o, "o");
     if (!to) return ot_options_flag(o, "json") ? FORM_JSON : FORM_CSV;
+    struct stat st;
+    if (ends_in(to, "/") || (!stat(to, &st) && S_ISDIR(st.st_mode))) return FORM_MASKS;
     return ends_in(to, ".npz")     ? FORM_NPZ
            : ends_in(to, ".jsonl") ? FORM_LINES
            : ends_in(to, ".json")  ? FORM_JSON
@@ -118,7 +125,8 @@ static void find_unit(const ot_trainer *t, answer *a)
 
 static ot_status too_wide(const job *j, const answer *a, ot_error *err)
 {
-    if (j->form == FORM_NPZ || a->task == TASK_CLASSES || a->each <= MOST_COLUMNS) return OT_OK;
+    if (j->form == FORM_NPZ || j->form == FORM_MASKS || a->task == TASK_CLASSES || a->each <= MOST_COLUMNS)
+        return OT_OK;
     return ot_fail(err, OT_E_USAGE, "output '%s' has %lld values for each sample; write them with -o FILE.npz", a->name,
                    (long long)a->each);
 }
@@ -357,6 +365,43 @@ static const char *file_of(const job *j, int64_t sample)
     return NULL;
 }
 
+static const char *mask_file(const void *user, int64_t i) { return file_of(user, i); }
+
+/* The images that the model takes; NULL: its inputs are no images. */
+static const ot_picture *images_of(const job *j)
+{
+    const ot_feeders *fs = &j->t->eval.fs;
+    for (int i = 0; i < fs->n; i++)
+        if (!fs->f[i].target && fs->f[i].src->picture) return &fs->f[i].to;
+    return NULL;
+}
+
+/* Keeps the output that has a class for each pixel. */
+static ot_status open_masks(job *j, const char *to, ot_error *err)
+{
+    int found = -1;
+    for (int i = 0; i < j->n && found < 0; i++)
+        if (ot_mask_form_of(&j->list[i].shape, j->list[i].dtype, j->list[i].tail, images_of(j), &j->mask)) found = i;
+    if (found < 0)
+        return ot_fail(
+            err, OT_E_USAGE,
+            "-o %s: is a folder, for a mask of each image, but no output of the model has classes for each pixel "
+            "([N,C,H,W] of at most 256 classes); name a file: .csv, .json, .jsonl, .npz",
+            to);
+    if (j->n > 1)
+        ot_trainer_say(j->t, OT_INFO, "the masks are those of output '%s'; other outputs are not written",
+                       j->list[found].name);
+    j->list[0] = j->list[found];
+    j->n = 1;
+    j->list[0].task = TASK_VALUES;
+    size_t n = strlen(to);
+    while (n > 1 && to[n - 1] == '/') n--;
+    j->folder = ot_arena_printf(j->a, "%.*s", (int)n, to);
+    j->pixels = ot_arena_alloc(j->a, (size_t)(j->mask.h * j->mask.w));
+    if (!j->folder || !j->pixels) return ot_fail(err, OT_E_NOMEM, "no memory for the masks");
+    return ot_mask_names(j->t->eval.fs.samples, mask_file, j, j->t->eval.data->name, j->folder, err);
+}
+
 static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
 {
     char shown[1024];
@@ -364,7 +409,9 @@ static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
     const char *file = file_of(j, j->t->index[i]);
     int64_t line = line_of(j, j->t->index[i]);
     for (int k = 0; k < j->n; k++) read_sample(&j->list[k], &q->plan->graph->outputs[j->list[k].output]->shape, i);
-    if (j->form == FORM_CSV) {
+    if (j->form == FORM_MASKS) {
+        OT_TRY(ot_mask_write(&j->mask, j->list[0].v, j->pixels, j->folder, file, j->t->index[i], err));
+    } else if (j->form == FORM_CSV) {
         fprintf(j->f, "%lld", (long long)sample);
         if (line) fprintf(j->f, ",%lld", (long long)line);
         if (file) {
@@ -461,6 +508,7 @@ static ot_status deliver(job *j, const char *to, char **text, ot_error *err)
         OT_TRY(predict_all(j, err));
         return write_arrays(j, to, err);
     }
+    if (j->form == FORM_MASKS) return predict_all(j, err);
     if (!(j->f = open_memstream(&all, &n))) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
     ot_status s = predict_all(j, err);
     if (!ot_memstream_close(j->f) && !s) s = ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
@@ -478,7 +526,7 @@ static ot_status predict(job *j, const ot_options *o, char **text, ot_error *err
         return ot_fail(err, OT_E_USAGE,
                        "--skip-bad needs -o FILE.csv, .json or .jsonl: an .npz has a row for every sample");
     OT_TRY(ot_trainer_open_prediction(t, err));
-    if (to) {
+    if (to && j->form != FORM_MASKS) {
         ot_inputs in = ot_trainer_inputs(t);
         const char *what = ot_arena_printf(j->a, "-o %s", to);
         if (!what) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
@@ -486,8 +534,12 @@ static ot_status predict(job *j, const ot_options *o, char **text, ot_error *err
             ot_output_check(&in, AT_FDCWD, to, j->form == FORM_NPZ ? OT_FILE_ARRAYS : OT_FILE_PREDICTIONS, what, err));
     }
     OT_TRY(open_answers(j, o, err));
+    if (j->form == FORM_MASKS) OT_TRY(open_masks(j, to, err));
     OT_TRY(deliver(j, to, text, err));
-    if (to)
+    if (j->form == FORM_MASKS)
+        ot_trainer_say(t, OT_INFO, "%s: masks of %lld images, %lldx%lld pixels, named as the images", j->folder,
+                       (long long)j->written, (long long)j->mask.h, (long long)j->mask.w);
+    else if (to)
         ot_trainer_say(t, OT_INFO, "%s: predictions for %lld samples", to,
                        (long long)(j->form == FORM_NPZ ? t->eval.fs.samples : j->written));
     return OT_OK;

@@ -264,7 +264,7 @@ static const row table[] = {
 #undef G
 #define G "Output"
     ROW("o", 'o', "FILE", NULL, G,
-        OR("output file: trained model, outputs, predictions (.csv, .json, .jsonl, .npz) or gradients; find-lr: the curve as SVG or, by its name, PNG",
+        OR("output file: trained model, outputs, predictions (.csv, .json, .jsonl, .npz; FOLDER/: a mask of each image) or gradients; find-lr: the curve as SVG or, by its name, PNG",
            "<model>-trained.onnx"),
         OT_CMD_TRAIN | OT_CMD_RESUME | OT_CMD_PREDICT | OT_CMD_FIND_LR | OT_CMD_RUN | OT_CMD_GRAD | OT_CMD_NEW |
             OT_CMD_EXPORT,
