@@ -1,4 +1,4 @@
-/* attention.c - FusedAttention and its gradient by kernels of our own, for every mask and type.
+/* attention.c - FusedAttention and its gradient by kernels of our own, for every mask, type and position of operands.
  *
  * Memory    FusedAttentionDx: a number per token of q
  * Numerics  f32 (f64 for f64); sums in the order of the tiles, whatever the grid */
@@ -112,15 +112,36 @@ static ot_status prepare(const ot_node *n, ot_prep *p, bool gradient)
 static ot_status attention_prepare(const ot_node *n, ot_prep *p) { return prepare(n, p, false); }
 static ot_status dx_prepare(const ot_node *n, ot_prep *p) { return prepare(n, p, true); }
 
+static ot_attention_operand operand(const ot_node *n, const void *at, ot_attention_lie l)
+{
+    int bytes = ot_dtype_bits(n->in[ot_attention_q(n)]->dtype) / 8;
+    return (ot_attention_operand){ .at = at ? (char *)(uintptr_t)at + l.src * bytes : NULL,
+                                   .batch = l.stride[0],
+                                   .head = l.stride[1],
+                                   .token = l.stride[2],
+                                   .channel = l.stride[3],
+                                   .share = l.heads };
+}
+
+static ot_attention_operand input(const ot_call *c, int i)
+{
+    return operand(c->node, c->in[i], ot_attention_in(c->node, i));
+}
+
+static ot_attention_operand output(const ot_call *c, int i)
+{
+    return c->out[i] ? operand(c->node, c->out[i], ot_attention_out(c->node, i)) : (ot_attention_operand){ .at = NULL };
+}
+
 static ot_attention_args args_of(const ot_call *c, const ot_attention_sizes *s)
 {
     const ot_node *n = c->node;
     const ot_attention *at = n->attrs;
     const ot_value *mask = ot_attention_mask(n);
     int first = ot_attention_q(n);
-    ot_attention_args a = { .q = c->in[first],
-                            .k = c->in[first + 1],
-                            .v = c->in[first + 2],
+    ot_attention_args a = { .q = input(c, first),
+                            .k = input(c, first + 1),
+                            .v = input(c, first + 2),
                             .T = s->T,
                             .S = s->S,
                             .heads = s->H,
@@ -144,7 +165,7 @@ static ot_status attention_run(const ot_call *c)
     ot_attention_sizes s;
     ot_attention_sizes_of(c->node, &s);
     ot_attention_args a = args_of(c, &s);
-    a.y = c->out[0];
+    a.y = output(c, 0);
     a.top = c->node->n_out > 1 ? c->out[1] : NULL;
     a.sum = c->node->n_out > 2 ? c->out[2] : NULL;
     return ot_gpu_launch(c->device, st->forward, s.B * s.H * tiles(s.T, st->t.rows), THREADS, st->shared, &a, c->err);
@@ -156,16 +177,16 @@ static ot_status dx_run(const ot_call *c)
     ot_attention_sizes s;
     ot_attention_sizes_of(c->node, &s);
     ot_attention_args a = args_of(c, &s);
-    a.dy = c->in[0];
-    a.y = (void *)(uintptr_t)c->in[4];
+    a.dy = input(c, 0);
+    a.y = input(c, 4);
     a.top = (void *)(uintptr_t)c->in[5];
     a.sum = (void *)(uintptr_t)c->in[6];
     a.delta = c->work;
-    a.dq = c->out[0], a.dk = c->out[1], a.dv = c->out[2];
+    a.dq = output(c, 0), a.dk = output(c, 1), a.dv = output(c, 2);
     OT_TRY(ot_gpu_launch(c->device, st->delta, ot_gpu_blocks(c->device, a.rows, 16), THREADS, 0, &a, c->err));
-    if (a.dq)
+    if (a.dq.at)
         OT_TRY(ot_gpu_launch(c->device, st->dq, s.B * s.H * tiles(s.T, st->t.rows), THREADS, st->shared, &a, c->err));
-    if (!a.dk && !a.dv) return OT_OK;
+    if (!a.dk.at && !a.dv.at) return OT_OK;
     return ot_gpu_launch(c->device, st->dkv, s.B * s.H * tiles(s.S, st->t.rows), THREADS, st->shared, &a, c->err);
 }
 

@@ -22,23 +22,23 @@
 #define INFINITY __int_as_float(0x7f800000)
 #endif
 
-/* rows x width elements of x from row `first` on; zeros behind the last of n rows.  Lines have width + 1 elements, so
- * that a column's lie in different banks. */
-OT_DEVICE void load_tile(ACC *tile, const void *x, ot_i64 first, ot_i64 n, int rows, int width)
+/* The first element of x in one head of the B H. */
+OT_DEVICE void *head_of(const ot_attention_operand *x, ot_i64 head, ot_i64 heads)
+{
+    return (char *)x->at + (head / heads * x->batch + head % heads / x->share * x->head) * SIZE;
+}
+
+/* rows x width elements of a head of x, `from`, from row `first` on; zeros behind the last of n rows.  Lines have width + 1
+ * elements, so that a column's lie in different banks. */
+OT_DEVICE void load_tile(ACC *tile, const ot_attention_operand *x, const void *from, ot_i64 first, ot_i64 n, int rows,
+                         int width)
 {
     for (int i = OT_THREAD; i < rows * width; i += 128) {
         int r = i / width, d = i % width;
-        tile[r * (width + 1) + d] = first + r < n ? (ACC)OT_LD(T, x, (first + r) * width + d) : (ACC)0;
+        tile[r * (width + 1) + d] =
+            first + r < n ? (ACC)OT_LD(T, from, (first + r) * x->token + d * x->channel) : (ACC)0;
     }
 }
-
-/* x and y of one head: a's tensors from its first token on. */
-OT_DEVICE const void *at(const void *x, ot_i64 element)
-{
-    return x ? (const void *)((const char *)x + element * SIZE) : x;
-}
-
-OT_DEVICE void *at_out(void *x, ot_i64 element) { return x ? (void *)((char *)x + element * SIZE) : x; }
 
 /* The score of t for s from its product; *open: it depends on q and k. */
 OT_DEVICE ACC masked(const ot_attention_args *a, ot_i64 head, ot_i64 t, ot_i64 s, ACC dot, int *open)
@@ -81,12 +81,12 @@ OT_DEVICE void products(const ACC *x, const ACC *y, int width, ACC out[MR][MC])
             }                                                                                      \
         }
 
-#define STORE_ROWS(out, sum, first, n, width, factor)                                              \
+#define STORE_ROWS(x, out, sum, first, n, width, factor)                                           \
     for (int i_ = 0; i_ < MR; i_++)                                                                \
         for (int j_ = 0; j_ < COLUMNS(width); j_++) {                                              \
             ot_i64 r_ = (first) + TY + 16 * i_;                                                    \
             int    d_ = TX + 8 * j_;                                                               \
-            if (r_ < (n) && d_ < (width)) OT_ST(T, out, r_ * (width) + d_, (CLS)(sum[i_][j_] * (factor))); \
+            if (r_ < (n) && d_ < (width)) OT_ST(T, out, r_ * (x).token + d_ * (x).channel, (CLS)(sum[i_][j_] * (factor))); \
         }
 
 OT_DEVICE ACC larger(ACC x, ACC y) { return x > y || x != x ? x : y; }
@@ -111,20 +111,19 @@ OT_KERNEL(attend, ot_attention_args, 128)
     OT_DYNAMIC_SHARED(ACC, sq);
     ACC        *sk = sq + BR * (D + 1), *sv = sk + BC * (D + 1), *sp = sv + BC * (E + 1);
     ot_i64      tiles = (a.T + BR - 1) / BR, head = OT_BLOCK / tiles, first = OT_BLOCK % tiles * BR;
-    const void *q = at(a.q, head * a.T * D), *k = at(a.k, head * a.S * D), *v = at(a.v, head * a.S * E);
-    void       *y = at_out(a.y, head * a.T * E);
+    const void *k = head_of(&a.k, head, a.heads), *v = head_of(&a.v, head, a.heads);
     ACC         top[MR], sum[MR], out[MR][COLUMNS(E)], score[MR][MC];
     for (int i = 0; i < MR; i++) {
         top[i] = LOWEST;
         sum[i] = 0;
         for (int j = 0; j < COLUMNS(E); j++) out[i][j] = 0;
     }
-    load_tile(sq, q, first, a.T, BR, D);
+    load_tile(sq, &a.q, head_of(&a.q, head, a.heads), first, a.T, BR, D);
     for (ot_i64 s0 = 0; s0 < a.S; s0 += BC) {
         if (CAUSAL && !MASK && s0 > first + BR - 1) break; /* no query here attends that far */
         OT_SYNC();
-        load_tile(sk, k, s0, a.S, BC, D);
-        load_tile(sv, v, s0, a.S, BC, E);
+        load_tile(sk, &a.k, k, s0, a.S, BC, D);
+        load_tile(sv, &a.v, v, s0, a.S, BC, E);
         OT_SYNC();
         products(sq, sk, D, score);
         for (int i = 0; i < MR; i++) {
@@ -160,7 +159,7 @@ OT_KERNEL(attend, ot_attention_args, 128)
         }
         for (int j = 0; j < COLUMNS(E); j++) out[i][j] /= sum[i];
     }
-    STORE_ROWS(y, out, first, a.T, E, 1)
+    STORE_ROWS(a.y, head_of(&a.y, head, a.heads), out, first, a.T, E, 1)
 }
 
 #else
@@ -169,9 +168,11 @@ OT_KERNEL(attend, ot_attention_args, 128)
 OT_KERNEL(attention_delta, ot_attention_args, 128)
 {
     for (ot_i64 r0 = OT_BLOCK * 16; r0 < a.rows; r0 += OT_BLOCKS * 16) {
-        ot_i64 r = r0 + TY;
+        ot_i64 r = r0 + TY, t = r % a.T;
         ACC    sum = 0;
-        for (int e = TX; e < E && r < a.rows; e += 8) sum += (ACC)OT_LD(T, a.dy, r * E + e) * (ACC)OT_LD(T, a.y, r * E + e);
+        const void *y = head_of(&a.y, r / a.T, a.heads), *dy = head_of(&a.dy, r / a.T, a.heads);
+        for (int e = TX; e < E && r < a.rows; e += 8)
+            sum += (ACC)OT_LD(T, dy, t * a.dy.token + e * a.dy.channel) * (ACC)OT_LD(T, y, t * a.y.token + e * a.y.channel);
         for (int m = 4; m; m /= 2) sum += OT_SHUFFLE_XOR(sum, m);
         if (TX == 0 && r < a.rows) ((ACC *)a.delta)[r] = sum;
     }
@@ -194,18 +195,17 @@ OT_KERNEL(attention_dq, ot_attention_args, 128)
     OT_DYNAMIC_SHARED(ACC, sq);
     ACC        *sdy = sq + BR * (D + 1), *sk = sdy + BR * (E + 1), *sv = sk + BC * (D + 1), *sp = sv + BC * (E + 1);
     ot_i64      tiles = (a.T + BR - 1) / BR, head = OT_BLOCK / tiles, first = OT_BLOCK % tiles * BR;
-    const void *k = at(a.k, head * a.S * D), *v = at(a.v, head * a.S * E);
-    void       *dq = at_out(a.dq, head * a.T * D);
+    const void *k = head_of(&a.k, head, a.heads), *v = head_of(&a.v, head, a.heads);
     ACC         sum[MR][COLUMNS(D)], dot[MR][MC], dp[MR][MC], p;
     for (int i = 0; i < MR; i++)
         for (int j = 0; j < COLUMNS(D); j++) sum[i][j] = 0;
-    load_tile(sq, at(a.q, head * a.T * D), first, a.T, BR, D);
-    load_tile(sdy, at(a.dy, head * a.T * E), first, a.T, BR, E);
+    load_tile(sq, &a.q, head_of(&a.q, head, a.heads), first, a.T, BR, D);
+    load_tile(sdy, &a.dy, head_of(&a.dy, head, a.heads), first, a.T, BR, E);
     for (ot_i64 s0 = 0; s0 < a.S; s0 += BC) {
         if (CAUSAL && s0 > first + BR - 1) break; /* hidden scores have no gradient */
         OT_SYNC();
-        load_tile(sk, k, s0, a.S, BC, D);
-        load_tile(sv, v, s0, a.S, BC, E);
+        load_tile(sk, &a.k, k, s0, a.S, BC, D);
+        load_tile(sv, &a.v, v, s0, a.S, BC, E);
         OT_SYNC();
         products(sq, sk, D, dot);
         products(sdy, sv, E, dp);
@@ -216,7 +216,7 @@ OT_KERNEL(attention_dq, ot_attention_args, 128)
         OT_SYNC();
         ADD_PRODUCTS(sum, sp, sk, D)
     }
-    STORE_ROWS(dq, sum, first, a.T, D, (ACC)a.scale)
+    STORE_ROWS(a.dq, head_of(&a.dq, head, a.heads), sum, first, a.T, D, (ACC)a.scale)
 }
 
 OT_KERNEL(attention_dkv, ot_attention_args, 128)
@@ -224,19 +224,18 @@ OT_KERNEL(attention_dkv, ot_attention_args, 128)
     OT_DYNAMIC_SHARED(ACC, sk);
     ACC        *sv = sk + BR * (D + 1), *sq = sv + BR * (E + 1), *sdy = sq + BC * (D + 1), *sp = sdy + BC * (E + 1);
     ot_i64      tiles = (a.S + BR - 1) / BR, head = OT_BLOCK / tiles, first = OT_BLOCK % tiles * BR;
-    const void *q = at(a.q, head * a.T * D), *dy = at(a.dy, head * a.T * E);
-    void       *dk = at_out(a.dk, head * a.S * D), *dv = at_out(a.dv, head * a.S * E);
+    const void *q = head_of(&a.q, head, a.heads), *dy = head_of(&a.dy, head, a.heads);
     ACC         sum_k[MR][COLUMNS(D)], sum_v[MR][COLUMNS(E)], dot[MR][MC], dp[MR][MC];
     for (int i = 0; i < MR; i++) {
         for (int j = 0; j < COLUMNS(D); j++) sum_k[i][j] = 0;
         for (int j = 0; j < COLUMNS(E); j++) sum_v[i][j] = 0;
     }
-    load_tile(sk, at(a.k, head * a.S * D), first, a.S, BR, D);
-    load_tile(sv, at(a.v, head * a.S * E), first, a.S, BR, E);
+    load_tile(sk, &a.k, head_of(&a.k, head, a.heads), first, a.S, BR, D);
+    load_tile(sv, &a.v, head_of(&a.v, head, a.heads), first, a.S, BR, E);
     for (ot_i64 t0 = CAUSAL && !MASK ? first / BC * BC : 0; t0 < a.T; t0 += BC) { /* earlier ones do not see it */
         OT_SYNC();
-        load_tile(sq, q, t0, a.T, BC, D);
-        load_tile(sdy, dy, t0, a.T, BC, E);
+        load_tile(sq, &a.q, q, t0, a.T, BC, D);
+        load_tile(sdy, &a.dy, dy, t0, a.T, BC, E);
         OT_SYNC();
         products(sk, sq, D, dot);
         products(sv, sdy, E, dp);
@@ -252,8 +251,8 @@ OT_KERNEL(attention_dkv, ot_attention_args, 128)
         OT_SYNC();
         ADD_PRODUCTS(sum_k, sp, sq, D)
     }
-    if (dk) { STORE_ROWS(dk, sum_k, first, a.S, D, (ACC)a.scale) }
-    if (dv) { STORE_ROWS(dv, sum_v, first, a.S, E, 1) }
+    if (a.dk.at) { STORE_ROWS(a.dk, head_of(&a.dk, head, a.heads), sum_k, first, a.S, D, (ACC)a.scale) }
+    if (a.dv.at) { STORE_ROWS(a.dv, head_of(&a.dv, head, a.heads), sum_v, first, a.S, E, 1) }
 }
 
 #endif

@@ -1,8 +1,9 @@
-/* fuse_attention.c - on the CPU, attention reads q, k and v, and writes y and gradients, with strides: the Copies
- * that split and transpose heads, repeat them for query groups or slice a joint projection are removed.
+/* fuse_attention.c - attention reads q, k and v, and writes y and gradients, with strides: the Copies that split and
+ * transpose heads, repeat them for query groups or slice a joint projection are removed.
  *
  * Views and whole single-piece Copies are followed from the operator's inputs back to their source, and from its
- * outputs on to their readers, as long as strides can express the operand.
+ * outputs on to their readers, as long as strides can express the operand and the kernel that computes dense operands
+ * takes it there (a library may not).
  *
  * Memory  An operand is read inside a tensor of at most MOST times its elements, because that whole tensor stays
  *         live. */
@@ -136,7 +137,14 @@ typedef struct fuser {
     int *readers;     /* by value id */
     ot_node **reader; /* by value id: the last that is no FusedAttentionDx with v as its y */
     ot_node **dx;     /* by value id: the FusedAttentionDx with v as its y */
+    const ot_device *device;
 } fuser;
+
+static const ot_kernel *kernel_of(const fuser *f, const ot_node *n)
+{
+    const char *why;
+    return ot_kernel_for(n, f->device, false, &why);
+}
 
 static ot_status know(fuser *f)
 {
@@ -199,15 +207,24 @@ static void steps(const ot_attention_places *p, const ot_attention_lie *at, bool
     n[B] = p->s.B, n[H] = p->s.H / at->heads, n[2] = queries ? p->s.T : p->s.S, n[3] = values ? p->s.E : p->s.D;
 }
 
-static void move_inputs(ot_node *n, ot_attention_places *p)
+/* Sets a position if the kernel that computes n stays the same; false: it would not. */
+static bool set_position(const fuser *f, const ot_node *n, ot_attention_lie *at, ot_attention_lie to)
+{
+    const ot_kernel *best = kernel_of(f, n);
+    ot_attention_lie was = *at;
+    *at = to;
+    if (kernel_of(f, n) == best) return true;
+    *at = was;
+    return false;
+}
+
+static void move_inputs(const fuser *f, ot_node *n, ot_attention_places *p)
 {
     int q = ot_attention_q(n);
     for (int i = 0; i < (q ? 5 : 3); i++) {
         operand x = { n->in[i], p->in[i], { 0 } };
         steps(p, &x.at, i == q || i < q || i == 4, i == q + 2 || (q && (i == 0 || i == 4)), x.n);
-        if (!follow_input(&x)) continue;
-        n->in[i] = x.v;
-        p->in[i] = x.at;
+        if (follow_input(&x) && set_position(f, n, &p->in[i], x.at)) n->in[i] = x.v;
     }
 }
 
@@ -219,13 +236,17 @@ static ot_status move_outputs(const fuser *f, ot_node *n, ot_attention_places *p
         if (!v) continue;
         operand x = { v, p->out[i], { 0 } };
         steps(p, &x.at, i == 0, q ? i == 2 : true, x.n);
-        if (!follow_output(f, &x)) continue;
         ot_node *dx = f->dx[v->id];
+        ot_attention_lie dense = p->out[i];
+        if (!follow_output(f, &x) || !set_position(f, n, &p->out[i], x.at)) continue;
         if (dx) {
             ot_attention_places *its = places_of(dx);
             if (!its) return f->g->err->status;
+            if (!set_position(f, dx, &its->in[4], x.at)) {
+                p->out[i] = dense;
+                continue;
+            }
             dx->in[4] = x.v;
-            its->in[4] = x.at;
         }
         for (ot_value *at = x.v; at != v;) { /* the producer of v */
             ot_node *maker = at->producer;
@@ -237,7 +258,6 @@ static ot_status move_outputs(const fuser *f, ot_node *n, ot_attention_places *p
         n->out[i] = x.v;
         x.v->producer = n;
         x.v->port = i;
-        p->out[i] = x.at;
         p->shape[i] = x.v->shape;
     }
     return OT_OK;
@@ -261,20 +281,19 @@ static void drop(const fuser *f)
 
 ot_status ot_fuse_attention(ot_plan *plan, const ot_config *c, const bool *kept)
 {
-    fuser f = { .g = plan->graph, .kept = kept };
+    fuser f = { .g = plan->graph, .kept = kept, .device = c->device };
     bool any = false;
-    if (c->ref_only || c->device) return OT_OK; /* their kernels need dense operands */
+    if (c->ref_only) return OT_OK; /* the reference stays as simple as the definition */
     for (ot_node *n = f.g->first; n; n = n->next) any |= n->op == &ot_op_FusedAttention;
     if (!any) return OT_OK;
     OT_TRY(know(&f));
     for (ot_node *n = f.g->first; n; n = n->next) {
-        const char *why;
         if ((n->op != &ot_op_FusedAttention && n->op != &ot_op_FusedAttentionDx) ||
-            ot_kernel_for(n, NULL, false, &why) == ot_ref_kernel(n->op))
+            kernel_of(&f, n) == ot_ref_kernel(n->op))
             continue;
         ot_attention_places *p = places_of(n);
         if (!p) return f.g->err->status;
-        move_inputs(n, p);
+        move_inputs(&f, n, p);
         OT_TRY(move_outputs(&f, n, p));
     }
     drop(&f);

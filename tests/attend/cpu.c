@@ -33,6 +33,7 @@ typedef struct setting {
     shape s;
     enum mask mask;
     enum places places;
+    ot_dtype type;
 } setting;
 
 typedef struct net {
@@ -118,7 +119,7 @@ static bool build(net *t, const setting *c)
     f.shape[0] = y, b.shape[0] = q;
     b.out[1] = lie(c->places, s->B, s->H, s->S, s->D, 1, &b.shape[1]); /* gradients are of every head */
     b.out[2] = lie(c->places, s->B, s->H, s->S, s->E, 1, &b.shape[2]);
-    t->q = fed(t, OT_F32, &q), t->k = fed(t, OT_F32, &k), t->v = fed(t, OT_F32, &v), t->dy = fed(t, OT_F32, &y),
+    t->q = fed(t, c->type, &q), t->k = fed(t, c->type, &k), t->v = fed(t, c->type, &v), t->dy = fed(t, c->type, &y),
     t->mask = mask_of(t, c);
     bool plain = c->places == DENSE && s->group == 1;
     ot_attention a = { .scale = 0.6,
@@ -138,8 +139,8 @@ static bool build(net *t, const setting *c)
     if (!t->dx) return false;
     t->m = memory_new(t->g);
     /* Elements that no head reads or writes are the same on both sides. */
-    for (int i = 0; i < 3; i++) memset(memory_of(&t->m, t->dx->out[i]), 0xA5, ot_bytes(&t->dx->out[i]->shape, OT_F32));
-    memset(memory_of(&t->m, t->y->out[0]), 0xA5, ot_bytes(&t->y->out[0]->shape, OT_F32));
+    for (int i = 0; i < 3; i++) memset(memory_of(&t->m, t->dx->out[i]), 0xA5, ot_bytes(&t->dx->out[i]->shape, c->type));
+    memset(memory_of(&t->m, t->y->out[0]), 0xA5, ot_bytes(&t->y->out[0]->shape, c->type));
     fill(t, c);
     return graph_run(t->g, NULL, &t->m, &t->err) == OT_OK;
 }
@@ -191,7 +192,7 @@ int attention_cpu(void)
     for (int i = 0; i < OT_LEN(shapes); i++)
         for (int m = 0; m < MASKS; m++)
             for (int p = 0; p < PLACES; p++) {
-                setting c = { shapes[i], (enum mask)m, (enum places)p };
+                setting c = { shapes[i], (enum mask)m, (enum places)p, OT_F32 };
                 net t;
                 int n = -1, k = -1;
                 if (c.mask == CAUSAL && c.s.T != c.s.S) continue;
@@ -208,4 +209,28 @@ int attention_cpu(void)
             }
     printf("CPU: %d failed; %d comparisons\n", failed, counted);
     return failed != 0;
+}
+
+int attention_positions(ot_device *d)
+{
+    int failed = 0, counted = 0;
+    for (int i = 0; i < OT_LEN(shapes); i++)
+        for (int p = DENSE + 1; p < PLACES; p++)
+            for (int half = 0; half < 2; half++) {
+                /* A bool mask for some: cuDNN takes none. */
+                setting c = { shapes[i], shapes[i].T != shapes[i].S ? (i % 2 ? TRUTH : NONE) : CAUSAL, (enum places)p,
+                              half ? OT_BF16 : OT_F32 };
+                double tol = half ? 4e-2 : 2e-5;
+                net t;
+                int n = -1, k = -1;
+                if (!build(&t, &c)) printf("%s: %s\n", t.name, t.err.text);
+                else if ((n = kernels_compare(t.name, t.y, &t.m, tol, d)) > 0)
+                    k = kernels_compare(t.name, t.dx, &t.m, tol, d);
+                if (n <= 0 || k <= 0) printf("FAIL %s, %s\n", t.name, ot_dtype_name(c.type)), failed++;
+                else counted += n + k;
+                memory_free(&t.m);
+                ot_graph_free(t.g);
+            }
+    printf("positions: %d failed; %d comparisons\n", failed, counted);
+    return failed;
 }

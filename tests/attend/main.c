@@ -178,6 +178,7 @@ int main(int argc, char **argv)
         else counted += n + k;
         drop(&t);
     }
+    if (on_device && !arch) failed += attention_positions(d);
     if (arch) failed += compiled_badly(d, arch);
     printf("%d rows, %d failed; %d comparisons\n", OT_LEN(rows), failed, counted);
     if (d) d->backend->close(d);

@@ -20,6 +20,32 @@
 
 #define LEAST (-1e4)
 
+/* Channels side by side, everything else at multiples of 16 bytes, no element at two places. */
+static bool is_regular(const ot_attention_lie *l, ot_dtype t)
+{
+    int64_t step = 128 / ot_dtype_bits(t);
+    bool good = l->heads == 1 && l->src % step == 0 && l->stride[3] <= 1;
+    for (int d = 0; d < 3; d++) good = good && l->stride[d] >= 0 && l->stride[d] % step == 0;
+    return good;
+}
+
+static bool takes_positions(const ot_node *n)
+{
+    bool good = true;
+    int q = ot_attention_q(n);
+    ot_dtype t = n->in[q]->dtype;
+    if (!((const ot_attention *)n->attrs)->at) return true;
+    for (int i = 0; i < (q ? 5 : 3); i++) {
+        ot_attention_lie l = ot_attention_in(n, i);
+        good = good && is_regular(&l, t);
+    }
+    for (int i = 0; i < (q ? 3 : 1); i++) {
+        ot_attention_lie l = n->out[i] ? ot_attention_out(n, i) : (ot_attention_lie){ .heads = 1 };
+        good = good && is_regular(&l, t);
+    }
+    return good;
+}
+
 static bool can(const ot_node *n, const char **why)
 {
     const ot_attention *a = n->attrs;
@@ -46,6 +72,10 @@ static bool can(const ot_node *n, const char **why)
     }
     if (a->causal && a->hidden > LEAST) {
         *why = "the mask uses a number that is not large enough";
+        return false;
+    }
+    if (!takes_positions(n)) {
+        *why = "operands with positions that cuDNN cannot address";
         return false;
     }
     if (!mask) return true;
@@ -80,8 +110,6 @@ typedef struct writer {
 static const cudnnDataType_t F32 = CUDNN_DATA_FLOAT;
 static const ot_cudnn_at nowhere = { OT_CUDNN_VIRTUAL, 0 };
 
-static ot_cudnn_at in(int i) { return (ot_cudnn_at){ OT_CUDNN_IN, i }; }
-
 static ot_cudnn_at work(writer *w, size_t bytes)
 {
     ot_cudnn_at at = { OT_CUDNN_WORK, (int64_t)w->own };
@@ -96,12 +124,41 @@ static ot_cudnn_at out(writer *w, int o, int64_t numel, ot_dtype t)
     return work(w, (size_t)(numel * ot_dtype_bits(t) / 8));
 }
 
+/* An operand: (B, H, tokens, channels), or turned (B, H, channels, tokens), where l says.  Axes of one element have no stride:
+ * cuDNN wants one that is not 0. */
+static ot_cudnn_desc operand(writer *w, int64_t tokens, int64_t channels, bool turned, ot_attention_lie l,
+                             ot_cudnn_at at)
+{
+    int64_t dim[4] = { w->s.B, w->s.H, tokens, channels }, stride[4];
+    for (int d = 0; d < 4; d++) stride[d] = dim[d] == 1 ? tokens * channels * w->s.H * w->s.B : l.stride[d];
+    if (turned) {
+        int64_t was = stride[2];
+        stride[2] = stride[3], stride[3] = was;
+        dim[2] = channels, dim[3] = tokens;
+    }
+    return ot_cudnn_strided(w->g, 4, dim, stride, w->type, at);
+}
+
+static ot_cudnn_desc input(writer *w, int i, int64_t tokens, int64_t channels, bool turned)
+{
+    return operand(w, tokens, channels, turned, ot_attention_in(w->n, i), (ot_cudnn_at){ OT_CUDNN_IN, i });
+}
+
 /* (B, H, rows, columns); turned: in memory it is (B, H, columns, rows). */
 static ot_cudnn_desc matrix(writer *w, int64_t rows, int64_t columns, bool turned, cudnnDataType_t t, ot_cudnn_at at)
 {
     int64_t dim[4] = { w->s.B, w->s.H, rows, columns };
     int64_t stride[4] = { w->s.H * rows * columns, rows * columns, turned ? 1 : columns, turned ? rows : 1 };
     return ot_cudnn_strided(w->g, 4, dim, stride, t, at);
+}
+
+/* Output o, or, if it is not needed, workspace. */
+static ot_cudnn_desc result(writer *w, int o, int64_t tokens, int64_t channels)
+{
+    if (o < w->n->n_out && w->n->out[o])
+        return operand(w, tokens, channels, false, ot_attention_out(w->n, o), (ot_cudnn_at){ OT_CUDNN_OUT, o });
+    int64_t bytes = w->s.B * w->s.H * tokens * channels * ot_dtype_bits(w->q->dtype) / 8;
+    return matrix(w, tokens, channels, false, w->type, work(w, (size_t)bytes));
 }
 
 static ot_cudnn_desc scores(writer *w, cudnnDataType_t t) { return matrix(w, w->s.T, w->s.S, false, t, nowhere); }
@@ -212,14 +269,14 @@ static void write_forward(writer *w)
 {
     const ot_attention_sizes *z = &w->s;
     int64_t rows = z->B * z->H * z->T;
-    ot_cudnn_desc q = matrix(w, z->T, z->D, false, w->type, in(0)), k = matrix(w, z->D, z->S, true, w->type, in(1)),
-                  v = matrix(w, z->S, z->E, false, w->type, in(2));
+    ot_cudnn_desc q = input(w, 0, z->T, z->D, false), k = input(w, 1, z->S, z->D, true),
+                  v = input(w, 2, z->S, z->E, false);
     ot_cudnn_desc s = scaled_scores(w, q, k, number(w, w->a->scale));
     ot_cudnn_desc top = reduce(w, CUDNN_REDUCE_TENSOR_MAX, s, per_token(w, out(w, 1, rows, OT_F32)));
     ot_cudnn_desc e = map(w, CUDNN_POINTWISE_EXP, map(w, CUDNN_POINTWISE_SUB, s, top, F32), NULL, F32);
     ot_cudnn_desc sum = reduce(w, CUDNN_REDUCE_TENSOR_ADD, e, per_token(w, out(w, 2, rows, OT_F32)));
     ot_cudnn_desc p = map(w, CUDNN_POINTWISE_DIV, e, sum, w->type);
-    product(w, p, v, matrix(w, z->T, z->E, false, w->type, (ot_cudnn_at){ OT_CUDNN_OUT, 0 }));
+    product(w, p, v, result(w, 0, z->T, z->E));
 }
 
 /* delta: sum of dy y per token. */
@@ -237,14 +294,10 @@ static ot_cudnn_desc write_delta(writer *w, ot_cudnn_desc dy, ot_cudnn_desc y)
 static void write_backward(writer *w, ot_cudnn_at lse)
 {
     const ot_attention_sizes *z = &w->s;
-    ot_dtype t = w->q->dtype;
-    int64_t heads = z->B * z->H;
-    ot_cudnn_desc dy = matrix(w, z->T, z->E, false, w->type, in(0)), q = matrix(w, z->T, z->D, false, w->type, in(1)),
-                  k = matrix(w, z->D, z->S, true, w->type, in(2)), v = matrix(w, z->E, z->S, true, w->type, in(3)),
-                  y = matrix(w, z->T, z->E, false, w->type, in(4));
-    ot_cudnn_desc dq = matrix(w, z->T, z->D, false, w->type, out(w, 0, heads * z->T * z->D, t)),
-                  dk = matrix(w, z->S, z->D, false, w->type, out(w, 1, heads * z->S * z->D, t)),
-                  dv = matrix(w, z->S, z->E, false, w->type, out(w, 2, heads * z->S * z->E, t));
+    ot_cudnn_desc dy = input(w, 0, z->T, z->E, false), q = input(w, 1, z->T, z->D, false),
+                  k = input(w, 2, z->S, z->D, true), v = input(w, 3, z->S, z->E, true),
+                  y = input(w, 4, z->T, z->E, false);
+    ot_cudnn_desc dq = result(w, 0, z->T, z->D), dk = result(w, 1, z->S, z->D), dv = result(w, 2, z->S, z->E);
     ot_cudnn_desc delta = write_delta(w, dy, y), scale = number(w, w->a->scale);
     ot_cudnn_desc s = map(w, CUDNN_POINTWISE_SUB, scaled_scores(w, q, k, scale), per_token(w, lse), F32);
     ot_cudnn_desc p = map(w, CUDNN_POINTWISE_EXP, s, NULL, F32);
@@ -253,7 +306,7 @@ static void write_backward(writer *w, ot_cudnn_at lse)
     dp = map(w, CUDNN_POINTWISE_MUL, map(w, CUDNN_POINTWISE_SUB, dp, delta, F32), p, F32);
     ot_cudnn_desc ds = map(w, CUDNN_POINTWISE_MUL, dp, scale, w->type);
     product(w, turn(w, ds, matrix(w, z->S, z->T, true, w->type, nowhere)), q, dk);
-    product(w, ds, turn(w, k, matrix(w, z->S, z->D, false, w->type, nowhere)), dq);
+    product(w, ds, turn(w, k, operand(w, z->S, z->D, false, ot_attention_in(w->n, 2), nowhere)), dq);
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -317,12 +370,20 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     return e;
 }
 
+static int64_t start(const ot_node *n, ot_attention_lie l)
+{
+    return l.src * (ot_dtype_bits(n->in[ot_attention_q(n)]->dtype) / 8);
+}
+
 static ot_status run(const ot_call *c)
 {
     const ot_node *n = c->node;
     const state *s = c->state;
     const ot_value *m = ot_attention_mask(n);
+    const void *in[8];
+    void *out[3];
     char *own = c->work;
+    ot_call moved = *c; /* addresses of the first elements */
     ot_attention_beside_args a = { .bias = (float *)(own + s->bias), .lse = (float *)(own + s->lse) };
     if (s->make_bias) {
         a.mask = c->in[n->n_in - 1];
@@ -335,7 +396,15 @@ static ot_status run(const ot_call *c)
         a.n = ot_numel(&n->in[5]->shape);
         OT_TRY(ot_gpu_launch(c->device, s->make_lse, ot_gpu_blocks(c->device, a.n, 256), 256, 0, &a, c->err));
     }
-    return ot_cudnn_execute(s->g, c);
+    for (int i = 0; i < n->n_in; i++) in[i] = c->in[i];
+    for (int i = 0; i < n->n_out; i++) out[i] = c->out[i];
+    for (int i = 0; i < (ot_attention_q(n) ? 5 : 3); i++)
+        in[i] = (const char *)c->in[i] + start(n, ot_attention_in(n, i));
+    for (int i = 0; i < (ot_attention_q(n) ? 3 : 1); i++)
+        if (c->out[i]) out[i] = (char *)c->out[i] + start(n, ot_attention_out(n, i));
+    moved.in = in;
+    moved.out = out;
+    return ot_cudnn_execute(s->g, &moved);
 }
 
 const ot_kernel ot_cudnn_FusedAttention = {
