@@ -21,28 +21,29 @@
 #define LEAST (-1e4)
 
 /* Channels side by side, everything else at multiples of 16 bytes, no element at two places. */
-static bool is_regular(const ot_attention_lie *l, ot_dtype t)
+static bool is_regular(ot_attention_lie l, const int64_t extent[4], ot_dtype t)
 {
     int64_t step = 128 / ot_dtype_bits(t);
-    bool good = l->heads == 1 && l->src % step == 0 && l->stride[3] <= 1;
-    for (int d = 0; d < 3; d++) good = good && l->stride[d] >= 0 && l->stride[d] % step == 0;
+    bool good = l.heads == 1 && l.src % step == 0 && (l.stride[3] == 1 || extent[3] == 1);
+    for (int d = 0; d < 3; d++) good = good && (extent[d] == 1 || (l.stride[d] > 0 && l.stride[d] % step == 0));
     return good;
 }
 
 static bool takes_positions(const ot_node *n)
 {
+    ot_attention_sizes z;
+    ot_attention_sizes_of(n, &z);
+    const int64_t q[4] = { z.B, z.H, z.T, z.D }, k[4] = { z.B, z.H, z.S, z.D }, v[4] = { z.B, z.H, z.S, z.E },
+                  y[4] = { z.B, z.H, z.T, z.E };
+    const int64_t *forward[] = { q, k, v }, *backward[] = { y, q, k, v, y };
     bool good = true;
-    int q = ot_attention_q(n);
-    ot_dtype t = n->in[q]->dtype;
+    int dx = ot_attention_q(n);
+    ot_dtype t = n->in[dx]->dtype;
     if (!((const ot_attention *)n->attrs)->at) return true;
-    for (int i = 0; i < (q ? 5 : 3); i++) {
-        ot_attention_lie l = ot_attention_in(n, i);
-        good = good && is_regular(&l, t);
-    }
-    for (int i = 0; i < (q ? 3 : 1); i++) {
-        ot_attention_lie l = n->out[i] ? ot_attention_out(n, i) : (ot_attention_lie){ .heads = 1 };
-        good = good && is_regular(&l, t);
-    }
+    for (int i = 0; i < (dx ? 5 : 3); i++)
+        good = good && is_regular(ot_attention_in(n, i), dx ? backward[i] : forward[i], t);
+    for (int i = 0; i < (dx ? 3 : 1); i++)
+        if (n->out[i]) good = good && is_regular(ot_attention_out(n, i), dx ? forward[i] : y, t);
     return good;
 }
 
