@@ -266,7 +266,10 @@ static ot_status find_set(const char *name, const remote_set **out, ot_error *er
     char known[200] = "";
     for (int i = 0; i < OT_LEN(remote_sets); i++)
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", remote_sets[i].name);
-    return ot_fail(err, OT_E_USAGE, "data fetch: unknown data set '%.80s'; can be downloaded: %s", name, known);
+    return ot_fail(
+        err, OT_E_USAGE,
+        "data fetch: cannot download '%.80s', only %s; for other named sets 'onnxtrain data NAME' says how to get them",
+        name, known);
 }
 
 static void tell(const ot_fetch_options *o, const char *path, const char *what)

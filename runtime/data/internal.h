@@ -145,6 +145,10 @@ bool ot_picture_name(const char *name); /* it ends as names of images do */
 /* ot_dataset_number of such a set. */
 ot_status ot_pictures_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err);
 
+/* The error (OT_E_DATA) of a class that is not one of name[0..n), the classes of `from`. */
+ot_status ot_unknown_class(const ot_dataset *d, const char *class, const char *const *name, int n, const char *from,
+                           ot_error *err);
+
 /* CIFAR's binary batches in a folder.  *found: the part exists. */
 ot_status ot_cifar_folder(const char *folder, ot_split split, ot_dataset *d, bool *found, ot_error *err);
 

@@ -297,6 +297,19 @@ static int by_text(const void *a, const void *b)
     return strcmp(((const numbered *)a)->name, ((const numbered *)b)->name);
 }
 
+ot_status ot_unknown_class(const ot_dataset *d, const char *class, const char *const *name, int n, const char *from,
+                           ot_error *err)
+{
+    char known[400] = "", of[320] = "";
+    size_t at = 0;
+    for (int i = 0; i < n && at < sizeof known - 60; i++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s'%.40s'", i ? ", " : "", name[i]);
+    if (d->column) snprintf(of, sizeof of, "column '%.280s' ", d->column);
+    return ot_fail(err, OT_E_DATA,
+                   "%s: %shas class '%.40s', which is not in %s (classes %s%s): rename or remove it, or train with it",
+                   d->name, of, class, from, known, at >= sizeof known - 60 ? ", ..." : "");
+}
+
 ot_status ot_pictures_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err)
 {
     numbered *of = ot_arena_alloc(d->arena, ((size_t)n + 1) * sizeof *of), *at;
@@ -308,7 +321,7 @@ ot_status ot_pictures_number(ot_dataset *d, const char *const *name, int n, cons
     for (int i = 0; i < d->n_classes; i++) {
         numbered key = { .name = d->class_name[i] };
         if (!(at = bsearch(&key, of, (size_t)n, sizeof *of, by_text)))
-            return ot_fail(err, OT_E_DATA, "%s: class '%.40s' is not in %s", d->name, key.name, from);
+            return ot_unknown_class(d, key.name, name, n, from, err);
         to[i] = at->number;
     }
     int64_t *label = y ? y->t.data : NULL;

@@ -63,11 +63,16 @@ static ot_status check_names(const ot_dataset *d, ot_error *err)
         for (int k = 0; k < i; k++) {
             const ot_array *a = &d->array[i], *b = &d->array[k];
             if (strcmp(a->t.name, b->t.name)) continue;
-            if (*a->t.name) return ot_fail(err, OT_E_DATA, "%s: two arrays are named '%s'", d->name, a->t.name);
+            if (*a->t.name)
+                return ot_fail(
+                    err, OT_E_DATA,
+                    "%s: two arrays are named '%s'; several files are the arrays of one set, not parts of it: use one file "
+                    "after the other, or put the samples into one file",
+                    d->name, a->t.name);
             if (a->role == b->role)
                 return ot_fail(err, OT_E_DATA,
                                "%s: two files contain arrays without names; name them: --data INPUT=FILE --data "
-                               "target=FILE",
+                               "target=FILE; or use one file after the other, if they are parts of one set",
                                d->name);
         }
     return OT_OK;

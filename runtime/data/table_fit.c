@@ -183,9 +183,7 @@ static ot_status match_classes(ot_dataset *d, const char *const *name, int n, co
     for (int i = 0; i < d->n_classes; i++) {
         const char *const *key = &d->class_name[i], *const *const *at =
                                                         bsearch(&key, sorted, (size_t)n, sizeof *at, by_text_there);
-        if (!at)
-            return ot_fail(err, OT_E_DATA, "%s: column '%s' has class '%.40s', which is not in %s", d->name, d->column,
-                           d->class_name[i], from);
+        if (!at) return ot_unknown_class(d, d->class_name[i], name, n, from, err);
         to[i] = *at - name;
     }
     int64_t *y = a->t.data;

@@ -147,7 +147,20 @@ static int longest_column(const ot_columns *t)
     return best;
 }
 
-static ot_status choose_column(ot_columns *t, ot_texts *x, const json_t *one, ot_error *err)
+/* A model that was trained on column `name`, which is not there: another one is taken where it is the only one. */
+static ot_status other_column(ot_dataset *d, const ot_columns *t, const ot_texts *x, const char *name, ot_error *err)
+{
+    if (t->mark == OT_ROWS_LINES || t->mark == OT_ROWS_FOLDER)
+        return OT_OK; /* there the name is no choice of the user's */
+    if (t->columns > 1 && !(t->options.columns && !strcmp(t->options.columns, "auto")))
+        return ot_fail(err, OT_E_DATA,
+                       "%s: no column '%s', which the model was trained with; choose another one with --inputs COLUMN",
+                       t->path, name);
+    return ot_dataset_tell(d, err, "%s: no column '%s', which the model was trained with: column '%s' is taken",
+                           t->path, name, t->column[x->column].name);
+}
+
+static ot_status choose_column(ot_dataset *d, ot_columns *t, ot_texts *x, const json_t *one, ot_error *err)
 {
     const char *name = json_string_value(json_object_get(one, "column"));
     x->column = given_column(t, x);
@@ -155,7 +168,9 @@ static ot_status choose_column(ot_columns *t, ot_texts *x, const json_t *one, ot
         return ot_fail(err, OT_E_USAGE, "--inputs %s: expected the one column that contains the text, or %s=COLUMN",
                        t->options.columns, ot_texts_input(x));
     if (x->column < 0 && name) x->column = ot_column_find(t, name);
-    if (x->column < 0) x->column = longest_column(t);
+    bool other = x->column < 0;
+    if (other) x->column = longest_column(t);
+    if (x->column >= 0 && other && name) OT_TRY(other_column(d, t, x, name, err));
     if (x->column < 0)
         return ot_fail(err, OT_E_DATA, "%s: no column contains text for input '%s'; choose one with --inputs COLUMN",
                        t->path, ot_texts_input(x));
@@ -256,7 +271,7 @@ ot_status ot_texts_find(ot_dataset *d, ot_columns *t, ot_error *err)
                     "%s: no input of the model takes tokens: expected one of integers of shape [samples,length]",
                     t->path);
     else if (wanted && !t->text) s = take_inputs(d, t, of, &t->text, err);
-    if (wanted && !s) s = choose_column(t, t->text, one, err);
+    if (wanted && !s) s = choose_column(d, t, t->text, one, err);
     if (wanted && !s) s = set_unit(t, t->text, one, err);
     if (wanted && !s) s = set_length(t, t->text, one, err);
     json_decref(one);

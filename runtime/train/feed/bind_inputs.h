@@ -31,7 +31,8 @@ typedef struct ot_adapt_env {
     bool beside;             /* the set to evaluate on while another trains: --normalize may mean that one alone */
     bool own; /* the file's own algorithm trains: of the graph's inputs those from own_inputs on are for it, targets */
     int own_inputs;
-    bool as_is; /* `run`: arrays are fed whole, matched by name alone */
+    bool as_is;    /* `run`: arrays are fed whole, matched by name alone */
+    bool predicts; /* targets are not asked for */
     ot_arena *a;
     const char **notes; /* NULL: nobody listens */
 } ot_adapt_env;

@@ -221,7 +221,7 @@ void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs)
     const char **idle = ot_arena_alloc(e->a, sizeof *idle * (size_t)(d->n + 1));
     int n = 0;
     for (int i = 0; idle && i < d->n; i++) {
-        bool target = d->array[i].role == OT_ARRAY_TARGET && (e->as_is || is_named(&d->array[i]));
+        bool target = d->array[i].role == OT_ARRAY_TARGET && (e->as_is || e->predicts || is_named(&d->array[i]));
         if (!target && !uses(fs, i)) idle[n++] = d->array[i].t.name;
     }
     if (n)

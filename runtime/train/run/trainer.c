@@ -151,6 +151,7 @@ ot_adapt_env ot_trainer_adapt_env(ot_trainer *t)
                            .preprocess = ot_import_metadata(t->m->file, OT_PREPROCESS_KEY),
                            .file = t->m->file,
                            .normalize = &t->normalize,
+                           .predicts = t->predicts,
                            .a = t->a,
                            .notes = &t->notes };
 }
@@ -435,9 +436,10 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
 
 ot_status ot_trainer_open_prediction(ot_trainer *t, ot_error *err)
 {
-    ot_adapt_env e = ot_trainer_adapt_env(t);
     t->predicts = t->s.options.eval_mode = true;
+    ot_adapt_env e = ot_trainer_adapt_env(t);
     OT_TRY(open_evaluation_inputs(t, &e, err));
+    ot_adapt_idle(&e, &t->eval.fs);
     return begin_evaluation(t, err);
 }
 

@@ -1,0 +1,91 @@
+"""What is said of data that does not go with the model: what happened, and what to do.
+
+usage: test_messages.py PROGRAM
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import cv2
+    import numpy as np
+    import onnx
+    from onnx import helper, numpy_helper
+except ImportError as e:
+    print(f'skipped: {e}')
+    sys.exit(77)
+
+program = os.path.abspath(sys.argv[1])
+rng = np.random.default_rng(0)
+bad = []
+
+
+def run(*words, rc=0, says=(), not_says=()):
+    p = subprocess.run([program, *words], capture_output=True, text=True)
+    text = p.stdout + p.stderr
+    missing, extra = [s for s in says if s not in text], [s for s in not_says if s in text]
+    if p.returncode != rc or missing or extra:
+        bad.append(f'{" ".join(words)}: exit {p.returncode}, missing {missing}, unexpected {extra}:\n{text}')
+
+
+def model(path, nodes, x, y, **w):
+    graph = helper.make_graph([helper.make_node(*n[:3], **(n[3] if len(n) > 3 else {})) for n in nodes], 'g',
+                              [helper.make_tensor_value_info(*x)], [helper.make_tensor_value_info('out', 1, y)],
+                              [numpy_helper.from_array(rng.standard_normal(s).astype('f4'), k) for k, s in w.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=8), path)
+
+
+def test_arrays():
+    model('net.onnx', [('MatMul', ['x', 'w'], ['out'])], ('x', 1, ['N', 4]), ['N', 3], w=(4, 3))
+    x = rng.standard_normal((10, 4)).astype('f4')
+    np.savez('a.npz', x=x)
+    np.savez('b.npz', x=x, target=np.zeros(10, int))
+    np.savez('z.npz', z=x)
+    np.save('x.npy', x)
+    np.save('y.npy', x)
+    run('predict', 'net.onnx', 'a.npz', 'b.npz', rc=4, says=("two arrays are named 'x'", 'use one file after the other'))
+    run('predict', 'net.onnx', 'x.npy', 'y.npy', rc=4, says=('arrays without names', 'use one file after the other'))
+    run('predict', 'net.onnx', 'a.npz', 'z.npz', says=("'z' is not used: no input of the model has its name",))
+    run('predict', 'net.onnx', 'b.npz', not_says=('not used',))
+    run('predict', 'net.onnx', 'x.npy', not_says=('not used',))
+
+
+def test_texts():
+    model('tokens.onnx', [('Gather', ['e', 'ids'], ['h']), ('ReduceMean', ['h'], ['m'], dict(axes=[1], keepdims=0)), ('MatMul', ['m', 'v'], ['out'])],
+          ('ids', 7, ['N', 'T']), ['N', 2], e=(300, 8), v=(8, 2))
+    for name, head, row in (('t', 'words,label', 'number {0} of them,{1}'), ('same', 'words', 'number {0} of them'), ('other', 'phrase', 'number {0} of them'),
+                            ('two', 'phrase,id', 'number {0} of them,{0}'), ('more', 'id,words', '{0},number {0} of them')):
+        with open(f'{name}.csv', 'w') as f:
+            f.write(head + '\n' + ''.join(row.format(i, 'ab'[i % 2]) + '\n' for i in range(20)))
+    with open('lines.txt', 'w') as f:
+        f.writelines(f'number {i} of them\n' for i in range(20))
+    train = ('tokens.onnx', '--data', 't.csv', '--epochs', '1', '--run-dir', 'none', '-o', 'out.onnx')
+    run(*train, rc=4, says=('--tokenizer PATH or --text bytes',))
+    run(*train, '--text', 'bytes')
+    for data in ('same.csv', 'more.csv', 'lines.txt'):
+        run('predict', 'out.onnx', data, not_says=("no column 'words'",))
+    run('predict', 'out.onnx', 'other.csv', says=("no column 'words', which the model was trained with: column 'phrase' is taken",))
+    run('predict', 'out.onnx', 'two.csv', rc=4, says=("no column 'words', which the model was trained with", '--inputs COLUMN'))
+    run('predict', 'out.onnx', 'two.csv', '--inputs', 'phrase', not_says=("no column 'words'",))
+
+
+def test_classes():
+    model('image.onnx', [('Flatten', ['x'], ['f']), ('MatMul', ['f', 'w'], ['out'])], ('x', 1, ['N', 3, 8, 8]), ['N', 2], w=(192, 2))
+    for part, classes in (('train', ('cat', 'dog')), ('val', ('cat', 'cow', 'dog'))):
+        for name in classes:
+            os.makedirs(f'{part}/{name}')
+            for i in range(2):
+                cv2.imwrite(f'{part}/{name}/{i}.png', rng.integers(0, 255, (8, 8, 3), dtype=np.uint8))
+    run('image.onnx', '--data', 'train', '--val', 'val', '--run-dir', 'none', '-o', 'x.onnx', rc=4,
+        says=("val: has class 'cow', which is not in train (classes 'cat', 'dog'): rename or remove it, or train with it",))
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    for name, test in list(globals().items()):
+        if name.startswith('test_'):
+            test()
+    os.chdir('/')
+print('\n'.join(bad) or 'messages say what to do')
+sys.exit(bool(bad))
