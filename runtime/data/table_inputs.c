@@ -313,7 +313,7 @@ static ot_status no_group(const chooser *x)
             "%s: no column can be an input: column '%s' is the target, others are identifiers, free text or have no "
             "values; choose with --inputs and --target%s",
             t->path, x->d->column ? x->d->column : "",
-            ot_windows_input(&t->options) ? "; texts become tokens with --tokenizer PATH or --text bytes" : "");
+            ot_windows_input(&t->options) ? "; text becomes tokens with --tokenizer PATH or --text bytes" : "");
     ot_fail(x->err, OT_E_DATA,
             "%s: which columns go to which input? Inputs that are named like a column get that column; others need "
             "--inputs 'INPUT=COLUMN,COLUMN;INPUT=COLUMN'. Inputs without columns:",
