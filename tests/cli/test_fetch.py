@@ -2,8 +2,9 @@
 
 usage: test_fetch.py PROGRAM
 
-The files of MNIST in models/data are the mirror (file://): the test needs no network.
+The files of MNIST in models/data are the mirror (file://, and http from this machine to itself): the test needs no network.
 """
+import http.server
 import os
 import pathlib
 import shutil
@@ -11,6 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 
 program = os.path.abspath(sys.argv[1])
 root = pathlib.Path(__file__).resolve().parents[2]
@@ -76,6 +78,36 @@ def test_wrong(home):
         bad.append('own file: it was replaced')
 
 
+class Server(http.server.BaseHTTPRequestHandler):
+    """/there/NAME: a file; /once/NAME, /forever/NAME, /file/NAME: redirects."""
+
+    def do_GET(self):
+        _, how, name = self.path.split('/')
+        to = {'once': f'/there/{name}', 'forever': self.path, 'file': f'file://{root}/models/data/mnist/{name}'}.get(how)
+        body = (root / 'models/data/mnist' / name).read_bytes() if how == 'there' else b''
+        self.send_response(302 if to else 200 if body else 404)
+        if to:
+            self.send_header('Location', to)
+        self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *ignored):
+        pass
+
+
+def test_http(home):
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    at = f'http://127.0.0.1:{server.server_port}'
+    for how, code, text in (('once', 0, 'downloaded'), ('forever', 7, f'{at}/forever/{FILES[0]}'), ('file', 7, f'{at}/file/{FILES[0]}'), ('none', 7, '404')):
+        got = fetch('data', 'fetch', 'mnist', '--mirror', f'{at}/{how}', '--to', f'{home}/http-{how}', home=home, no_proxy='127.0.0.1')
+        check(f'http, {how}', got, code, text)
+        if present(f'{home}/http-{how}/mnist') != (sorted(FILES) if code == 0 else []):
+            bad.append(f'http, {how}: {present(f"{home}/http-{how}/mnist")}')
+    server.shutdown()
+
+
 def test_refused(home, mirror):
     for url in ('ftp://h/x', 'scp://h/x', '/tmp', 'dict://h'):
         check(url, fetch('data', 'fetch', 'mnist', '--mirror', url, home=home), 2, 'https://, http:// or file://')
@@ -99,6 +131,7 @@ with tempfile.TemporaryDirectory() as t:
     mirror = f'file://{root}/models/data/mnist'
     test_right(home, mirror)
     test_wrong(home)
+    test_http(home)
     test_refused(home, mirror)
 print('\n'.join(bad) or 'data fetch: files, hashes, errors')
 sys.exit(bool(bad))
