@@ -284,7 +284,7 @@ static void say_options(const ot_trainer *t)
 /* What trains, and what it is evaluated on. */
 static void say_sets(const ot_trainer *t)
 {
-    char classes[80] = "", val[300] = "", test[300] = "";
+    char classes[80] = "", val[400] = "", test[400] = "";
     if (t->split_classes) snprintf(classes, sizeof classes, ", of each of %d classes its share", t->split_classes);
     if (t->eval.data)
         snprintf(val, sizeof val, "; %s after each epoch: %s%.200s, %lld samples%s", t->eval.split,
