@@ -1,7 +1,8 @@
 /* simplify.c - removes dead, repeated and redundant nodes.
  *
- * Views of views and views that keep the shape disappear, a Map reads the operand of an expansion directly, nodes
- * equal in operator, attributes and inputs become one, and nodes that are no longer needed are pruned. */
+ * Views of views and views that keep the shape disappear, a Map reads the operand of an expansion directly, a sum of padded
+ * parts is one Copy of all parts, nodes equal in operator, attributes and inputs become one, and nodes that are no longer
+ * needed are pruned. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,11 +139,66 @@ static void make_swapped(ot_graph *g, ot_node *n, const int *uses)
     n->n_in = 2;
 }
 
-static ot_status fold_transposes(ot_plan *p)
+/* ---- sums of parts ---------------------------------------------------------------- */
+
+enum { MOST_PARTS = 128 };
+
+static bool are_apart(const ot_piece *x, const ot_piece *y, int rank)
 {
-    ot_graph *g = p->graph;
+    for (int d = 0; d < rank; d++)
+        if (x->dst[d] + x->extent[d] <= y->dst[d] || y->dst[d] + y->extent[d] <= x->dst[d]) return true;
+    return false;
+}
+
+static bool are_all_apart(const ot_copy *x, const ot_copy *y)
+{
+    for (int64_t i = 0; i < x->n; i++)
+        for (int64_t k = 0; k < y->n; k++)
+            if (!are_apart(&x->piece[i], &y->piece[k], x->shape.rank)) return false;
+    return true;
+}
+
+/* Is v zeros around parts of other values, for this reader only? */
+static bool is_padded(const ot_value *v, const ot_node *reader, const int *uses)
+{
+    const ot_node *n = v->producer;
+    return n && n->op == &ot_op_Copy && n->phase == reader->phase && uses[v->id] == 1 &&
+           ((const ot_copy *)n->attrs)->fill == 0 && v->dtype == reader->out[0]->dtype &&
+           ot_shape_eq(&v->shape, &reader->out[0]->shape);
+}
+
+/* The gradients of the parts of a Split or of Slices, each padded to the whole, are added: the sum is one Copy of all parts. */
+static void join_parts(ot_graph *g, ot_node *n, const int *uses)
+{
+    const ot_program *m = n->attrs;
+    if (n->op != &ot_op_Map || m->n_inst != 1 || m->inst[0].row != OT_FN_Add || n->n_in != 2 || n->n_out != 1 ||
+        n->in[0] == n->in[1] || !is_padded(n->in[0], n, uses) || !is_padded(n->in[1], n, uses))
+        return;
+    const ot_node *x = n->in[0]->producer, *y = n->in[1]->producer;
+    const ot_copy *a = x->attrs, *c = y->attrs;
+    if (a->n + c->n > MOST_PARTS || !are_all_apart(a, c)) return;
+    ot_copy *all = ot_graph_alloc(g, sizeof *all);
+    ot_piece *piece = ot_graph_alloc(g, (size_t)(a->n + c->n) * sizeof *piece);
+    ot_value **in = ot_graph_alloc(g, (size_t)(x->n_in + y->n_in) * sizeof(ot_value *));
+    if (!all || !piece || !in) return;
+    memcpy(piece, a->piece, (size_t)a->n * sizeof *piece);
+    memcpy(piece + a->n, c->piece, (size_t)c->n * sizeof *piece);
+    for (int64_t i = a->n; i < a->n + c->n; i++) piece[i].in += x->n_in;
+    memcpy(in, x->in, (size_t)x->n_in * sizeof(ot_value *));
+    memcpy(in + x->n_in, y->in, (size_t)y->n_in * sizeof(ot_value *));
+    *all = (ot_copy){ a->shape, 0, a->n + c->n, piece };
+    n->op = &ot_op_Copy;
+    n->attrs = all;
+    n->in = in;
+    n->n_in = x->n_in + y->n_in;
+}
+
+/* Numbers of readers by value id; malloc'ed, NULL: no memory. */
+static int *count_uses(const ot_plan *p)
+{
+    const ot_graph *g = p->graph;
     int *uses = calloc((size_t)g->n_values + 1, sizeof *uses);
-    if (!uses) return ot_fail(g->err, OT_E_NOMEM, "no memory to simplify the graph");
+    if (!uses) return NULL;
     for (const ot_node *n = g->first; n; n = n->next)
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i]) uses[n->in[i]->id]++;
@@ -151,9 +207,18 @@ static ot_status fold_transposes(ot_plan *p)
     for (int i = 0; i < p->n_kept; i++) uses[p->kept[i]->id]++;
     for (int i = 0; i < p->n_weights; i++)
         if (p->weights[i]->grad) uses[p->weights[i]->grad->id]++;
+    return uses;
+}
+
+static ot_status fold(ot_plan *p)
+{
+    ot_graph *g = p->graph;
+    int *uses = count_uses(p);
+    if (!uses) return ot_fail(g->err, OT_E_NOMEM, "no memory to simplify the graph");
     for (ot_node *n = g->first; n; n = n->next) {
         read_unswapped(g, n);
         make_swapped(g, n, uses);
+        join_parts(g, n, uses);
     }
     free(uses);
     return g->err->status;
@@ -228,7 +293,7 @@ ot_status ot_pass_simplify(ot_plan *p, const ot_config *c)
 {
     (void)c;
     for (ot_node *n = p->graph->first; n; n = n->next) read_unexpanded(p->graph, n);
-    OT_TRY(fold_transposes(p));
+    OT_TRY(fold(p));
     ot_value **now = calloc((size_t)p->graph->n_values + 1, sizeof *now);
     if (!now) return ot_fail(p->graph->err, OT_E_NOMEM, "no memory to simplify the graph");
     ot_status s = merge_equal(p, now);
