@@ -265,6 +265,7 @@ ot_status ot_pass_recognise(ot_plan *p, const ot_config *c)
         next = n->next;
         if (match(&k, n, &f) && is_worth_it(c, &f)) put_attention(p->graph, c, n, &f), any = true;
     }
+    OT_TRY(ot_recognise_biases(p->graph, c, &any)); /* what is added to scores is a mask: attention comes first */
     if (any) ot_prune(p);
     return p->graph->err->status;
 }

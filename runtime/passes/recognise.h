@@ -30,6 +30,9 @@ ot_status ot_recognise_norms(ot_graph *g, const ot_config *c, bool *any);
  * least one. */
 ot_status ot_recognise_activations(ot_graph *g, bool *any);
 
+/* recognise_bias.c: a matrix product and the bias added to it become one Dot; *any: at least one. */
+ot_status ot_recognise_biases(ot_graph *g, const ot_config *c, bool *any);
+
 /* Replaces v by y, which gets its name. */
 void ot_recognise_take_over(ot_graph *g, ot_value *v, ot_value *y);
 

@@ -35,6 +35,10 @@ def read(path):
         return f.read()
 
 
+def weights(model):
+    return [(t.name, t.raw_data) for t in onnx.load_from_string(model).graph.initializer]
+
+
 def trained(d, name, data, *options, code=0):
     out = f'{d}/{name}.onnx'
     r = call(f'{d}/m.onnx', '--data', data, '-o', out, '--run-dir', f'{d}/{name}', *COMMON, *options, code=code)
@@ -77,7 +81,7 @@ with tempfile.TemporaryDirectory() as d:
     same = ['--normalize', '1/255', '--lr', '0', '--val', f'{d}/a.npz']
     frozen, _ = trained(d, 'frozen', f'{d}/a.npz', *same, '--augment', 'invert:p=1')
     trained(d, 'still', f'{d}/a.npz', *same)
-    check(frozen == read(f'{d}/m.onnx'), 'a training with learning rate 0 changes the file')
+    check(weights(frozen) == weights(read(f'{d}/m.onnx')), 'a training with learning rate 0 changes the weights')
     losses = [[e['loss'] for e in events(f'{d}/{n}/log.jsonl', 'eval')] for n in ('frozen', 'still')]
     steps = [[e['loss'] for e in events(f'{d}/{n}/log.jsonl', 'step')] for n in ('frozen', 'still')]
     check(losses[0] and losses[0] == losses[1], f'evaluations are augmented: {losses}')

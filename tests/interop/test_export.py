@@ -5,6 +5,7 @@ usage: test_export.py PROGRAM
 The judge of an exported file: onnx.checker takes it, it holds the operators it should, and ONNX Runtime's answers at batch 1
 and 32 are those of `onnxtrain run --mode eval` on the file it was made from.
 """
+import json
 import os
 import subprocess
 import sys
@@ -495,6 +496,8 @@ def training():
     said = call('train', 'l.onnx', '--data', 'idx', '--steps', '2', '--run-dir', 'run', '--deploy', 'l-d.onnx', '--normalize', '0.13,0.31',
                 '--batch-size', '8', '--device', 'cpu')
     props = {p.key: p.value for p in onnx.load(f'{folder}/l-d.onnx').metadata_props}
+    record = json.loads(props.pop('onnxtrain.preprocess'))['inputs']['input']
+    assert record == {'kind': 'array', 'scale': 1 / 255, 'mean': [0.13], 'std': [0.31]}, record
     assert props == {'onnxtrain.input.name': 'input', 'onnxtrain.input.scale': '0.00392156863', 'onnxtrain.input.mean': '0.13',
                      'onnxtrain.input.std': '0.31'}, props
     print('--deploy: ok')
