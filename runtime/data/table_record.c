@@ -284,6 +284,11 @@ static ot_status take_inputs(ot_dataset *d, ot_columns *t, const json_t *inputs,
         const char *kind = json_string_value(json_object_get(one, "kind"));
         int image = kind && (!strcmp(kind, "image") || !strcmp(kind, "audio")) ? image_column(t, one) : -1;
         if (image >= 0) {
+            const char *before = json_string_value(json_object_get(one, "column"));
+            if (before && strcmp(before, t->column[image].name))
+                OT_TRY(ot_dataset_tell(
+                    d, err, "%s: no column '%s' of files, which the model was trained with: column '%s' is taken",
+                    t->path, before, t->column[image].name));
             OT_TRY(ot_table_image_input(d, t, image, &o->input[i], o->n_inputs == 1, &t->input[t->n_inputs++], err));
             continue;
         }

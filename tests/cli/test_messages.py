@@ -81,6 +81,15 @@ def test_classes():
         says=("val: has class 'cow', which is not in train (classes 'cat', 'dog'): rename or remove it, or train with it",))
 
 
+def test_column_of_images():
+    for name, column in (('a', 'photo'), ('b', 'file')):
+        with open(f'{name}.csv', 'w') as f:
+            f.write(f'{column},label\n' + ''.join(f'train/{c}/{i}.png,{c}\n' for c in ('cat', 'dog') for i in range(2)))
+    run('image.onnx', '--data', 'a.csv', '--epochs', '1', '--run-dir', 'none', '-o', 'i.onnx')
+    run('predict', 'i.onnx', 'a.csv', not_says=('is taken',))
+    run('predict', 'i.onnx', 'b.csv', says=("b.csv: no column 'photo' of files, which the model was trained with: column 'file' is taken",))
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     for name, test in list(globals().items()):
