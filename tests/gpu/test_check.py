@@ -48,7 +48,7 @@ elif words[0] == 'env':
     act(acts.get('env'), 'devices     cpu\\n            cuda:0 Pretended GPU, 1 GiB')
 elif words[0] == 'ops':
     names = acts.get('listed') or list(acts['operators'])
-    listed = [{'name': n, 'internal': False} for n in names]
+    listed = [{'name': n, 'internal': False} for n in [*names, names[0]]]  # one of two domains
     act(acts.get('ops'), json.dumps({'operators': listed}) if '--json' in words else ''.join(n + ' 1 lowered -\\n' for n in names))
 elif words[0] == 'new':
     open(words[words.index('-o') + 1], 'w').close()
