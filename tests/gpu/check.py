@@ -4,6 +4,7 @@ Each stage may use the budget up to where its share ends; what it leaves, the ne
 what was not run, in the same order.
 """
 import argparse
+import importlib.util
 import os
 import re
 import signal
@@ -90,6 +91,10 @@ def main():
     for path in (f'{a.bin}/onnxtrain', a.ops or f'{a.bin}/test_ops'):
         if not os.access(path, os.X_OK):
             print(f'{path} is missing; build it, or give its pack with --with')
+            return 1
+    for package in ('numpy', 'onnx'):
+        if not importlib.util.find_spec(package):
+            print(f'{sys.executable} has no {package}, which data and cases need; another Python can stand first on the PATH')
             return 1
     m = Machine(a)
     for number in (signal.SIGTERM, signal.SIGINT):

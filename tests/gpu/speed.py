@@ -110,7 +110,7 @@ def library_faults(m, w, precision, rows):
     for op, share in expected_shares(m, w['kind'], precision).items():
         all_of = sum(r['count'] for r in rows if r['operator'] == op)
         taken = sum(r['count'] for r in rows if r['operator'] == op and r['kernel'] == 'cudnn')
-        if not all_of or taken / all_of < share - 1e-9:
+        if not all_of or taken / all_of < 0.9 * share:  # single ones that it refuses show in the table
             faults.append(f'cuDNN computes {taken} of {all_of} {op}, expected are {share:.0%}')
     products = [r for r in rows if r['operator'] == 'Dot' and r['flops'] / r['count'] >= LIBRARY_FLOPS]
     others = sum(r['count'] for r in products if r['kernel'] != 'cublaslt')

@@ -48,7 +48,8 @@ elif words[0] == 'env':
     act(acts.get('env'), 'devices     cpu\\n            cuda:0 Pretended GPU, 1 GiB')
 elif words[0] == 'ops':
     names = acts.get('listed') or list(acts['operators'])
-    listed = [{'name': n, 'internal': False} for n in [*names, names[0]]]  # one of two domains
+    listed = [{'name': n, 'internal': False, 'gradient': 'lowered'} for n in [*names, names[0]]]  # one of two domains
+    listed += [{'name': 'Kernel', 'internal': True, 'gradient': 'yes'}, {'name': 'Old', 'internal': False, 'gradient': 'rewritten'}]
     act(acts.get('ops'), json.dumps({'operators': listed}) if '--json' in words else ''.join(n + ' 1 lowered -\\n' for n in names))
 elif words[0] == 'new':
     open(words[words.index('-o') + 1], 'w').close()
@@ -193,6 +194,26 @@ def interrupted():
     check(set(names) <= {'record.json', 'record.md', 'state.jsonl', 'cache.tar.gz'}, f'files of the record: {names}')
 
 
+def sanitizer():
+    """A tool that is missing, finds something, or says nothing."""
+    for tool, word in [(None, 'not on the PATH'), ('echo "========= ERROR SUMMARY: 0 errors"; echo "========= RACECHECK SUMMARY: 0 hazards displayed"', None),
+                       ('echo "========= Invalid __global__ write of size 4 bytes"; exit 86', 'exit 86'), ('', 'no summary of the tool')]:
+        f = Fake(operators={n: 'good' for n in ('Attention', 'MatMul', 'Conv', 'ConvTranspose', 'BatchNormalization', 'LayerNormalization',
+                                                'SoftmaxCrossEntropyLoss', 'Gather', 'ScatterND', 'ReduceSum', 'TopK', 'CumSum')})
+        if tool is not None:
+            with open(f'{f.folder}/compute-sanitizer', 'w') as s:
+                s.write(f'#!/bin/sh\nshift 4\n"$@" || exit\n{tool}\n')
+            os.chmod(f'{f.folder}/compute-sanitizer', 0o755)
+        path = os.environ['PATH']
+        if tool is None and any(os.path.exists(f'/usr/local/cuda/{d}/compute-sanitizer') for d in ('bin', 'compute-sanitizer')):
+            continue  # it is there, whatever the PATH
+        os.environ['PATH'] = f'{f.folder}:{path}' if tool is not None else '/usr/bin:/bin'
+        f.run('--only', 'sanitizer', '--budget', '60')
+        os.environ['PATH'] = path
+        stage = json.dumps(f.stage('sanitizer'))
+        check(f.code == (1 if word else 0) and (not word or word in stage), f'sanitizer, {tool}: exit {f.code}: {stage[:300]}')
+
+
 def others():
     f = Fake(operators=GOOD).run('--only', 'networks', 'same_bytes', '--budget', '60')
     stage = f.stage('networks')
@@ -216,7 +237,7 @@ def others():
     check(f.run('--only', 'operators').code == 1, 'test_ops is missing')
 
 
-for part in (operators, builds, clock, interrupted, others):
+for part in (operators, builds, clock, interrupted, sanitizer, others):
     part()
 print(f'the check of the GPU: {len(failed)} failures' if failed else 'the check of the GPU reports what fails')
 sys.exit(bool(failed))

@@ -16,10 +16,11 @@ static ot_status open_described(const ot_settings *s, ot_arena *a, ot_device **o
     void *text;
     size_t n;
     ot_error why = { 0 };
-    if (s->device == OT_DEVICE_CPU || s->batch_auto || s->auto_precision)
-        return ot_fail(err, OT_E_USAGE,
-                       "--device-description cannot be combined with --device cpu, --batch-size auto and --precision "
-                       "auto: nothing runs on a GPU that is only described");
+    if (s->device == OT_DEVICE_CPU || s->auto_precision)
+        return ot_fail(
+            err, OT_E_USAGE,
+            "--device-description cannot be combined with --device cpu and --precision auto: nothing runs on "
+            "a GPU that is only described");
     const ot_backend *b = ot_backend_find(&why);
     if (!b) return ot_fail(err, why.status, "--device-description: %s", why.text);
     OT_TRY(ot_read_file(s->description, LARGEST_DESCRIPTION, &text, &n, err));
