@@ -171,7 +171,7 @@ def sanitizer(m, r):
 
         def run():
             m.need(10)
-            code, text = m.call(program, '--tool', tool, '--error-exitcode', '86', m.ops, '--every=8', '--cuda', f'{operator}.')
+            code, text = m.call(program, '--tool', tool, '--error-exitcode', '86', '--target-processes', 'all', m.ops, '--every=8', '--cuda', f'{operator}.')
             lines = [line.strip('= ') for line in text.splitlines() if line.startswith('=====')]
             last = re.search(r'(ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards)', text)
             found = read_rows(code, '\n'.join(line for line in text.splitlines() if not line.startswith('=====')), None)

@@ -202,7 +202,7 @@ def sanitizer():
                                                 'SoftmaxCrossEntropyLoss', 'Gather', 'ScatterND', 'ReduceSum', 'TopK', 'CumSum')})
         if tool is not None:
             with open(f'{f.folder}/compute-sanitizer', 'w') as s:
-                s.write(f'#!/bin/sh\nshift 4\n"$@" || exit\n{tool}\n')
+                s.write(f'#!/bin/sh\nshift 6\n"$@" || exit\n{tool}\n')
             os.chmod(f'{f.folder}/compute-sanitizer', 0o755)
         path = os.environ['PATH']
         if tool is None and any(os.path.exists(f'/usr/local/cuda/{d}/compute-sanitizer') for d in ('bin', 'compute-sanitizer')):
