@@ -113,7 +113,7 @@ static void cut(const norm_node *r, norm_state *s)
 
 static ot_status dx_prepare(const ot_node *n, ot_prep *p)
 {
-    enum { REGISTERS = 64 }; /* of a thread, for rows and sums */
+    enum { REGISTERS = 96 }; /* of the 128 of a thread, for rows and sums: rows of 1024 elements of 16 bits */
     norm_node r = node_of(n, true);
     norm_state *s = calloc(1, sizeof *s);
     char defines[160];
