@@ -127,8 +127,7 @@ static ot_status bind_steps(ot_exec *x, const ot_step *steps, int n, int first, 
         if (!s[i].in || !s[i].out) return no_memory(err);
         for (int j = 0; j < k->n_in; j++) s[i].in[j] = k->in[j] ? address(x, k->in[j]) : NULL;
         for (int j = 0; j < k->n_out; j++) s[i].out[j] = k->out[j] ? address(x, k->out[j]) : NULL;
-        bool alias = k->op->flags & OT_ALIAS && k->out[0]->base == (k->in[0]->base ? k->in[0]->base : k->in[0]);
-        s[i].run = alias ? NULL : steps[i].kernel->run;
+        s[i].run = ot_step_runs(&steps[i]) ? steps[i].kernel->run : NULL;
         s[i].call = (ot_call){ .node = k,
                                .in = s[i].in,
                                .out = s[i].out,

@@ -182,6 +182,9 @@ typedef struct ot_step {
     int group; /* steps in the launch that starts here (ot_grouped); 1: not grouped; 0: in an earlier group */
 } ot_step;
 
+/* Does a step run a kernel?  The result of others is their input's memory. */
+bool ot_step_runs(const ot_step *s);
+
 /* Scalars that the host sets before a run; each is an OT_INPUT of rank 0. */
 typedef struct ot_step_scalars {
     ot_value *lr, *momentum; /* f64: learning rate; momentum (sgd) or beta1, which a schedule may change */

@@ -157,6 +157,12 @@ static void tell_of_libraries(ot_plan *p, const ot_config *c)
         }
 }
 
+bool ot_step_runs(const ot_step *s)
+{
+    const ot_node *n = s->node;
+    return !(n->op->flags & OT_ALIAS && n->out[0]->base == (n->in[0]->base ? n->in[0]->base : n->in[0]));
+}
+
 ot_status ot_schedule_again(ot_plan *p, const ot_config *c, const ot_step *first, const ot_node *n, ot_step *out)
 {
     const char *why = "it refuses";

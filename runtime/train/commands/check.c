@@ -297,12 +297,26 @@ static void write_peak(ot_page *p, const ot_plan *q, const ot_node_table *t, ot_
     ot_print(p->f, "\n");
 }
 
+/* Kernels that run, a group of steps as one; the bytes that they read and write. */
+static int kernels_of(const ot_step *s, int n, double *bytes)
+{
+    int count = 0;
+    for (int i = 0; i < n; i++) {
+        if (!ot_step_runs(&s[i])) continue;
+        count += s[i].group != 0;
+        *bytes += ot_node_bytes(s[i].node);
+    }
+    return count;
+}
+
 static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot_error *err)
 {
     ot_page page;
     const ot_plan *q = p->plan;
     const ot_settings *s = &p->t->s;
-    double mib = 1 << 20;
+    double mib = 1 << 20, moved = 0;
+    int batch = kernels_of(q->batch_steps, q->n_batch_steps, &moved);
+    int update = kernels_of(q->update_steps, q->n_update_steps, &moved);
     ot_node_table nodes;
     OT_TRY(ot_node_table_new(p->t->m->file->graph, q, p->t->a, &nodes, err));
     OT_TRY(ot_page_open(&page, s->json, err));
@@ -317,6 +331,9 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
         ot_json_set(&page.json, "model", ot_json_text(m->file->path));
         ot_json_set(&page.json, "device", ot_json_text(p->t->x.device_line));
         ot_json_set(&page.json, "batch_size", json_integer(p->batch));
+        ot_json_set(&page.json, "kernels_per_batch", json_integer(batch));
+        ot_json_set(&page.json, "kernels_per_update", json_integer(update));
+        ot_json_set(&page.json, "moved_bytes", json_real(moved));
         ot_json_set(&page.json, "state_bytes", json_integer(q->state_bytes));
         ot_json_set(&page.json, "scratch_bytes", json_integer(q->scratch_bytes));
         ot_json_set(&page.json, "const_bytes", json_integer(q->const_bytes));
@@ -325,8 +342,8 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
         ot_json_set(&page.json, "findings", json_findings(&p->t->findings, &(ot_error){ 0 }));
         return ot_page_close(&page, text, err);
     }
-    ot_print(page.f, "\nbatch size %lld: %d kernels per batch, %d per update\n", (long long)p->batch, q->n_batch_steps,
-             q->n_update_steps);
+    ot_print(page.f, "\nbatch size %lld: %d kernels per batch, %d per update; they read and write %.3f MiB\n",
+             (long long)p->batch, batch, update, moved / mib);
     print_lines(page.f, "", p->t->x.device_line);
     print_findings(&page, "warning: ", &p->t->findings, OT_FINDING_WARNING);
     print_lines(page.f, "", p->r.assumed);
