@@ -1,4 +1,4 @@
-/* bpe.c - byte-level byte pair encoding of a word: of all neighbours the pair of the lowest rank is merged, the leftmost first,
+/* bpe.c - byte pair encoding of a word, from its bytes or its characters: of all neighbours the pair of the lowest rank is merged, the leftmost first,
  * until none is left.
  *
  * Source  Sennrich, Haddow, Birch: Neural Machine Translation of Rare Words with Subword Units (2016); with a heap instead of
@@ -87,22 +87,70 @@ static void merge(ot_bpe *m, size_t *n, struct ot_merge x)
     offer(m, n, x.at);
 }
 
+static bool add_symbol(ot_bpe *m, int32_t id)
+{
+    if (m->n == INT32_MAX / 4 || !make_room(m, (size_t)m->n + 1)) return false;
+    m->symbol[m->n] = (struct ot_symbol){ id, m->n - 1, m->n + 1 };
+    m->n++;
+    return true;
+}
+
+/* The n bytes of a character with what is put around it, in m->piece or as they are. */
+static bool dress(ot_bpe *m, const char **p, size_t *n, bool is_first, bool is_last)
+{
+    bool front = m->prefix_n && !is_first, behind = m->suffix_n && is_last;
+    if (!front && !behind) return true;
+    m->piece.n = 0;
+    if (front && !ot_buffer_add(&m->piece, m->prefix, m->prefix_n)) return false;
+    if (!ot_buffer_add(&m->piece, *p, *n) || (behind && !ot_buffer_add(&m->piece, m->suffix, m->suffix_n)))
+        return false;
+    *p = m->piece.p;
+    *n = m->piece.n;
+    return true;
+}
+
+static bool has_bytes(const ot_bpe *m, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (m->byte[(unsigned char)p[i]] < 0) return false;
+    return true;
+}
+
+/* The characters of a word as symbols; unknown ones wait, so that those in a row become one. */
+static bool begin_word(ot_bpe *m, const ot_string_table *vocab, const char *p, size_t n)
+{
+    bool waiting = false, plain = m->by_byte && !m->prefix_n && !m->suffix_n;
+    m->n = 0;
+    for (size_t i = 0, k; i < n; i += k) {
+        k = m->by_byte ? 1 : ot_character(p + i, n - i);
+        const char *q = p + i;
+        size_t size = k;
+        if (!dress(m, &q, &size, i == 0, i + k == n)) return false;
+        int32_t id = plain ? m->byte[(unsigned char)*q] : ot_string_table_get(vocab, q, size);
+        if (id >= 0) {
+            if (waiting && !add_symbol(m, m->unknown)) return false;
+            waiting = false;
+            if (!add_symbol(m, id)) return false;
+        } else if (m->fallback && has_bytes(m, q, size)) {
+            for (size_t b = 0; b < size; b++)
+                if (!add_symbol(m, m->byte[(unsigned char)q[b]])) return false;
+        } else if (m->unknown >= 0) {
+            if (waiting && !m->fuse && !add_symbol(m, m->unknown)) return false;
+            waiting = true;
+        }
+    }
+    return !waiting || add_symbol(m, m->unknown);
+}
+
 bool ot_bpe_word(ot_bpe *m, const ot_string_table *vocab, const char *p, size_t n, ot_ids *out)
 {
     int32_t whole = m->whole ? ot_string_table_get(vocab, p, n) : -1;
-    if (whole >= 0) return ot_ids_add(out, whole);
-    if (n > INT32_MAX / 4 || !make_room(m, n)) return false;
-    int32_t count = 0;
     size_t waiting = 0;
-    for (size_t i = 0; i < n; i++) { /* bytes that are no token are skipped */
-        int32_t id = m->byte[(unsigned char)p[i]];
-        if (id < 0) continue;
-        m->symbol[count] = (struct ot_symbol){ id, count - 1, count + 1 };
-        count++;
-    }
-    if (!count) return true;
-    m->symbol[count - 1].after = -1;
-    for (int32_t i = 0; i + 1 < count; i++) offer(m, &waiting, i);
+    if (whole >= 0) return ot_ids_add(out, whole);
+    if (!make_room(m, n < INT32_MAX / 4 ? n : 0) || !begin_word(m, vocab, p, n)) return false;
+    if (!m->n) return true;
+    m->symbol[m->n - 1].after = -1;
+    for (int32_t i = 0; i + 1 < m->n; i++) offer(m, &waiting, i);
     while (waiting) merge(m, &waiting, pop(m->heap, &waiting));
     for (int32_t i = 0; i >= 0; i = m->symbol[i].after)
         if (!ot_ids_add(out, m->symbol[i].id)) return false;

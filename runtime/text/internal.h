@@ -36,8 +36,18 @@ bool ot_is_letter(uint32_t c);
 bool ot_is_digit(uint32_t c);       /* category N */
 bool ot_is_blank(uint32_t c);       /* White_Space */
 bool ot_is_mark(uint32_t c);        /* category Mn */
+bool ot_is_accent(uint32_t c);      /* category M */
 bool ot_is_control(uint32_t c);     /* categories Cc, Cf, Cs, Co, but for tab and line ends */
 bool ot_is_punctuation(uint32_t c); /* as BERT has it */
+bool ot_is_word(uint32_t c);        /* \w: letters, marks, digits, connectors */
+bool ot_is_joiner(uint32_t c);      /* U+200C, U+200D: which some count as \w */
+int ot_category(uint32_t c);        /* the number that utf8proc gives it, 0 to 29 */
+uint32_t ot_to_lower(uint32_t c);
+uint32_t ot_to_upper(uint32_t c);
+
+size_t ot_character(const char *p, size_t left); /* bytes of the character at p, at most `left`; left > 0 */
+const char *ot_skip_blanks(const char *p, const char *end);
+const char *ot_back_over_blanks(const char *from, const char *p); /* from its end p */
 
 /* Bytes that grow. */
 typedef struct ot_bytes_buffer {
@@ -60,15 +70,69 @@ typedef const char *(*ot_word)(const char *p, const char *end);
 ot_word ot_pattern(const char *regex); /* NULL: not known */
 const char *ot_word_gpt2(const char *p, const char *end);
 
-/* BERT's: blanks separate words and are none, punctuation is words of one character.  *p: the beginning of the next; false: none. */
-bool ot_word_bert(const char **p, const char *end, const char **stop);
+const char *ot_word_plain(const char *p, const char *end); /* \w+|[^\w\s]+ ; p itself at a blank */
+
+/* ---- regex.c ------------------------------------------------------------------------------------- */
+
+typedef struct ot_regex ot_regex;
+
+/* In the arena; `text` is borrowed.  Errors: OT_E_DATA: not supported, with the reason; OT_E_NOMEM. */
+ot_status ot_regex_new(const char *text, const char *name, ot_arena *a, ot_regex **out, ot_error *err);
+const char *ot_regex_match(ot_regex *r, const char *p, const char *end); /* the end of the match at p; NULL: none */
+
+/* ---- normalizer.c, cutter.c ---------------------------------------------------------------------- */
+
+const char *ot_config_text(const json_t *v, const char *key); /* NULL: there is none */
+bool ot_config_flag(const json_t *v, const char *key, bool dflt);
+ot_status ot_text_unsupported(const char *name, const char *what, const char *which, ot_error *err);
+
+/* A "normalizer" and a "pre_tokenizer" of tokenizer.json (NULL and null: none); in the arena but for what _free frees, also
+ * after an error (NULL is allowed).  Errors: OT_E_DATA: not supported, by its name; OT_E_NOMEM. */
+typedef struct ot_normalizer ot_normalizer;
+ot_status ot_normalizer_new(const json_t *v, const char *name, ot_arena *a, ot_normalizer **out, ot_error *err);
+void ot_normalizer_free(ot_normalizer *z);
+bool ot_normalizer_run(ot_normalizer *z, const char **p, size_t *n); /* valid until the next run; false: no memory */
+
+typedef struct ot_cutter ot_cutter;
+typedef bool ot_word_taker(void *user, const char *p, size_t n); /* false: no memory */
+ot_status ot_cutter_new(const json_t *v, const char *name, ot_arena *a, ot_cutter **out, ot_error *err);
+void ot_cutter_free(ot_cutter *c);
+bool ot_cutter_is_byte_level(
+    const ot_cutter *c); /* its words are bytes, those of the vocabulary GPT-2's characters for them */
+
+/* Every word of a part of a text; first: the text begins with it. */
+bool ot_cutter_run(ot_cutter *c, const char *p, size_t n, bool first, ot_word_taker *take, void *user);
+
+/* ---- decoder.c ------------------------------------------------------------------------------------ */
+
+/* A "decoder" of tokenizer.json; without one (NULL, null) that of byte-level words where `bytes`, else blanks between tokens.
+ * suffix: that ends a word in the vocabulary and is a blank in a text; NULL: none.  In the arena but for what _free frees,
+ * also after an error (NULL is allowed).  Errors: OT_E_DATA: not supported, by its name; OT_E_NOMEM. */
+typedef struct ot_decoder ot_decoder;
+ot_status ot_decoder_new(const json_t *v, const char *suffix, bool bytes, const char *name, ot_arena *a,
+                         ot_decoder **out, ot_error *err);
+void ot_decoder_free(ot_decoder *d);
+bool ot_decoder_run(ot_decoder *d, const char **p, size_t *n); /* valid until the next run; false: no memory */
+
+/* Of a token's text the part that is put into a text; *blank: with a blank in front, unless the text begins with it. */
+const char *ot_decoder_piece(const ot_decoder *d, const char *p, size_t *n, bool *blank);
+
+/* The bytes that GPT-2's characters stand for, at most n; false: there are other characters. */
+bool ot_bytes_of(const char *key, size_t n, char *to, size_t *size);
 
 /* ---- models ----------------------------------------------------------------------------------- */
 
 typedef struct ot_bpe {
     ot_pairs merges;
-    int32_t byte[256]; /* -1: none */
-    bool whole;        /* a word that is a token stays one */
+    int32_t byte[256];           /* tokens of single bytes, as they are or as <0x41>; -1: none */
+    bool by_byte;                /* a word is cut into bytes, else into characters */
+    bool whole;                  /* a word that is a token stays one */
+    bool fallback, fuse;         /* an unknown character becomes bytes; unknown ones in a row are one */
+    int32_t unknown;             /* -1: unknown characters are skipped */
+    const char *prefix, *suffix; /* of all but the first, of the last character of a word */
+    size_t prefix_n, suffix_n;
+    ot_buffer piece;
+    int32_t n; /* symbols */
     struct ot_symbol *symbol;
     struct ot_merge *heap;
     size_t room, heap_room;

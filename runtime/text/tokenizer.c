@@ -1,15 +1,14 @@
 /* tokenizer.c - a tokenizer from the JSON of tokenizer.json, and the encoding of texts.
  *
- * A text is cut at added tokens first, as they stand; what is between them is normalised, cut into words, and each word
- * encoded by the model. */
+ * A text is cut at added tokens first, as they stand; what is between them is normalised, cut at added tokens that are looked for
+ * in normalised text, then into words, and each word encoded by the model. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/text/internal.h"
 
-enum { MOST_TOKENS = 1 << 24, MOST_SPECIALS = 16, MOST_STEPS = 16 };
-
-typedef enum step { CLEAN, SPACE_CJK, STRIP_MARKS, LOWER, TO_NFC, TO_NFD, TO_NFKC, TO_NFKD } step;
+enum { MOST_TOKENS = 1 << 24, MOST_SPECIALS = 16 };
 
 typedef struct token {
     const char *p; /* NULL: there is none of this number */
@@ -24,26 +23,30 @@ typedef struct added {
     bool left, right, word; /* takes blanks with it; stands alone only */
 } added;
 
+/* By the first byte, of these the longest first. */
+typedef struct added_set {
+    added *list;
+    int n, from[257]; /* where those of each first byte begin */
+} added_set;
+
 struct ot_tokenizer {
     ot_arena *a;
     const char *name;
     ot_string_table vocab;
     token *token;
     int64_t size;
-    added *added;
-    int n_added;
-    bool begins[256]; /* an added token does, with this byte */
-    step step[MOST_STEPS];
-    int n_steps;
-    bool bert, prefix_space; /* words of BERT; a text begins with a blank */
-    ot_word word;
+    added_set raw, normal; /* added tokens as they stand in a text, and as they do when it is normalised */
+    ot_normalizer *normalizer;
+    ot_cutter *cutter;
+    ot_decoder *decoder;
+    bool bytes;                 /* words are bytes */
     bool pieces;                /* WordPiece, else BPE */
     ot_sentencepiece *sentence; /* NULL: it is none */
     ot_bpe bpe;
     ot_wordpiece piece;
     int32_t around[2 * MOST_SPECIALS]; /* those in front of a text, then those behind it */
     int n_front, n_behind;
-    ot_buffer text[2]; /* what is normalised */
+    ot_ids *out; /* what is encoded to */
 };
 
 static ot_status no_memory(const ot_tokenizer *t, ot_error *err)
@@ -51,14 +54,14 @@ static ot_status no_memory(const ot_tokenizer *t, ot_error *err)
     return ot_fail(err, OT_E_NOMEM, "%s: no memory for the tokenizer", t->name);
 }
 
-static ot_status unsupported(const ot_tokenizer *t, const char *what, const char *name, ot_error *err)
+ot_status ot_text_unsupported(const char *name, const char *what, const char *which, ot_error *err)
 {
-    return ot_fail(err, OT_E_DATA, "%s: unsupported %s '%.100s'", t->name, what, name ? name : "(without a type)");
+    return ot_fail(err, OT_E_DATA, "%s: unsupported %s '%.100s'", name, what, which ? which : "(without a type)");
 }
 
-static const char *text_of(const json_t *v, const char *key) { return json_string_value(json_object_get(v, key)); }
+const char *ot_config_text(const json_t *v, const char *key) { return json_string_value(json_object_get(v, key)); }
 
-static bool flag(const json_t *v, const char *key, bool dflt)
+bool ot_config_flag(const json_t *v, const char *key, bool dflt)
 {
     const json_t *x = json_object_get(v, key);
     return json_is_boolean(x) ? json_is_true(x) : dflt;
@@ -66,31 +69,14 @@ static bool flag(const json_t *v, const char *key, bool dflt)
 
 /* ---- vocabulary ------------------------------------------------------------------------------------ */
 
-/* GPT-2's characters for bytes: printable ones stand for themselves, the others for those from U+0100 on. */
-static int byte_of(uint32_t c)
-{
-    if ((c >= 33 && c <= 126) || (c >= 161 && c <= 172) || (c >= 174 && c <= 255)) return (int)c;
-    if (c < 256 || c > 323) return -1;
-    int k = (int)c - 256;
-    return k < 33 ? k : k < 67 ? k - 33 + 127 : 173;
-}
-
-/* The bytes that a token of byte-level BPE represents; one with other characters is what it is. */
+/* What words are compared with: the bytes that a token of byte-level words represents; one of other characters is what it is. */
 static const char *raw(ot_tokenizer *t, const char *key, size_t n, size_t *size)
 {
     char *p = ot_arena_struct(t->a, n + 1);
-    uint32_t c;
-    *size = 0;
-    for (size_t i = 0; p && i < n; *size += 1) {
-        int k = ot_utf8(key + i, n - i, &c), b = k ? byte_of(c) : -1;
-        if (b < 0 || t->pieces) {
-            memcpy(p, key, n + 1);
-            *size = n;
-            return p;
-        }
-        p[*size] = (char)b;
-        i += (size_t)k;
-    }
+    if (!p || (t->bytes && ot_bytes_of(key, n, p, size))) return p;
+    memcpy(p, key, n);
+    p[n] = '\0';
+    *size = n;
     return p;
 }
 
@@ -111,6 +97,20 @@ static ot_status name_token(ot_tokenizer *t, int64_t id, const char *p, size_t n
     return OT_OK;
 }
 
+/* Gives a number the text that its token represents. */
+static ot_status name_text(ot_tokenizer *t, const json_t *id, const char *key, bool special, ot_error *err)
+{
+    const char *p = key;
+    size_t n = strlen(key);
+    if (!json_is_integer(id)) return ot_fail(err, OT_E_DATA, "%s: token '%.60s' has no number", t->name, key);
+    if (!special && !ot_decoder_run(t->decoder, &p, &n)) return no_memory(t, err);
+    char *own = ot_arena_struct(t->a, n + 1);
+    if (!own) return no_memory(t, err);
+    if (n) memcpy(own, p, n);
+    own[n] = '\0';
+    return name_token(t, json_integer_value(id), own, n, special, err);
+}
+
 static ot_status read_vocabulary(ot_tokenizer *t, const json_t *vocab, ot_error *err)
 {
     const char *key;
@@ -120,11 +120,9 @@ static ot_status read_vocabulary(ot_tokenizer *t, const json_t *vocab, ot_error 
     json_object_foreach((json_t *)(uintptr_t)vocab, key, v)
     {
         size_t n;
+        OT_TRY(name_text(t, v, key, false, err));
         const char *p = raw(t, key, strlen(key), &n);
-        if (!p) return no_memory(t, err);
-        if (!json_is_integer(v)) return ot_fail(err, OT_E_DATA, "%s: token '%.60s' has no number", t->name, key);
-        OT_TRY(name_token(t, json_integer_value(v), p, n, false, err));
-        if (!ot_string_table_put(&t->vocab, p, n, (int32_t)json_integer_value(v))) return no_memory(t, err);
+        if (!p || !ot_string_table_put(&t->vocab, p, n, (int32_t)json_integer_value(v))) return no_memory(t, err);
     }
     return OT_OK;
 }
@@ -132,32 +130,55 @@ static ot_status read_vocabulary(ot_tokenizer *t, const json_t *vocab, ot_error 
 static int by_length(const void *a, const void *b)
 {
     const added *x = a, *y = b;
-    return x->n != y->n ? (x->n < y->n) - (x->n > y->n) : 0;
+    if (*x->p != *y->p) return (unsigned char)*x->p < (unsigned char)*y->p ? -1 : 1;
+    return (x->n < y->n) - (x->n > y->n);
+}
+
+static void sort_added(added_set *s)
+{
+    if (s->n) qsort(s->list, (size_t)s->n, sizeof *s->list, by_length);
+    for (int i = 0, c = 0; c <= 256; s->from[c++] = i)
+        while (i < s->n && (unsigned char)*s->list[i].p < c) i++;
+}
+
+static ot_status add_token(ot_tokenizer *t, const json_t *v, const char *text, ot_error *err)
+{
+    bool special = ot_config_flag(v, "special", false), normal = ot_config_flag(v, "normalized", !special);
+    const json_t *id = json_object_get(v, "id");
+    size_t n = strlen(text);
+    added_set *set = normal ? &t->normal : &t->raw;
+    const char *content = text;
+    if (normal && !ot_normalizer_run(t->normalizer, &text, &n)) return no_memory(t, err);
+    char *own = ot_arena_struct(t->a, n + 1);
+    if (!own) return no_memory(t, err);
+    if (n) memcpy(own, text, n);
+    own[n] = '\0';
+    OT_TRY(name_text(t, id, special || !n ? content : own, special, err));
+    if (!n) return OT_OK; /* nothing is left of it to be found */
+    set->list[set->n++] = (added){ own,
+                                   n,
+                                   (int32_t)json_integer_value(id),
+                                   ot_config_flag(v, "lstrip", false),
+                                   ot_config_flag(v, "rstrip", false),
+                                   ot_config_flag(v, "single_word", false) };
+    return OT_OK;
 }
 
 static ot_status read_added(ot_tokenizer *t, const json_t *list, ot_error *err)
 {
     size_t n = json_array_size(list);
-    t->added = ot_arena_struct(t->a, (n + 1) * sizeof *t->added);
-    if (!t->added) return no_memory(t, err);
+    t->raw.list = ot_arena_struct(t->a, (n + 1) * sizeof *t->raw.list);
+    t->normal.list = ot_arena_struct(t->a, (n + 1) * sizeof *t->normal.list);
+    if (!t->raw.list || !t->normal.list) return no_memory(t, err);
     for (size_t i = 0; i < n; i++) {
-        const json_t *v = json_array_get(list, i), *id = json_object_get(v, "id");
-        const char *text = text_of(v, "content"), *copy = text ? ot_arena_strdup(t->a, text) : NULL;
-        if (!text || !*text || !json_is_integer(id))
+        const json_t *v = json_array_get(list, i);
+        const char *text = ot_config_text(v, "content");
+        if (!text || !*text || !json_is_integer(json_object_get(v, "id")))
             return ot_fail(err, OT_E_DATA, "%s: added token %zu has no content or number", t->name, i);
-        if (!copy) return no_memory(t, err);
-        OT_TRY(name_token(t, json_integer_value(id), copy, strlen(copy), flag(v, "special", false), err));
-        t->added[t->n_added++] = (added){ copy,
-                                          strlen(copy),
-                                          (int32_t)json_integer_value(id),
-                                          flag(v, "lstrip", false),
-                                          flag(v, "rstrip", false),
-                                          flag(v, "single_word", false) };
-        t->begins[(unsigned char)*copy] = true;
-        if (!ot_string_table_put(&t->vocab, copy, strlen(copy), (int32_t)json_integer_value(id)))
-            return no_memory(t, err);
+        OT_TRY(add_token(t, v, text, err));
     }
-    qsort(t->added, (size_t)t->n_added, sizeof *t->added, by_length); /* the longest first */
+    sort_added(&t->raw);
+    sort_added(&t->normal);
     return OT_OK;
 }
 
@@ -186,115 +207,87 @@ static ot_status read_merge(ot_tokenizer *t, size_t i, const json_t *v, ot_error
     if (!key || !(p[0] = raw(t, key, n[0], &size[0])) || !(p[1] = raw(t, right, n[1], &size[1])) ||
         !(both = ot_arena_struct(t->a, size[0] + size[1] + 1)))
         return no_memory(t, err);
+    size_t skip = t->bpe.prefix_n; /* the right half is no beginning of a word */
+    if (size[1] < skip) return bad_merge(t, i, err);
     memcpy(both, p[0], size[0]);
-    memcpy(both + size[0], p[1], size[1]);
+    memcpy(both + size[0], p[1] + skip, size[1] - skip);
     int32_t a = ot_string_table_get(&t->vocab, p[0], size[0]), b = ot_string_table_get(&t->vocab, p[1], size[1]);
-    int32_t made = ot_string_table_get(&t->vocab, both, size[0] + size[1]);
+    int32_t made = ot_string_table_get(&t->vocab, both, size[0] + size[1] - skip);
     if (a < 0 || b < 0 || made < 0) return bad_merge(t, i, err);
     return ot_pairs_put(&t->bpe.merges, a, b, (int32_t)i, made) ? OT_OK : no_memory(t, err);
 }
 
+/* A copy of a member; "" where there is none; NULL: no memory. */
+static const char *copy_member(ot_tokenizer *t, const json_t *m, const char *key, size_t *n)
+{
+    const char *text = ot_config_text(m, key);
+    *n = text ? strlen(text) : 0;
+    return text ? ot_arena_strdup(t->a, text) : "";
+}
+
+/* The tokens of bytes, and what becomes of characters that are none. */
+static ot_status read_unknown(ot_tokenizer *t, const json_t *m, ot_error *err)
+{
+    ot_bpe *b = &t->bpe;
+    const char *unknown = ot_config_text(m, "unk_token");
+    bool all = true;
+    for (int i = 0; i < 256; i++) {
+        char key[8] = { (char)i };
+        int n = t->bytes ? 1 : snprintf(key, sizeof key, "<0x%02X>", (unsigned)i);
+        b->byte[i] = ot_string_table_get(&t->vocab, key, (size_t)n);
+        all &= b->byte[i] >= 0;
+    }
+    bool complete = t->bytes && all && !b->prefix_n && !b->suffix_n; /* no byte is unknown */
+    b->by_byte = t->bytes;
+    b->fallback = ot_config_flag(m, "byte_fallback", false) && !complete;
+    b->fuse = ot_config_flag(m, "fuse_unk", false);
+    b->unknown = unknown ? ot_string_table_get(&t->vocab, unknown, strlen(unknown)) : -1;
+    if (t->bytes && b->fallback)
+        return ot_text_unsupported(t->name, "part of its model:", "byte_fallback with ByteLevel", err);
+    if (unknown && b->unknown < 0 && !complete)
+        return ot_fail(err, OT_E_DATA, "%s: its token for unknown characters, '%.60s', is not in the vocabulary",
+                       t->name, unknown);
+    return OT_OK;
+}
+
 static ot_status read_bpe(ot_tokenizer *t, const json_t *m, ot_error *err)
 {
-    static const char *const affixes[] = { "continuing_subword_prefix", "end_of_word_suffix" };
     const json_t *merges = json_object_get(m, "merges");
-    for (int i = 0; i < OT_LEN(affixes); i++)
-        if (text_of(m, affixes[i]) && *text_of(m, affixes[i]))
-            return unsupported(t, "part of its model:", affixes[i], err);
-    if (flag(m, "byte_fallback", false)) return unsupported(t, "part of its model:", "byte_fallback", err);
+    ot_bpe *b = &t->bpe;
     if (json_number_value(json_object_get(m, "dropout")) > 0)
-        return unsupported(t, "part of its model:", "dropout", err);
-    if (!t->word) return ot_fail(err, OT_E_DATA, "%s: BPE without a ByteLevel pre-tokenizer is not supported", t->name);
-    t->bpe.whole = flag(m, "ignore_merges", false);
+        return ot_text_unsupported(t->name, "part of its model:", "dropout", err);
+    b->prefix = copy_member(t, m, "continuing_subword_prefix", &b->prefix_n);
+    b->suffix = copy_member(t, m, "end_of_word_suffix", &b->suffix_n);
+    if (!b->prefix || !b->suffix) return no_memory(t, err);
+    b->whole = ot_config_flag(m, "ignore_merges", false);
+    OT_TRY(read_unknown(t, m, err));
     if (json_array_size(merges) > MOST_TOKENS) return ot_fail(err, OT_E_DATA, "%s: has too many merges", t->name);
     for (size_t i = 0; i < json_array_size(merges); i++) OT_TRY(read_merge(t, i, json_array_get(merges, i), err));
-    for (int b = 0; b < 256; b++) t->bpe.byte[b] = ot_string_table_get(&t->vocab, (char[]){ (char)b }, 1);
     return OT_OK;
 }
 
 static ot_status read_pieces(ot_tokenizer *t, const json_t *m, ot_error *err)
 {
-    const char *unknown = text_of(m, "unk_token"), *prefix = text_of(m, "continuing_subword_prefix");
+    enum { LONGEST = 1000, USUAL = 100 };
+    const char *unknown = ot_config_text(m, "unk_token");
     const json_t *most = json_object_get(m, "max_input_chars_per_word");
-    t->piece.prefix = ot_arena_strdup(t->a, prefix ? prefix : "##");
+    t->piece.prefix = "##";
+    t->piece.prefix_n = 2;
+    if (ot_config_text(m, "continuing_subword_prefix"))
+        t->piece.prefix = copy_member(t, m, "continuing_subword_prefix", &t->piece.prefix_n);
     if (!t->piece.prefix) return no_memory(t, err);
-    t->piece.prefix_n = strlen(t->piece.prefix);
-    t->piece.longest = json_is_integer(most) && json_integer_value(most) <= 1000 ? json_integer_value(most) : 100;
+    t->piece.longest = json_is_integer(most) ? json_integer_value(most) : USUAL;
+    if (t->piece.longest < 1 || t->piece.longest > LONGEST)
+        return ot_fail(err, OT_E_DATA, "%s: its max_input_chars_per_word is %lld; expected 1 to %d", t->name,
+                       (long long)t->piece.longest, LONGEST);
     t->piece.unknown = unknown ? ot_string_table_get(&t->vocab, unknown, strlen(unknown)) : -1;
     if (t->piece.unknown < 0)
         return ot_fail(err, OT_E_DATA, "%s: its token for unknown words, '%.60s', is not in the vocabulary", t->name,
                        unknown ? unknown : "");
-    return t->bert ? OT_OK
-                   : ot_fail(err, OT_E_DATA, "%s: WordPiece without a BertPreTokenizer is not supported", t->name);
+    return t->bytes ? ot_text_unsupported(t->name, "pre-tokenizer of a WordPiece model:", "ByteLevel", err) : OT_OK;
 }
 
-/* ---- normalizer, pre-tokenizer, post-processor ---------------------------------------------------------- */
-
-static void add_step(ot_tokenizer *t, step s)
-{
-    if (t->n_steps < MOST_STEPS) t->step[t->n_steps] = s;
-    t->n_steps++; /* too many: build refuses it */
-}
-
-static ot_status read_normalizer(ot_tokenizer *t, const json_t *v, int depth, ot_error *err)
-{
-    static const struct {
-        const char *type;
-        step step;
-    } plain[] = { { "NFC", TO_NFC },   { "NFD", TO_NFD },      { "NFKC", TO_NFKC },
-                  { "NFKD", TO_NFKD }, { "Lowercase", LOWER }, { "StripAccents", STRIP_MARKS } };
-    const char *type = text_of(v, "type");
-    if (!v || json_is_null(v)) return OT_OK;
-    if (type && !strcmp(type, "Sequence") && depth < 4) {
-        const json_t *list = json_object_get(v, "normalizers");
-        for (size_t i = 0; i < json_array_size(list) && t->n_steps <= MOST_STEPS; i++)
-            OT_TRY(read_normalizer(t, json_array_get(list, i), depth + 1, err));
-        return OT_OK;
-    }
-    for (int i = 0; type && i < OT_LEN(plain); i++)
-        if (!strcmp(type, plain[i].type)) return add_step(t, plain[i].step), OT_OK;
-    if (!type || strcmp(type, "BertNormalizer")) return unsupported(t, "normalizer", type, err);
-    bool lower = flag(v, "lowercase", true);
-    if (flag(v, "clean_text", true)) add_step(t, CLEAN);
-    if (flag(v, "handle_chinese_chars", true)) add_step(t, SPACE_CJK);
-    if (flag(v, "strip_accents", lower)) add_step(t, TO_NFD), add_step(t, STRIP_MARKS);
-    if (lower) add_step(t, LOWER);
-    return OT_OK;
-}
-
-static ot_status read_split(ot_tokenizer *t, const json_t *v, ot_error *err)
-{
-    const json_t *pattern = json_object_get(v, "pattern");
-    const char *regex = text_of(pattern, "Regex"), *how = text_of(v, "behavior");
-    if (t->word || !how || strcmp(how, "Isolated") || flag(v, "invert", false))
-        return unsupported(t, "pre-tokenizer Split with behavior", how, err);
-    t->word = regex ? ot_pattern(regex) : NULL;
-    return t->word ? OT_OK
-                   : ot_fail(err, OT_E_DATA, "%s: unsupported pattern of words: %.300s", t->name,
-                             regex ? regex : "a string");
-}
-
-static ot_status read_words(ot_tokenizer *t, const json_t *v, int depth, bool *bytes, ot_error *err)
-{
-    const char *type = text_of(v, "type");
-    if (!v || json_is_null(v)) return OT_OK;
-    if (type && !strcmp(type, "Sequence") && depth < 2) {
-        const json_t *list = json_object_get(v, "pretokenizers");
-        for (size_t i = 0; i < json_array_size(list); i++)
-            OT_TRY(read_words(t, json_array_get(list, i), depth + 1, bytes, err));
-        return OT_OK;
-    }
-    if (type && !strcmp(type, "Split")) return read_split(t, v, err);
-    if (type && !strcmp(type, "BertPreTokenizer") && !t->word && !t->bert) return t->bert = true, OT_OK;
-    if (!type || strcmp(type, "ByteLevel") || *bytes) return unsupported(t, "pre-tokenizer", type, err);
-    *bytes = true;
-    t->prefix_space = flag(v, "add_prefix_space", true);
-    if (!flag(v, "use_regex", true))
-        return t->word ? OT_OK : unsupported(t, "pre-tokenizer", "ByteLevel without words", err);
-    if (t->word && t->word != ot_word_gpt2) return unsupported(t, "pre-tokenizer", "ByteLevel after Split", err);
-    t->word = ot_word_gpt2;
-    return OT_OK;
-}
+/* ---- post-processor, the whole --------------------------------------------------------------------------- */
 
 static ot_status add_special(ot_tokenizer *t, const json_t *id, bool behind, ot_error *err)
 {
@@ -313,7 +306,7 @@ static ot_status read_template(ot_tokenizer *t, const json_t *v, ot_error *err)
     bool behind = false;
     for (size_t i = 0; i < json_array_size(single); i++) {
         const json_t *one = json_array_get(single, i), *special = json_object_get(one, "SpecialToken");
-        const char *id = text_of(special, "id");
+        const char *id = ot_config_text(special, "id");
         if (json_object_get(one, "Sequence")) behind = true;
         const json_t *ids = id ? json_object_get(json_object_get(tokens, id), "ids") : NULL;
         for (size_t k = 0; special && k < json_array_size(ids); k++)
@@ -324,7 +317,7 @@ static ot_status read_template(ot_tokenizer *t, const json_t *v, ot_error *err)
 
 static ot_status read_specials(ot_tokenizer *t, const json_t *v, int depth, ot_error *err)
 {
-    const char *type = text_of(v, "type");
+    const char *type = ot_config_text(v, "type");
     if (!v || json_is_null(v)) return OT_OK;
     if (type && !strcmp(type, "Sequence") && depth < 4) {
         const json_t *list = json_object_get(v, "processors");
@@ -335,7 +328,7 @@ static ot_status read_specials(ot_tokenizer *t, const json_t *v, int depth, ot_e
     if (type && !strcmp(type, "ByteLevel")) return OT_OK; /* offsets alone */
     if (type && !strcmp(type, "TemplateProcessing")) return read_template(t, v, err);
     if (!type || (strcmp(type, "BertProcessing") && strcmp(type, "RobertaProcessing")))
-        return unsupported(t, "post-processor", type, err);
+        return ot_text_unsupported(t->name, "post-processor", type, err);
     OT_TRY(add_special(t, json_array_get(json_object_get(v, "cls"), 1), false, err));
     return add_special(t, json_array_get(json_object_get(v, "sep"), 1), true, err);
 }
@@ -363,26 +356,41 @@ static ot_status build_sentencepiece(ot_tokenizer *t, const json_t *m, ot_error 
     return OT_OK;
 }
 
+/* The parts around the model; the vocabulary, which words, merges and added tokens are looked up in, needs all of them. */
+static ot_status build_parts(ot_tokenizer *t, const json_t *config, ot_error *err)
+{
+    const json_t *m = json_object_get(config, "model");
+    const char *suffix = t->pieces ? NULL : ot_config_text(m, "end_of_word_suffix");
+    json_t *plain = NULL, *decoder = json_object_get(config, "decoder");
+    OT_TRY(ot_normalizer_new(json_object_get(config, "normalizer"), t->name, t->a, &t->normalizer, err));
+    OT_TRY(ot_cutter_new(json_object_get(config, "pre_tokenizer"), t->name, t->a, &t->cutter, err));
+    t->bytes = ot_cutter_is_byte_level(t->cutter);
+    if (t->pieces && (!decoder || json_is_null(decoder))) { /* vocab.txt has none */
+        const char *prefix = ot_config_text(m, "continuing_subword_prefix");
+        plain = json_pack("{s:s, s:s, s:b}", "type", "WordPiece", "prefix", prefix ? prefix : "##", "cleanup", 0);
+        if (!plain) return no_memory(t, err);
+        decoder = plain;
+    }
+    ot_status s = ot_decoder_new(decoder, suffix && *suffix ? suffix : NULL, t->bytes, t->name, t->a, &t->decoder, err);
+    json_decref(plain);
+    return s;
+}
+
 static ot_status build(ot_tokenizer *t, const json_t *config, ot_error *err)
 {
     const json_t *m = json_object_get(config, "model");
-    const char *type = text_of(m, "type");
-    bool bytes = false;
+    const char *type = ot_config_text(m, "type");
     if (type && !strcmp(type, "SentencePiece")) return build_sentencepiece(t, m, err);
     if (!type && json_object_get(m, "merges")) type = "BPE"; /* files of the first versions do not say */
-    if (!type || (strcmp(type, "BPE") && strcmp(type, "WordPiece"))) return unsupported(t, "model", type, err);
+    if (!type || (strcmp(type, "BPE") && strcmp(type, "WordPiece")))
+        return ot_text_unsupported(t->name, "model", type, err);
     if (!ot_has_unicode)
         return ot_fail(err, OT_E_DATA,
                        "%s: this program was built without tables of Unicode: install libutf8proc-dev and "
                        "build it again",
                        t->name);
     t->pieces = !strcmp(type, "WordPiece");
-    OT_TRY(read_normalizer(t, json_object_get(config, "normalizer"), 0, err));
-    if (t->n_steps > MOST_STEPS)
-        return ot_fail(err, OT_E_DATA, "%s: its normalizer has more than %d steps", t->name, MOST_STEPS);
-    OT_TRY(read_words(t, json_object_get(config, "pre_tokenizer"), 0, &bytes, err));
-    if (t->bert != t->pieces || (t->word && !bytes))
-        return ot_fail(err, OT_E_DATA, "%s: a %s model with this pre-tokenizer is not supported", t->name, type);
+    OT_TRY(build_parts(t, config, err));
     OT_TRY(read_vocabulary(t, json_object_get(m, "vocab"), err));
     OT_TRY(read_added(t, json_object_get(config, "added_tokens"), err));
     OT_TRY(t->pieces ? read_pieces(t, m, err) : read_bpe(t, m, err));
@@ -413,9 +421,11 @@ void ot_tokenizer_free(ot_tokenizer *t)
     free(t->bpe.merges.slot);
     free(t->bpe.symbol);
     free(t->bpe.heap);
+    free(t->bpe.piece.p);
     free(t->piece.piece.p);
-    free(t->text[0].p);
-    free(t->text[1].p);
+    ot_normalizer_free(t->normalizer);
+    ot_cutter_free(t->cutter);
+    ot_decoder_free(t->decoder);
     ot_arena_free(t->a);
     free(t);
 }
@@ -438,11 +448,8 @@ const char *ot_tokenizer_token(const ot_tokenizer *t, int64_t id, size_t *n, boo
 const char *ot_tokenizer_piece(const ot_tokenizer *t, int64_t id, size_t *n, bool *blank, bool *special)
 {
     const char *p = ot_tokenizer_token(t, id, n, special);
-    *blank = p && t->pieces;
-    if (!p || !t->pieces || *n <= t->piece.prefix_n || memcmp(p, t->piece.prefix, t->piece.prefix_n)) return p;
     *blank = false;
-    *n -= t->piece.prefix_n;
-    return p + t->piece.prefix_n;
+    return !p || !t->decoder ? p : ot_decoder_piece(t->decoder, p, n, blank);
 }
 
 const int32_t *ot_tokenizer_around(const ot_tokenizer *t, int *front, int *behind)
@@ -452,11 +459,20 @@ const int32_t *ot_tokenizer_around(const ot_tokenizer *t, int *front, int *behin
     return t->around;
 }
 
+static int64_t added_of(const added_set *s, const char *name)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->list[i].n == strlen(name) && !memcmp(s->list[i].p, name, s->list[i].n)) return s->list[i].id;
+    return -1;
+}
+
 /* The first of these names that is a token. */
 static int64_t first_of(const ot_tokenizer *t, const char *const *names, int n)
 {
     for (int i = 0; i < n; i++) {
-        int32_t id = ot_string_table_get(&t->vocab, names[i], strlen(names[i]));
+        int64_t id = ot_string_table_get(&t->vocab, names[i], strlen(names[i]));
+        if (id < 0) id = added_of(&t->raw, names[i]);
+        if (id < 0) id = added_of(&t->normal, names[i]);
         if (id >= 0) return id;
     }
     return -1;
@@ -476,71 +492,18 @@ int64_t ot_tokenizer_pad(const ot_tokenizer *t)
 
 /* ---- encoding -------------------------------------------------------------------------------------------- */
 
-static bool is_cjk(uint32_t c)
+static bool encode_word(void *user, const char *p, size_t n)
 {
-    return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
-           (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
-           (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+    ot_tokenizer *t = user;
+    return t->pieces ? ot_wordpiece_word(&t->piece, &t->vocab, p, n, t->out)
+                     : ot_bpe_word(&t->bpe, &t->vocab, p, n, t->out);
 }
 
-static bool change_character(step s, uint32_t c, ot_buffer *out)
+/* What is between two added tokens; first: the text begins with it. */
+static bool encode_words(ot_tokenizer *t, const char *p, size_t n, bool first)
 {
-    switch (s) {
-    case CLEAN:
-        if (!c || c == 0xFFFD || ot_is_control(c)) return true;
-        return ot_buffer_char(out, ot_is_blank(c) ? ' ' : c);
-    case SPACE_CJK:
-        if (!is_cjk(c)) return ot_buffer_char(out, c);
-        return ot_buffer_add(out, " ", 1) && ot_buffer_char(out, c) && ot_buffer_add(out, " ", 1);
-    default: return ot_is_mark(c) || ot_buffer_char(out, c);
-    }
-}
-
-static bool apply(step s, const char *p, size_t n, ot_buffer *out)
-{
-    uint32_t c;
-    out->n = 0;
-    if (s == LOWER) return ot_lower_case(p, n, out);
-    if (s >= TO_NFC) return ot_normal_form(s - TO_NFC + OT_NFC, p, n, out);
-    for (int k; n && (k = ot_utf8(p, n, &c)); p += k, n -= (size_t)k)
-        if (!change_character(s, c, out)) return false;
-    return true;
-}
-
-static bool encode_words(ot_tokenizer *t, const char *p, size_t n, ot_ids *out)
-{
-    const char *end = p + n, *stop;
-    if (t->bert) {
-        for (; ot_word_bert(&p, end, &stop); p = stop)
-            if (!ot_wordpiece_word(&t->piece, &t->vocab, p, (size_t)(stop - p), out)) return false;
-        return true;
-    }
-    for (; p < end; p = stop) {
-        stop = t->word(p, end);
-        if (!ot_bpe_word(&t->bpe, &t->vocab, p, (size_t)(stop - p), out)) return false;
-    }
-    return true;
-}
-
-/* What is between two added tokens. */
-static bool encode_part(ot_tokenizer *t, const char *p, size_t n, ot_ids *out)
-{
-    if (!n) return true;
-    if (t->sentence) return ot_sentencepiece_encode(t->sentence, p, n, out);
-    for (int i = 0; i < t->n_steps; i++) {
-        ot_buffer *b = &t->text[i % 2];
-        if (!apply(t->step[i], p, n, b)) return false;
-        p = b->p ? b->p : "";
-        n = b->n;
-    }
-    if (t->prefix_space && n && *p != ' ') {
-        ot_buffer *b = &t->text[t->n_steps % 2];
-        b->n = 0;
-        if (!ot_buffer_add(b, " ", 1) || !ot_buffer_add(b, p, n)) return false;
-        p = b->p;
-        n = b->n;
-    }
-    return encode_words(t, p, n, out);
+    return t->sentence ? ot_sentencepiece_encode(t->sentence, p, n, t->out)
+                       : ot_cutter_run(t->cutter, p, n, first, encode_word, t);
 }
 
 static bool in_word(const char *p, const char *from, const char *end)
@@ -548,57 +511,45 @@ static bool in_word(const char *p, const char *from, const char *end)
     uint32_t c = 0;
     while (p > from && p < end && (*p & 0xC0) == 0x80) p--;
     if (p >= end || !ot_utf8(p, (size_t)(end - p), &c)) return false;
-    return ot_is_letter(c) || ot_is_digit(c) || c == '_';
+    return ot_is_word(c) || ot_is_joiner(c);
 }
 
-/* The added token at p; NULL: none. */
-static const added *added_at(const ot_tokenizer *t, const char *text, const char *p, const char *end)
+/* The longest added token at p; NULL: none. */
+static const added *added_at(const added_set *s, const char *p, const char *end)
 {
-    if (!t->begins[(unsigned char)*p]) return NULL;
-    for (int i = 0; i < t->n_added; i++) {
-        const added *x = &t->added[i];
-        if (x->n > (size_t)(end - p) || memcmp(x->p, p, x->n)) continue;
-        if (x->word && ((p > text && in_word(p - 1, text, end)) || in_word(p + x->n, text, end))) continue;
-        return x;
-    }
+    unsigned char c = (unsigned char)*p;
+    for (int i = s->from[c]; i < s->from[c + 1]; i++)
+        if (s->list[i].n <= (size_t)(end - p) && !memcmp(s->list[i].p, p, s->list[i].n)) return &s->list[i];
     return NULL;
 }
 
-static const char *skip_back(const char *from, const char *p)
-{
-    uint32_t c;
-    while (p > from) {
-        const char *q = p - 1;
-        while (q > from && (*q & 0xC0) == 0x80) q--;
-        if (!ot_utf8(q, (size_t)(p - q), &c) || !ot_is_blank(c)) break;
-        p = q;
-    }
-    return p;
-}
+typedef bool taker(ot_tokenizer *t, const char *p, size_t n, bool first);
 
-static const char *skip_on(const char *p, const char *end)
-{
-    uint32_t c;
-    for (int k; p < end && (k = ot_utf8(p, (size_t)(end - p), &c)) && ot_is_blank(c);) p += k;
-    return p;
-}
-
-static bool encode(ot_tokenizer *t, const char *text, size_t n, ot_ids *out)
+/* Cuts a text at the added tokens of a set; what is between them continues. */
+static bool cut(ot_tokenizer *t, const added_set *s, const char *text, size_t n, bool first, taker *take)
 {
     const char *end = text + n, *from = text, *p = text;
     while (p < end) {
-        const added *x = added_at(t, text, p, end);
-        if (!x) {
-            p++;
+        const added *x = added_at(s, p, end);
+        bool apart = x && (!x->word || !((p > text && in_word(p - 1, text, end)) || in_word(p + x->n, text, end)));
+        if (!apart) {
+            p += x ? x->n : 1;
             continue;
         }
-        const char *stop = x->left ? skip_back(from, p) : p;
-        if (!encode_part(t, from, (size_t)(stop - from), out) || !ot_ids_add(out, x->id)) return false;
+        const char *stop = x->left ? ot_back_over_blanks(from, p) : p;
+        if (stop > from && !take(t, from, (size_t)(stop - from), first && from == text)) return false;
+        if (!ot_ids_add(t->out, x->id)) return false;
         p += x->n;
-        if (x->right) p = skip_on(p, end);
+        if (x->right) p = ot_skip_blanks(p, end);
         from = p;
     }
-    return encode_part(t, from, (size_t)(end - from), out);
+    return from == end || take(t, from, (size_t)(end - from), first && from == text);
+}
+
+static bool encode_normal(ot_tokenizer *t, const char *p, size_t n, bool first)
+{
+    if (t->normalizer && !ot_normalizer_run(t->normalizer, &p, &n)) return false;
+    return cut(t, &t->normal, p, n, first, encode_words);
 }
 
 ot_status ot_tokenizer_encode(ot_tokenizer *t, const char *text, size_t n, bool specials, ot_ids *out, ot_error *err)
@@ -611,7 +562,8 @@ ot_status ot_tokenizer_encode(ot_tokenizer *t, const char *text, size_t n, bool 
         i += (size_t)k;
     }
     for (int i = 0; specials && good && i < t->n_front; i++) good = ot_ids_add(out, t->around[i]);
-    good = good && encode(t, text, n, out);
+    t->out = out;
+    good = good && cut(t, &t->raw, text, n, true, encode_normal);
     for (int i = 0; specials && good && i < t->n_behind; i++) good = ot_ids_add(out, t->around[t->n_front + i]);
     return good ? OT_OK : no_memory(t, err);
 }

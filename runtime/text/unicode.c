@@ -24,10 +24,38 @@ bool ot_buffer_char(ot_buffer *b, uint32_t c)
     return ot_buffer_add(b, s, (size_t)ot_utf8_put(c, s));
 }
 
+size_t ot_character(const char *p, size_t left)
+{
+    static const char length[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4 };
+    size_t n = (size_t)length[(unsigned char)*p >> 4];
+    return n < left ? n : left;
+}
+
 bool ot_is_blank(uint32_t c)
 {
     return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
            c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+bool ot_is_joiner(uint32_t c) { return c == 0x200C || c == 0x200D; }
+
+const char *ot_back_over_blanks(const char *from, const char *p)
+{
+    uint32_t c;
+    while (p > from) {
+        const char *q = p - 1;
+        while (q > from && (*q & 0xC0) == 0x80) q--;
+        if (!ot_utf8(q, (size_t)(p - q), &c) || !ot_is_blank(c)) break;
+        p = q;
+    }
+    return p;
+}
+
+const char *ot_skip_blanks(const char *p, const char *end)
+{
+    uint32_t c;
+    for (int k; p < end && (k = ot_utf8(p, (size_t)(end - p), &c)) && ot_is_blank(c);) p += k;
+    return p;
 }
 
 #ifdef OT_HAVE_UTF8PROC
@@ -52,7 +80,26 @@ bool ot_is_digit(uint32_t c)
     return k >= UTF8PROC_CATEGORY_ND && k <= UTF8PROC_CATEGORY_NO;
 }
 
+int ot_category(uint32_t c) { return (int)category(c); }
+
+bool ot_is_word(uint32_t c)
+{
+    if (c < 0x80) return ot_is_letter(c) || ot_is_digit(c) || c == '_';
+    utf8proc_category_t k = category(c);
+    bool circled = (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
+                   (c >= 0x1F170 && c <= 0x1F189); /* letters to Unicode, by category symbols */
+    return (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_NL) || k == UTF8PROC_CATEGORY_PC || circled;
+}
+
+uint32_t ot_to_lower(uint32_t c) { return (uint32_t)utf8proc_tolower((utf8proc_int32_t)c); }
+uint32_t ot_to_upper(uint32_t c) { return (uint32_t)utf8proc_toupper((utf8proc_int32_t)c); }
+
 bool ot_is_mark(uint32_t c) { return c >= 0x80 && category(c) == UTF8PROC_CATEGORY_MN; }
+
+bool ot_is_accent(uint32_t c)
+{
+    return c >= 0x80 && category(c) >= UTF8PROC_CATEGORY_MN && category(c) <= UTF8PROC_CATEGORY_ME;
+}
 
 bool ot_is_control(uint32_t c)
 {
@@ -103,7 +150,12 @@ const bool ot_has_unicode = false;
 
 bool ot_is_letter(uint32_t c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
 bool ot_is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
+bool ot_is_word(uint32_t c) { return ot_is_letter(c) || ot_is_digit(c) || c == '_'; }
+int ot_category(uint32_t c) { return (void)c, 0; }
+uint32_t ot_to_lower(uint32_t c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; }
+uint32_t ot_to_upper(uint32_t c) { return c >= 'a' && c <= 'z' ? c - 32 : c; }
 bool ot_is_mark(uint32_t c) { return (void)c, false; }
+bool ot_is_accent(uint32_t c) { return (void)c, false; }
 bool ot_is_control(uint32_t c) { return c < 32; }
 bool ot_is_punctuation(uint32_t c) { return c > 32 && !ot_is_letter(c) && !ot_is_digit(c); }
 bool ot_normal_form(ot_normal form, const char *p, size_t n, ot_buffer *out)

@@ -111,18 +111,11 @@ ot_word ot_pattern(const char *regex)
     return NULL;
 }
 
-bool ot_word_bert(const char **p, const char *end, const char **stop)
+static bool is_sign(uint32_t c) { return !ot_is_word(c) && !ot_is_joiner(c) && !ot_is_blank(c); }
+static bool is_joined(uint32_t c) { return ot_is_word(c) || ot_is_joiner(c); }
+
+const char *ot_word_plain(const char *p, const char *end)
 {
-    int n = 0;
-    uint32_t c = 0;
-    while (*p < end && ot_is_blank(c = at(*p, end, &n))) *p += n;
-    if (*p >= end) return false;
-    const char *q = *p + n;
-    while (!ot_is_punctuation(c) && q < end) {
-        uint32_t next = at(q, end, &n);
-        if (ot_is_blank(next) || ot_is_punctuation(next)) break;
-        q += n;
-    }
-    *stop = q;
-    return true;
+    const char *q = run(p, end, is_joined, ALL);
+    return q > p ? q : run(p, end, is_sign, ALL);
 }

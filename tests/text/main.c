@@ -18,7 +18,8 @@ int ot_test_sentencepiece(void); /* sentencepiece.c */
 
 #define FIXTURES OT_SOURCE_ROOT "/tests/text/fixtures/"
 
-static const char *const names[] = { "gpt2", "roberta", "llama3", "qwen2", "bert", "bert-cased" };
+static const char *const names[] = { "gpt2",       "roberta", "llama3",        "qwen2",     "bert",
+                                     "bert-cased", "llama2",  "bpe-metaspace", "bpe-suffix" };
 
 static json_t *config_of(const char *name)
 {
@@ -98,6 +99,33 @@ static void back_again(void **state)
     free(ids.id);
     ot_tokenizer_free(t);
     json_decref(j);
+}
+
+/* A text of the tokens' pieces: blanks, bytes and lines come back, and no blank in front of it. */
+static void decoded(void **state)
+{
+    static const char *const of[] = { "llama2", "bpe-metaspace" };
+    static const char text[] = "First Citizen: na\xC3\xAFve \xF0\x9F\x98\x80  42\n";
+    (void)state;
+    for (int i = 0; i < OT_LEN(of); i++) {
+        json_t *j = config_of(of[i]);
+        ot_tokenizer *t = made(j, of[i]);
+        ot_ids ids = { 0 };
+        char got[200] = "";
+        assert_int_equal(ot_tokenizer_encode(t, text, sizeof text - 1, false, &ids, NULL), OT_OK);
+        for (int64_t k = 0; k < ids.n; k++) {
+            size_t n;
+            bool blank, special;
+            const char *p = ot_tokenizer_piece(t, ids.id[k], &n, &blank, &special);
+            assert_non_null(p);
+            if (blank && k) strcat(got, " ");
+            strncat(got, p, n);
+        }
+        assert_string_equal(got, text);
+        free(ids.id);
+        ot_tokenizer_free(t);
+        json_decref(j);
+    }
 }
 
 /* ---- files ------------------------------------------------------------------------------------ */
@@ -225,13 +253,14 @@ static void cut_anywhere(void **state)
 }
 
 /* A byte changed anywhere: a tokenizer or an error, and texts are still encoded to numbers in range. */
-static void changed_bytes(void **state)
+static void change_bytes_of(const char *name)
 {
-    (void)state;
+    char path[512];
     void *p;
     size_t n, size;
     uint32_t r = 1;
-    assert_int_equal(ot_read_file(FIXTURES "gpt2.json", 1 << 20, &p, &n, NULL), OT_OK);
+    snprintf(path, sizeof path, FIXTURES "%s.json", name);
+    assert_int_equal(ot_read_file(path, 1 << 20, &p, &n, NULL), OT_OK);
     for (int i = 0; i < 400; i++) {
         unsigned char *c = (unsigned char *)p + (r = r * 1664525u + 1013904223u) % n, was = *c;
         *c ^= (unsigned char)(1 << (r >> 29));
@@ -254,6 +283,13 @@ static void changed_bytes(void **state)
     free(p);
 }
 
+static void changed_bytes(void **state)
+{
+    static const char *const of[] = { "gpt2", "llama2", "bpe-metaspace", "bpe-suffix" };
+    (void)state;
+    for (int i = 0; i < OT_LEN(of); i++) change_bytes_of(of[i]);
+}
+
 /* Parts that are forged or not known, each by its name. */
 static void forged(void **state)
 {
@@ -262,7 +298,22 @@ static void forged(void **state)
         const char *json, *words;
     } cases[] = {
         { "{\"model\":{\"type\":\"Unigram\"}}", "model 'Unigram'" },
-        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}", "pre-tokenizer" },
+        { "{\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}",
+          "pre-tokenizer 'UnicodeScripts'" },
+        { "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":\"Digits\"}]},"
+          "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}",
+          "after ByteLevel" },
+        { "{\"pre_tokenizer\":{\"type\":\"Punctuation\",\"behavior\":\"x\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}",
+          "'x'" },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"ab\":0,\"c\":1,\"abc\":2},\"continuing_subword_prefix\":\"##\",\"merges\":"
+          "[[\"ab\",\"c\"]]}}",
+          "merge 0" },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"unk_token\":\"b\"}}", "unknown characters, 'b'" },
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"dropout\":0.1}}", "dropout" },
+        { "{\"decoder\":{\"type\":\"CTC\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}", "decoder 'CTC'" },
+        { "{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\"x\",\"start\":"
+          "1,\"stop\":0}]},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}",
+          "Strip of more than" },
         { "{%s,\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", "merge 0" },
         { "{%s,\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}", "merge 0" },
         { "{%s,\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[1,2]]}}", "merge 0" },
@@ -271,10 +322,13 @@ static void forged(void **state)
         { "{%s,\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":\"b\"},\"merges\":[]}}", "no number" },
         { "{%s,\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]}}", "no vocabulary" },
         { "{%s,\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"byte_fallback\":true}}", "byte_fallback" },
-        { "{%s,\"normalizer\":{\"type\":\"Replace\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}", "'Replace'" },
-        { "{\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\",\"pattern\":{\"Regex\":\"a+\"}},\"model\":{"
+        { "{%s,\"normalizer\":{\"type\":\"Replace\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}",
+          "Replace has no pattern" },
+        { "{%s,\"normalizer\":{\"type\":\"Precompiled\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}",
+          "'Precompiled'" },
+        { "{\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\",\"pattern\":{\"Regex\":\"a*\"}},\"model\":{"
           "\"type\":\"BPE\",\"vocab\":{\"a\":0}}}",
-          "pattern of words: a+" },
+          "empty text" },
         { "{%s,\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",9],\"sep\":[\"a\",0]},\"model\":{\"type\":"
           "\"BPE\",\"vocab\":{\"a\":0}}}",
           "post-processor" },
@@ -303,8 +357,9 @@ int main(void)
 {
 #define IN_FOLDER(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_numbers), cmocka_unit_test(back_again), cmocka_unit_test(forged),
-        IN_FOLDER(older_files),         IN_FOLDER(cut_anywhere),      IN_FOLDER(changed_bytes),
+        cmocka_unit_test(same_numbers), cmocka_unit_test(back_again), cmocka_unit_test(decoded),
+        cmocka_unit_test(forged),       IN_FOLDER(older_files),       IN_FOLDER(cut_anywhere),
+        IN_FOLDER(changed_bytes),
     };
     if (!ot_has_unicode) {
         puts("skipped: built without libutf8proc");

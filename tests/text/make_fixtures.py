@@ -2,7 +2,7 @@
 
     python3 tests/text/make_fixtures.py tinyshakespeare.txt        needs tokenizers 0.23
 
-The tokenizers have the parts of those of GPT-2, RoBERTa, Llama 3, Qwen 2 and BERT with a small vocabulary.  Characters that Unicode 3.2 did not
+The tokenizers have the parts of those of GPT-2, RoBERTa, Llama 2, Llama 3, Qwen 2, CLIP and BERT with a small vocabulary.  Characters that Unicode 3.2 did not
 have are left out: tokenizers and libutf8proc know different versions.
 """
 import json
@@ -11,7 +11,7 @@ import random
 import sys
 import unicodedata
 
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 HERE = pathlib.Path(__file__).parent / "fixtures"
 TEXT = open(sys.argv[1]).read()
@@ -28,6 +28,35 @@ def bpe(words, normalizer=None, specials=None):
                                                       initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     if specials:
         t.post_processor = specials(t)
+    return t
+
+
+def characters(normalizer, words, decoder):
+    """BPE of characters; those that are not in the vocabulary become bytes."""
+    t = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    if normalizer:
+        t.normalizer = normalizer
+    if words:
+        t.pre_tokenizer = words
+    t.decoder = decoder
+    t.train_from_iterator(TEXT.split("\n"), trainers.BpeTrainer(vocab_size=300, special_tokens=["<unk>", *SPECIAL], show_progress=False))
+    made = json.loads(t.to_str())
+    vocab = made["model"]["vocab"]
+    for b in range(256):
+        vocab[f"<0x{b:02X}>"] = len(vocab)
+    t = Tokenizer.from_str(json.dumps(made))
+    t.add_tokens(["don't", AddedToken("I'M", normalized=False, lstrip=True), AddedToken("[SEP]", single_word=True, rstrip=True)])
+    return t
+
+
+def with_suffix():
+    t = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
+    t.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()])
+    regex = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(regex), "removed", invert=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    t.decoder = decoders.ByteLevel()
+    t.train_from_iterator([TEXT], trainers.BpeTrainer(vocab_size=700, special_tokens=["<unk>", *SPECIAL], show_progress=False, end_of_word_suffix="</w>",
+                                                      initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     return t
 
 
@@ -76,11 +105,15 @@ def texts():
 def main():
     roberta = lambda t: processors.RobertaProcessing(("</s>", t.token_to_id("</s>")), ("<s>", t.token_to_id("<s>")))
     llama = lambda t: processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", t.token_to_id("<s>"))])
+    fused = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     made = {
         "gpt2": bpe(pre_tokenizers.ByteLevel(add_prefix_space=False)),
         "roberta": bpe(pre_tokenizers.ByteLevel(add_prefix_space=True), specials=roberta),
         "llama3": bpe(split(LLAMA), specials=llama),
         "qwen2": bpe(split(LLAMA.replace("{1,3}", "")), normalizers.NFC()),
+        "llama2": characters(normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), None, fused),
+        "bpe-metaspace": characters(None, pre_tokenizers.Sequence([pre_tokenizers.Metaspace("\u2581", "first"), pre_tokenizers.Digits(True)]), fused),
+        "bpe-suffix": with_suffix(),
         "bert": pieces(True),
         "bert-cased": pieces(False),
     }
