@@ -4,7 +4,7 @@
 
 #include "runtime/text/internal.h"
 
-enum { MOST_STEPS = 24, DEEPEST = 4 };
+enum { MOST_STEPS = 16, DEEPEST = 4 };
 
 typedef enum step_kind {
     CLEAN,
