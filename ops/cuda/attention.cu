@@ -22,10 +22,11 @@
 #define INFINITY __int_as_float(0x7f800000)
 #endif
 
-/* The first element of x in one head of the B H. */
+/* The first element of x in one head of the B H.  Of both there are fewer than 2^31: blocks are numbered by them. */
 OT_DEVICE void *head_of(const ot_attention_operand *x, ot_i64 head, ot_i64 heads)
 {
-    return (char *)x->at + (head / heads * x->batch + head % heads / x->share * x->head) * SIZE;
+    int sample = (int)head / (int)heads, h = (int)head % (int)heads;
+    return (char *)x->at + (sample * x->batch + h / (int)x->share * x->head) * SIZE;
 }
 
 /* rows x width elements of a head of x, `from`, from row `first` on; zeros behind the last of n rows.  Lines have width + 1
