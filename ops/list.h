@@ -258,6 +258,7 @@
     X(ConvolveDx,                1, 1, 1)    \
     X(CrossEntropy,              1, 1, 1)    \
     X(CrossEntropyDx,            1, 1, 1)    \
+    X(Fused,                     1, 1, 1)    \
     X(Dot,                       1, 1, 1)    \
     X(PoolAvg,                   1, 1, 1)    \
     X(PoolAvgDx,                 1, 1, 1)    \

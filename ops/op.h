@@ -170,7 +170,8 @@ enum {
     OT_PRODUCT = 256,   /* a matrix product or a convolution, most of the work of a network; attention's kernel too */
     OT_IN_TRAINING = 512,  /* OT_RANDOM applies in training mode only */
     OT_WHOLE_BATCH = 1024, /* intended for a whole batch: statistics, means over samples, random numbers */
-    OT_ALIAS = 2048        /* the result may share the memory of input 0: the same bytes */
+    OT_ALIAS = 2048,       /* the result may share the memory of input 0: the same bytes */
+    OT_FUSES = 4096        /* kernels may compute it together with a Map before or behind it (kernels/fused.h) */
 };
 
 /* How an operator is treated when most values have 16 bits: in pass precision, and in the fp16 form that the

@@ -38,6 +38,7 @@ static inline ot_layout ot_cuda_conv_wants(const ot_node *n, bool tf32)
 #define OT_CUDA_LIBRARIES_CrossEntropyDx
 #define OT_CUDA_LIBRARIES_PrefixSum
 #define OT_CUDA_LIBRARIES_Dot &ot_lt_Dot,
+#define OT_CUDA_LIBRARIES_Fused
 #define OT_CUDA_LIBRARIES_Resample
 #define OT_CUDA_LIBRARIES_Map
 #define OT_CUDA_LIBRARIES_FlatIndex

@@ -68,7 +68,7 @@ const ot_op ot_op_Dot = {
     .types = { "T", .T = OT_SET_NUMBER },
     .in = { 2, 3 },
     .out = { 1, 1 },
-    .flags = OT_INTERNAL | OT_PRODUCT,
+    .flags = OT_INTERNAL | OT_PRODUCT | OT_FUSES,
     .attr_size = sizeof(ot_dot),
     .infer = dot_infer,
     .grad = dot_grad,

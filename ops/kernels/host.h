@@ -12,6 +12,7 @@
 #include "ops/kernels/copy.h"
 #include "ops/kernel.h"
 #include "ops/kernels/map.h"
+#include "ops/kernels/fused.h"
 #include "ops/kernels/move.h"
 #include "ops/kernels/scatter.h"
 #include "ops/kernels/pool.h"
@@ -41,6 +42,10 @@
     R(ot_class, ot_class_of, (ot_dtype t), (t))                                                                \
     R(ot_dtype, ot_class_dtype, (ot_class c), (c))                                                             \
     R(ot_class, ot_map_class, (const ot_program *p, int reg), (p, reg))                                        \
+    R(const ot_fused_part *, ot_fused_before, (const ot_node *n), (n))                                           \
+    R(const ot_fused_part *, ot_fused_behind, (const ot_node *n), (n))                                           \
+    R(int, ot_fused_between, (const ot_node *n), (n))                                                            \
+    R(bool, ot_chain_of, (const ot_node *map, int start, ot_chain *c), (map, start, c))                          \
     R(const ot_fn_info *, ot_fn_of, (int row), (row))                                                        \
     R(int, ot_map_axes, (const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK]), (n, s, axis))            \
     R(ot_attention_lie, ot_attention_in, (const ot_node *n, int i), (n, i))                                          \

@@ -34,6 +34,7 @@
     P(simplify,    "removes unused, repeated and redundant nodes")                                                            \
     P(fuse,        "fuses element-wise operators")                                                                     \
     P(layout,      "chooses layouts; inserts conversions")                                                       \
+    P(epilogue,    "joins operators with the Map before or behind them that their kernel computes too")          \
     P(schedule,    "orders the nodes")                                                                                      \
     P(memory,      "assigns memory")                                                                                    \
     P(recompute,   "computes values of the forward part again in the backward part, if memory is limited")
@@ -145,6 +146,7 @@ typedef struct ot_config {
     const char *const *wanted; /* run: outputs to compute; 0: all */
     int threads;
     bool ref_only;     /* reference kernels only, for tests */
+    bool apart;        /* no operator is joined with a Map (pass epilogue), for tests */
     ot_device *device; /* the device; NULL: the CPU.  Borrowed, outlives the plan */
     struct ot_decisions
         *decisions; /* data-dependent decisions (decide.h): read, and completed; NULL: none are possible */

@@ -187,19 +187,7 @@ typedef struct operands {
 static ot_cudnn_desc pointwise(writer *w, cudnnPointwiseMode_t mode, cudnnDataType_t precision, int64_t axis,
                                operands o)
 {
-    ot_cudnn_desc how = ot_cudnn_make(w->g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    ot_cudnn_set(w->g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-    ot_cudnn_set(w->g, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &precision);
-    if (axis >= 0) ot_cudnn_set(w->g, how, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis);
-    ot_cudnn_finish(w->g, how);
-    ot_cudnn_desc op = ot_cudnn_make(w->g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    ot_cudnn_link(w->g, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
-    ot_cudnn_link(w->g, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, o.x);
-    if (o.b) ot_cudnn_link(w->g, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, o.b);
-    if (o.t) ot_cudnn_link(w->g, op, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, o.t);
-    ot_cudnn_link(w->g, op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, o.y);
-    ot_cudnn_add(w->g, op);
-    return o.y;
+    return ot_cudnn_pointwise(w->g, mode, precision, axis, (const ot_cudnn_desc[]){ o.x, o.b, o.t }, o.y);
 }
 
 /* A function of scores, with a result of type t. */

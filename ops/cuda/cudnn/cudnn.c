@@ -268,6 +268,24 @@ ot_cudnn_desc ot_cudnn_number(ot_cudnn *g, const ot_value *v, float number)
     return tensor(g, &e, CUDNN_DATA_FLOAT, (ot_cudnn_at){ OT_CUDNN_VIRTUAL, 0 }, &number);
 }
 
+ot_cudnn_desc ot_cudnn_pointwise(ot_cudnn *g, cudnnPointwiseMode_t mode, cudnnDataType_t precision, int64_t axis,
+                                 const ot_cudnn_desc from[3], ot_cudnn_desc y)
+{
+    ot_cudnn_desc how = ot_cudnn_make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    ot_cudnn_set(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+    ot_cudnn_set(g, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &precision);
+    if (axis >= 0) ot_cudnn_set(g, how, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis);
+    ot_cudnn_finish(g, how);
+    ot_cudnn_desc op = ot_cudnn_make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
+    ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, from[0]);
+    if (from[1]) ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, from[1]);
+    if (from[2]) ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, from[2]);
+    ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+    ot_cudnn_add(g, op);
+    return y;
+}
+
 /* ---- running ------------------------------------------------------------------------------- */
 
 static ot_status failed(const ot_cudnn *g, cudnnStatus_t s, const char *what, ot_error *err)

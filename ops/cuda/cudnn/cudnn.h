@@ -70,6 +70,10 @@ void ot_cudnn_finish(ot_cudnn *g, ot_cudnn_desc d);
 /* Finishes an operation and adds it to the graph. */
 void ot_cudnn_add(ot_cudnn *g, ot_cudnn_desc op);
 
+/* y = mode(x[, b[, t]]), element by element; axis: of GEN_INDEX, else -1.  Returns y. */
+ot_cudnn_desc ot_cudnn_pointwise(ot_cudnn *g, cudnnPointwiseMode_t mode, cudnnDataType_t precision, int64_t axis,
+                                 const ot_cudnn_desc from[3], ot_cudnn_desc y);
+
 /* ---- plans -------------------------------------------------------------------------------------------------- */
 
 /* Makes a plan from the graph.  own: bytes of the kernel's own workspace (OT_CUDNN_WORK), before the engine's.  Sets

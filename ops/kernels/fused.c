@@ -1,0 +1,121 @@
+/* fused.c - Fused: the types and shapes of its results, its operations, and its Map as a chain of functions. */
+#include "ops/kernels/fused.h"
+
+#include <string.h>
+
+static ot_status infer(ot_node *n, ot_error *err)
+{
+    const ot_fused *f = n->attrs;
+    for (int p = 0; p < OT_FUSED_PARTS; p++)
+        for (int k = 0; k < f->part[p].node->n_out; k++) {
+            const ot_value *v = f->part[p].node->out[k];
+            if (f->part[p].out[k] < 0) continue;
+            if (f->part[p].out[k] >= n->n_out) return ot_node_fail(n, err, "internal error: a part has no output");
+            OT_TRY(ot_like(n->out[f->part[p].out[k]], v));
+        }
+    return OT_OK;
+}
+
+static double flops(const ot_node *n)
+{
+    const ot_fused *f = n->attrs;
+    double sum = 0;
+    for (int p = 0; p < OT_FUSED_PARTS; p++) {
+        const ot_node *part = f->part[p].node;
+        const ot_op *op = part->op;
+        sum += op->flops ? op->flops(part) : (double)(op->flops_each ? op->flops_each : 1) * (double)ot_numel(&part->in[0]->shape);
+    }
+    return sum;
+}
+
+static int64_t inner(const ot_node *n)
+{
+    const ot_node *op = ot_fused_op(n)->node;
+    return op->op->inner ? op->op->inner(op) : 1;
+}
+
+static void words(FILE *out, const void *attrs)
+{
+    const ot_fused *f = attrs;
+    for (int p = 0; p < OT_FUSED_PARTS; p++) {
+        const ot_node *part = f->part[p].node;
+        fprintf(out, " %s", part->op->name);
+        if (part->op->words) part->op->words(out, part->attrs);
+        for (int i = 0; i < part->n_in; i++) fprintf(out, " %d", f->part[p].in[i]);
+    }
+}
+
+static const ot_fused_part *map_at(const ot_node *n, int side)
+{
+    const ot_fused *f = n->attrs;
+    int at = f->op + side;
+    return at >= 0 && at < OT_FUSED_PARTS ? &f->part[at] : NULL;
+}
+
+const ot_fused_part *ot_fused_before(const ot_node *n) { return map_at(n, -1); }
+const ot_fused_part *ot_fused_behind(const ot_node *n) { return map_at(n, 1); }
+
+int ot_fused_between(const ot_node *n)
+{
+    const ot_fused_part *p = &((const ot_fused *)n->attrs)->part[1];
+    for (int i = 0; i < p->node->n_in; i++)
+        if (p->in[i] == OT_FUSED_BETWEEN) return i;
+    return -1;
+}
+
+const ot_op *ot_op_of(const ot_node *n) { return n->op == &ot_op_Fused ? ot_fused_op(n)->node->op : n->op; }
+
+const char *ot_node_title(const ot_node *n, char text[48])
+{
+    const char *name = ot_op_of(n)->name;
+    if (n->op != &ot_op_Fused) return name;
+    snprintf(text, 48, ot_fused_before(n) ? "Map+%s" : "%s+Map", name);
+    return text;
+}
+
+/* ---- chains --------------------------------------------------------------------------- */
+
+static bool commutes(int row) { return row == OT_FN_Add || row == OT_FN_Mul || row == OT_FN_Max || row == OT_FN_Min; }
+
+/* Appends one instruction that reads register `run`. */
+static bool follow(const ot_program *m, const ot_inst *inst, int run, ot_chain *c)
+{
+    const ot_fn_info *info = ot_fn_of(inst->row);
+    ot_chain_step s = { .row = inst->row, .other = -1, .p = inst->p, .q = inst->q };
+    int others = 0, at = -1;
+    if (inst->row == OT_FN_Convert) return inst->arg[0] == run && inst->cls == OT_CLASS_F32; /* rounding on the way */
+    for (int a = 0; a < OT_MAP_ARGS; a++) {
+        if (inst->arg[a] < 0) continue;
+        if (inst->arg[a] == run && at < 0) at = a;
+        else s.other = inst->arg[a], others++;
+    }
+    bool derivative = inst->row % 4 != 0;
+    if (at < 0 || others > 1 || s.other >= m->n_in || c->n == OT_CHAIN_STEPS) return false;
+    if (derivative ? at != 0 : info->n > 2 || (info->n == 2 && !commutes(inst->row))) return false;
+    c->step[c->n++] = s;
+    return true;
+}
+
+bool ot_chain_of(const ot_node *map, int start, ot_chain *c)
+{
+    const ot_program *m = map->attrs;
+    *c = (ot_chain){ .start = start >= 0 ? start : m->n_inst ? m->inst[0].arg[0] : 0 };
+    int run = c->start;
+    if (run < 0 || run >= m->n_in || m->n_out != 1) return false;
+    for (int i = 0; i < m->n_inst; i++, run = m->n_in + i - 1)
+        if (m->inst[i].cls > OT_CLASS_F64 || !follow(m, &m->inst[i], run, c)) return false;
+    return m->out[0] == run;
+}
+
+const ot_op ot_op_Fused = {
+    .name = "Fused",
+    .types = { "*" },
+    .in = { 1, OT_VARIADIC },
+    .out = { 1, OT_FUSED_OUT },
+    .flags = OT_INTERNAL,
+    .attr_size = sizeof(ot_fused),
+    .infer = infer,
+    .inner = inner,
+    .flops = flops,
+    .words = words,
+};
