@@ -1,4 +1,5 @@
-/* cublaslt.c - Dot by cuBLASLt.
+/* cublaslt.c - Dot by cuBLASLt, alone or with the Map behind it: a residual (beta = 1), ReLU, GELU of the tanh form with its
+ * operand stored for the gradient, and the gradient of that GELU.
  *
  * The library is column-major: the row-major y (M, N) is the column-major (N, M), so y^T = op(b)^T . op(a)^T is
  * computed, with b as the first operand.  The bias is then along the rows of the result, as the epilogue requires.
@@ -15,6 +16,7 @@
 
 #include "ops/cuda/kernels.h"
 #include "ops/kernels/dot.h"
+#include "ops/kernels/fused.h"
 
 enum { ALGORITHMS = 16 };
 
@@ -23,8 +25,15 @@ typedef struct lt_problem {
     char format[8];
     int64_t M, N, K, batches;
     int64_t a_step, b_step, y_step;          /* elements from one batch to the next; 0: the same for all */
-    int64_t ta, tb, dtype, tf32, bias, work; /* work: limit on an algorithm's workspace in bytes */
+    int64_t ta, tb, dtype, tf32, epilogue, residual, work; /* work: limit on an algorithm's workspace in bytes */
 } lt_problem;
+
+/* What is computed, and which input or output of the node each operand is; -1: none. */
+typedef struct lt_form {
+    const ot_node *dot;
+    int a, b, bias, residual, aux_in, y, aux_out;
+    cublasLtEpilogue_t epilogue;
+} lt_form;
 
 typedef struct lt_dot {
     cublasLtHandle_t handle; /* the device's */
@@ -33,6 +42,7 @@ typedef struct lt_dot {
     cublasLtMatmulAlgo_t algo;
     size_t work;
     bool f64;
+    lt_form form;
 } lt_dot;
 
 static ot_status failed(cublasStatus_t s, const char *what, ot_error *err)
@@ -46,6 +56,83 @@ static ot_status failed(cublasStatus_t s, const char *what, ot_error *err)
         cublasStatus_t status_ = (call);                               \
         if (status_ != CUBLAS_STATUS_SUCCESS) return status_;          \
     } while (0)
+
+/* ---- the node ---------------------------------------------------------------------- */
+
+static bool with_aux(cublasLtEpilogue_t e)
+{
+    return e == CUBLASLT_EPILOGUE_GELU_AUX || e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || e == CUBLASLT_EPILOGUE_DGELU;
+}
+
+/* The epilogue of a function; DEFAULT: there is none. */
+static cublasLtEpilogue_t epilogue_of(int row, bool bias, bool stored)
+{
+    if (row == OT_FN_Relu && !stored) return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    if (row == OT_FN_GeluTanh && stored) return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    if (row == OT_FN_GeluTanh) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    if (row == OT_FN_GeluTanh_da && !bias && !stored) return CUBLASLT_EPILOGUE_DGELU;
+    return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/* Are the operands of the Map, and its result, like y: the same elements, whatever the axes? */
+static bool all_like(const ot_node *map, const ot_value *y)
+{
+    for (int i = 0; i <= map->n_in; i++) {
+        const ot_value *v = i < map->n_in ? map->in[i] : map->out[0];
+        if (v->dtype != y->dtype || v->layout != OT_PLAIN || ot_numel(&v->shape) != ot_numel(&y->shape)) return false;
+    }
+    return true;
+}
+
+/* false: cuBLASLt has no such functions. */
+static bool add_functions(lt_form *f, const ot_node *n, const char **why)
+{
+    const ot_fused_part *map = ot_fused_behind(n), *dot = ot_fused_op(n);
+    const ot_value *y = f->dot->out[0];
+    bool stored = dot->out[0] >= 0;
+    ot_chain c;
+    *why = "cuBLASLt has no epilogue for these functions";
+    if (!map || !all_like(map->node, y) || !ot_chain_of(map->node, ot_fused_between(n), &c) || !c.n) return false;
+    int last = c.n - 1, row = c.step[last].row, other = c.step[last].other;
+    if (c.n == 2 && (c.step[0].row != OT_FN_Add || c.step[0].other < 0 || stored)) return false;
+    if (c.n > 2) return false;
+    f->y = map->out[0];
+    if (c.n == 2 || row == OT_FN_Add) f->residual = c.step[0].other < 0 ? -1 : map->in[c.step[0].other];
+    if (row == OT_FN_Add) return c.n == 1 && !stored && f->residual >= 0;
+    f->epilogue = epilogue_of(row, f->bias >= 0, stored);
+    if (f->epilogue == CUBLASLT_EPILOGUE_DGELU) f->aux_in = other < 0 ? -1 : map->in[other];
+    if (stored) f->aux_out = dot->out[0];
+    *why = "cuBLASLt stores GELU's operand in rows of 8 elements";
+    if (with_aux(f->epilogue) && (y->shape.dim[y->shape.rank - 1] % 8 || (c.n == 2 && f->aux_in >= 0))) return false;
+    *why = "cuBLASLt has no epilogue for these functions";
+    return f->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+static bool form_of(const ot_node *n, lt_form *f, const char **why)
+{
+    const ot_fused_part *op = strcmp(n->op->name, "Fused") ? NULL : ot_fused_op(n);
+    *f = (lt_form){ .dot = op ? op->node : n, .residual = -1, .aux_in = -1, .aux_out = -1, .epilogue = CUBLASLT_EPILOGUE_DEFAULT };
+    if (strcmp(f->dot->op->name, "Dot") != 0) {
+        *why = "it is no matrix product";
+        return false;
+    }
+    bool bias = f->dot->n_in > 2 && f->dot->in[2];
+    f->a = op ? op->in[0] : 0;
+    f->b = op ? op->in[1] : 1;
+    f->bias = bias ? op ? op->in[2] : 2 : -1;
+    f->y = 0;
+    if (op && (f->a < 0 || f->b < 0)) {
+        *why = "cuBLASLt has no functions before a product";
+        return false;
+    }
+    if (op && f->dot->out[0]->dtype == OT_F64) {
+        *why = "cuBLASLt has no epilogues in float64";
+        return false;
+    }
+    if (op && !add_functions(f, n, why)) return false;
+    if (f->epilogue == CUBLASLT_EPILOGUE_DEFAULT && bias) f->epilogue = CUBLASLT_EPILOGUE_BIAS;
+    return true;
+}
 
 /* ---- what it takes --------------------------------------------------------------- */
 
@@ -63,20 +150,22 @@ static bool follows(const ot_shape *x, const ot_shape *y, bool *all)
 }
 
 /* false: no single stride separates consecutive batches. */
-static bool describe(const ot_node *n, lt_problem *p)
+static bool describe(const lt_form *f, lt_problem *p)
 {
+    const ot_node *n = f->dot;
     const ot_dot *t = n->attrs;
     const ot_shape *a = &n->in[0]->shape, *b = &n->in[1]->shape, *y = &n->out[0]->shape;
     bool a_all, b_all;
     memset(p, 0, sizeof *p);
-    memcpy(p->format, "otlt1", 6);
+    memcpy(p->format, "otlt2", 6);
     p->M = y->dim[y->rank - 2];
     p->N = y->dim[y->rank - 1];
     p->K = a->dim[a->rank - (t->ta ? 2 : 1)];
     p->ta = t->ta != 0;
     p->tb = t->tb != 0;
     p->dtype = n->out[0]->dtype;
-    p->bias = n->n_in > 2 && n->in[2];
+    p->epilogue = f->epilogue;
+    p->residual = f->residual >= 0;
     p->batches = 1;
     for (int d = 0; d < y->rank - 2; d++) p->batches *= y->dim[d];
     if (!follows(a, y, &a_all) || !follows(b, y, &b_all)) return false;
@@ -93,9 +182,12 @@ static bool describe(const ot_node *n, lt_problem *p)
 
 static bool known_type(ot_dtype t) { return t == OT_F32 || t == OT_F64 || t == OT_F16 || t == OT_BF16; }
 
-static bool can(const ot_node *n, const char **why)
+static bool can(const ot_node *node, const char **why)
 {
     lt_problem p;
+    lt_form f;
+    if (!form_of(node, &f, why)) return false;
+    const ot_node *n = f.dot;
     if (!known_type(n->out[0]->dtype)) {
         *why = "only floats of 16, 32 and 64 bits";
         return false;
@@ -104,7 +196,7 @@ static bool can(const ot_node *n, const char **why)
         *why = "an empty product";
         return false;
     }
-    if (!describe(n, &p)) {
+    if (!describe(&f, &p)) {
         *why = "the batches have no common stride";
         return false;
     }
@@ -112,7 +204,7 @@ static bool can(const ot_node *n, const char **why)
         *why = "a size is 2^31 or more";
         return false;
     }
-    if (p.bias && p.dtype == OT_F64) {
+    if (f.bias >= 0 && p.dtype == OT_F64) {
         *why = "cuBLASLt adds no bias in float64";
         return false;
     }
@@ -125,7 +217,8 @@ static bool can(const ot_node *n, const char **why)
 static bool yields(const ot_node *n, const char **why)
 {
     lt_problem p;
-    if (!describe(n, &p)) return false;
+    lt_form f;
+    if (!form_of(n, &f, why) || !describe(&f, &p)) return false;
     bool small = (double)p.M * (double)p.N * (double)p.K * (double)p.batches < 1 << 20, vector = p.M == 1 || p.N == 1;
     if (small) *why = "less than a million multiply-adds: a small kernel is faster";
     else if (vector) *why = "matrix times vector: a kernel that reads the matrix once is faster";
@@ -162,15 +255,19 @@ static cublasStatus_t make_descriptors(lt_dot *s, const lt_problem *p)
                                   : p->tf32          ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                      : CUBLAS_COMPUTE_32F;
     cublasOperation_t first = p->tb ? CUBLAS_OP_T : CUBLAS_OP_N, second = p->ta ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t bias = CUBLASLT_EPILOGUE_BIAS;
+    cublasLtEpilogue_t epilogue = (cublasLtEpilogue_t)p->epilogue;
     const void *aligned = (const void *)(uintptr_t)ALIGNMENT; /* only for the heuristic; nothing is read there */
     s->f64 = p->dtype == OT_F64;
     TRY_LT(cublasLtMatmulDescCreate(&s->op, compute, s->f64 ? CUDA_R_64F : CUDA_R_32F));
     TRY_LT(SET_OP(s->op, TRANSA, first));
     TRY_LT(SET_OP(s->op, TRANSB, second));
-    if (p->bias) {
-        TRY_LT(SET_OP(s->op, EPILOGUE, bias));
-        TRY_LT(SET_OP(s->op, BIAS_POINTER, aligned));
+    if (epilogue != CUBLASLT_EPILOGUE_DEFAULT) TRY_LT(SET_OP(s->op, EPILOGUE, epilogue));
+    if (s->form.bias >= 0) TRY_LT(SET_OP(s->op, BIAS_POINTER, aligned));
+    if (with_aux(epilogue)) {
+        int64_t ld = p->N, step = p->y_step;
+        TRY_LT(SET_OP(s->op, EPILOGUE_AUX_POINTER, aligned));
+        TRY_LT(SET_OP(s->op, EPILOGUE_AUX_LD, ld));
+        TRY_LT(SET_OP(s->op, EPILOGUE_AUX_BATCH_STRIDE, step));
     }
     TRY_LT(matrix(&s->a, p, p->ta ? p->K : p->M, p->ta ? p->M : p->K, p->a_step));
     TRY_LT(matrix(&s->b, p, p->tb ? p->N : p->K, p->tb ? p->K : p->N, p->b_step));
@@ -289,16 +386,20 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     lt_problem problem;
     lt_list list;
     size_t work[ALGORITHMS];
-    if (ot_gpu_described(p->device)) {
-        p->refused = "cuBLASLt chooses algorithms on a GPU, which is not available";
+    lt_form form;
+    const char *why;
+    if (ot_gpu_described(p->device)) { /* the plan is not run */
+        snprintf(p->how, sizeof p->how, "algorithm chosen on the GPU");
         return OT_OK;
     }
-    describe(n, &problem);
+    form_of(n, &form, &why);
+    describe(&form, &problem);
     problem.tf32 = p->tf32 && problem.dtype == OT_F32;
     problem.work = (int64_t)(ot_gpu_arch(p->device) >= 90 ? 32 : 4)
                    << 20; /* the most that Hopper's algorithms request */
     lt_dot *s = calloc(1, sizeof *s);
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "no memory for a matrix product");
+    s->form = form;
     cublasStatus_t e = handle_of(p->device, &s->handle);
     if (e == CUBLAS_STATUS_SUCCESS) e = make_descriptors(s, &problem);
     if (e == CUBLAS_STATUS_SUCCESS) e = find_algorithms(p->device, s, &problem, &list, work);
@@ -324,12 +425,17 @@ static ot_status run(const ot_call *c)
     static const double one64 = 1, zero64 = 0;
     static const float one32 = 1, zero32 = 0;
     lt_dot *s = c->state;
-    const void *bias = c->node->n_in > 2 ? c->in[2] : NULL;
+    const lt_form *f = &s->form;
     const void *one = s->f64 ? (const void *)&one64 : &one32, *zero = s->f64 ? (const void *)&zero64 : &zero32;
+    const void *bias = f->bias >= 0 ? c->in[f->bias] : NULL, *residual = f->residual >= 0 ? c->in[f->residual] : NULL;
+    const void *aux = f->aux_in >= 0 ? c->in[f->aux_in] : f->aux_out >= 0 ? c->out[f->aux_out] : NULL;
+    void *y = c->out[f->y];
     cublasStatus_t e = bias ? SET_OP(s->op, BIAS_POINTER, bias) : CUBLAS_STATUS_SUCCESS;
+    if (e == CUBLAS_STATUS_SUCCESS && aux) e = SET_OP(s->op, EPILOGUE_AUX_POINTER, aux);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasLtMatmul(s->handle, s->op, one, c->in[1], s->b, c->in[0], s->a, zero, c->out[0], s->y, c->out[0],
-                           s->y, &s->algo, c->work, s->work, ot_gpu_stream(c->device));
+        e = cublasLtMatmul(s->handle, s->op, one, c->in[f->b], s->b, c->in[f->a], s->a, residual ? one : zero,
+                           residual ? residual : y, s->y, y, s->y, &s->algo, c->work, s->work,
+                           ot_gpu_stream(c->device));
     return e == CUBLAS_STATUS_SUCCESS ? OT_OK : failed(e, "cublasLtMatmul", c->err);
 }
 
@@ -340,3 +446,11 @@ const ot_kernel ot_lt_Dot = { .name = "cublaslt",
                               .prepare = prepare,
                               .run = run,
                               .release = release };
+
+const ot_kernel ot_lt_Fused = { .name = "cublaslt",
+                                .can = can,
+                                .yields = yields,
+                                .may_refuse = true,
+                                .prepare = prepare,
+                                .run = run,
+                                .release = release };

@@ -29,6 +29,7 @@ typedef struct pass {
 typedef struct attempt {
     ot_node *first, *second;
     ot_value *between, *seen; /* the result of `first` that `second` reads, as it is or through views as `seen` */
+    bool views_stay;          /* something else reads `seen` */
     ot_fused f;
     ot_node node; /* in no list */
     ot_value *in[OT_FUSED_IN], *out[OT_FUSED_OUT];
@@ -72,9 +73,9 @@ static ot_node *place(const attempt *a)
     int n = 0;
     for (const ot_node *k = a->first->next; k != a->second; k = k->next) {
         if (!k || ++n > REACH) return NULL;
-        if (is_view_between(k, a->seen, a->between)) continue;
-        down = down && !reads(k, a->first);
-        up = up && !reads(a->second, k);
+        bool view = is_view_between(k, a->seen, a->between);
+        down = down && ((view && !a->views_stay) || !reads(k, a->first));
+        up = up && (view || !reads(a->second, k));
     }
     return down ? a->second : up ? a->first : NULL;
 }
@@ -108,7 +109,7 @@ static bool add_results(const pass *x, attempt *a, int part)
     for (int k = 0; k < n->n_out; k++) {
         const ot_value *v = n->out[k];
         a->f.part[part].out[k] = OT_FUSED_NONE;
-        if (!v || (!x->kept[v->id] && x->readers[v->id] <= (v == a->between))) continue;
+        if (!v || (!x->kept[v->id] && x->readers[v->id] <= (v == a->between && !a->views_stay))) continue;
         if (a->node.n_out == OT_FUSED_OUT) return false;
         a->f.part[part].out[k] = (int8_t)a->node.n_out;
         a->out[a->node.n_out++] = n->out[k];
@@ -143,6 +144,7 @@ static ot_status is_taken(const pass *x, const attempt *a, bool *taken)
     for (const ot_kernel *const *k = ot_kernels(&ot_op_Fused, x->c->device); *k && !*taken; k++) {
         const char *why = NULL;
         if (*k == ot_ref_kernel(&ot_op_Fused) || !(*k)->can || !(*k)->can(&a->node, &why)) continue;
+        if ((*k)->yields && (*k)->yields(&a->node, &why)) continue;
         if (!(*k)->may_refuse) {
             *taken = true;
             break;
@@ -174,7 +176,7 @@ static ot_status put(pass *x, const attempt *a, ot_node *at)
     n->made = a->node.made;
     n->stage = a->node.stage;
     for (int i = 0; i < n->n_in; i++) x->readers[n->in[i]->id]++;
-    for (ot_value *v = a->seen, *from; v != a->between; v = from) {
+    for (ot_value *v = a->seen, *from; v != a->between && !a->views_stay; v = from) {
         from = v->producer->in[0];
         forget(x, v->producer);
     }
@@ -191,6 +193,7 @@ static ot_status put(pass *x, const attempt *a, ot_node *at)
 static ot_status try_pair(pass *x, attempt *a, bool *done)
 {
     if (a->first->phase != a->second->phase) return OT_OK;
+    a->views_stay = a->seen != a->between && (x->kept[a->seen->id] || x->readers[a->seen->id] > 1);
     ot_node *at = place(a);
     if (!at || !assemble(x, a)) return OT_OK;
     OT_TRY(is_taken(x, a, done));

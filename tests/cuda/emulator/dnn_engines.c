@@ -185,18 +185,40 @@ static bool is_f32_attention(const dnn *graph, bool *gradient)
     return f32;
 }
 
-/* Attention, a convolution, a convolution to which something is added, a norm. */
+static int64_t pointwise_of(const dnn *op)
+{
+    if (!op || op->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR) return -1;
+    return dnn_number(dnn_to(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR), CUDNN_ATTR_POINTWISE_MODE, 0);
+}
+
+/* What cuDNN 9.19 plans beside a norm, as tried with the real one: norm [+ z] then ReLU or Swish; (dy [+ dz]) (y > 0), then the
+ * gradient.  A sum alone behind a norm, or the gradient of ReLU as one operation, it refuses. */
+static bool is_norm_with_functions(const dnn *graph)
+{
+    int i = 0;
+    if (op_of(graph, 0)->type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR) {
+        i = pointwise_of(op_of(graph, 1)) == CUDNN_POINTWISE_ADD ? 2 : 1;
+        int64_t last = pointwise_of(op_of(graph, i));
+        return (last == CUDNN_POINTWISE_RELU_FWD || last == CUDNN_POINTWISE_SWISH_FWD) && !op_of(graph, i + 1);
+    }
+    if (pointwise_of(op_of(graph, i)) == CUDNN_POINTWISE_ADD) i++;
+    if (pointwise_of(op_of(graph, i++)) != CUDNN_POINTWISE_CMP_GT) return false;
+    if (pointwise_of(op_of(graph, i++)) != CUDNN_POINTWISE_MUL) return false;
+    const dnn *norm = op_of(graph, i);
+    return norm && norm->type == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR && !op_of(graph, i + 1);
+}
+
+/* Attention, a convolution, a convolution to which something is added, a norm with functions beside it. */
 static bool supported(const dnn *graph)
 {
     bool gradient;
     if (is_attention(graph)) return !is_f32_attention(graph, &gradient) || !gradient;
     const dnn *first = op_of(graph, 0), *second = op_of(graph, 1);
+    if (second && is_norm_with_functions(graph)) return true;
     if (op_of(graph, 2)) return false;
     if (!second) return is_convolution(first) || is_norm(first);
     return first->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
-           second->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR &&
-           dnn_number(dnn_to(second, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR), CUDNN_ATTR_POINTWISE_MODE, 0) ==
-               CUDNN_POINTWISE_ADD;
+           pointwise_of(second) == CUDNN_POINTWISE_ADD;
 }
 
 static const int best_first[] = { DNN_RANDOM,  DNN_HALF,  DNN_TF32,     DNN_GREEDY, DNN_FICKLE,

@@ -1,4 +1,4 @@
-/* dnn_pieces.c - operations of the emulated cuDNN for attention: products, pointwise operations, reductions, views.
+/* dnn_pieces.c - operations of the emulated cuDNN for attention and beside norms: products, pointwise operations, reductions, views.
  *
  * A tensor between two operations is rounded to its type, as in engines that pass it to the matrix units. */
 #include <library_types.h>
@@ -84,11 +84,14 @@ static int inputs(int64_t mode)
     switch (mode) {
     case CUDNN_POINTWISE_EXP: return 1;
     case CUDNN_POINTWISE_GEN_INDEX: return 1;
+    case CUDNN_POINTWISE_RELU_FWD: return 1;
+    case CUDNN_POINTWISE_SWISH_FWD: return 1;
     case CUDNN_POINTWISE_ADD: return 2;
     case CUDNN_POINTWISE_SUB: return 2;
     case CUDNN_POINTWISE_MUL: return 2;
     case CUDNN_POINTWISE_DIV: return 2;
     case CUDNN_POINTWISE_CMP_GE: return 2;
+    case CUDNN_POINTWISE_CMP_GT: return 2;
     case CUDNN_POINTWISE_BINARY_SELECT: return 3;
     default: return 0;
     }
@@ -152,6 +155,9 @@ static double element(int64_t mode, double x, double b, double t, int64_t index)
     case CUDNN_POINTWISE_MUL: return x * b;
     case CUDNN_POINTWISE_DIV: return x / b;
     case CUDNN_POINTWISE_CMP_GE: return x >= b;
+    case CUDNN_POINTWISE_CMP_GT: return x > b;
+    case CUDNN_POINTWISE_RELU_FWD: return x > 0 ? x : 0;
+    case CUDNN_POINTWISE_SWISH_FWD: return x / (1 + exp(-x));
     default: return t != 0 ? x : b;
     }
 }
