@@ -1,4 +1,5 @@
-/* batchnorm.c - BatchNorm and its gradient for f32, in either layout.
+/* batchnorm.c - BatchNorm and its gradient for f32, in either layout; with a residual and ReLU behind it, and their gradient
+ * before its own, chunk by chunk while that is in the cache (batchnorm.h).
  *
  * Channels last, x is a matrix of N*P rows (P: pixels) of C channels; the rows are cut into blocks by shape
  * alone, a block into chunks that stay in cache.  With plain layout every channel is a set of N runs of P elements.
@@ -6,9 +7,10 @@
  * Memory    workspace: two f64 per channel and block; inputs with another layout than the result, converted
  * Numerics  a chunk's mean and squared deviations are f32 over at most CHUNK values, merged in f64
  *           (Chan, Golub, LeVeque: Updating formulae for computing sample variances, 1979) */
-#include "ops/kernels/batchnorm.h"
+#include "ops/cpu/batchnorm.h"
 
 #include "ops/cpu/vector.h"
+#include "ops/kernels/batchnorm.h"
 #include "ops/kernel.h"
 
 enum { CHUNK = 32, BLOCKS = 64, LANES = 512 };
@@ -221,7 +223,23 @@ static void join(const ot_norm *s, double *work, int64_t c, double *mean, double
     *dev = d;
 }
 
-static ot_status norm_run(const ot_call *call)
+/* y += z; y = max(y, 0): where they are wanted, over n elements from `at` on. */
+OT_WIDE static void finish_run(const ot_norm_behind *b, float *y, int64_t at, int64_t n)
+{
+    float *u = y + at;
+    const float *z = b->z ? b->z + at : NULL;
+    if (z && b->relu)
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) u[i] = u[i] + z[i] <= 0 ? 0 : u[i] + z[i];
+    else if (z)
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) u[i] += z[i];
+    else if (b->relu)
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) u[i] = u[i] <= 0 ? 0 : u[i];
+}
+
+ot_status ot_cpu_norm(const ot_call *call, const ot_norm_behind *behind)
 {
     const ot_node *n = call->node;
     ot_norm s = norm_of(n->in[0], n->attrs);
@@ -244,8 +262,11 @@ static ot_status norm_run(const ot_call *call)
                 finish(&s, call, c, mean, dev, f, g);
             }
 #pragma omp for schedule(static)
-            for (int64_t i = 0; i < s.rows; i += CHUNK)
-                scale_rows(x + i * s.C, y + i * s.C, f, g, s.rows - i < CHUNK ? s.rows - i : CHUNK, s.C);
+            for (int64_t i = 0; i < s.rows; i += CHUNK) {
+                int64_t m = s.rows - i < CHUNK ? s.rows - i : CHUNK;
+                scale_rows(x + i * s.C, y + i * s.C, f, g, m, s.C);
+                finish_run(behind, y, i * s.C, m * s.C);
+            }
         }
         return OT_OK;
     }
@@ -254,10 +275,16 @@ static ot_status norm_run(const ot_call *call)
         double mean, dev;
         plane_moments(&s, x, c, &mean, &dev);
         finish(&s, call, c, mean, dev, f, g);
-        for (int64_t k = 0; k < s.N; k++) scale_run(x + (k * s.C + c) * s.P, y + (k * s.C + c) * s.P, f[c], g[c], s.P);
+        for (int64_t k = 0; k < s.N; k++) {
+            int64_t at = (k * s.C + c) * s.P;
+            scale_run(x + at, y + at, f[c], g[c], s.P);
+            finish_run(behind, y, at, s.P);
+        }
     }
     return OT_OK;
 }
+
+static ot_status norm_run(const ot_call *call) { return ot_cpu_norm(call, &(ot_norm_behind){ NULL, false }); }
 
 /* ---- gradient -------------------------------------------------------------------------- */
 
@@ -281,15 +308,32 @@ OT_WIDE static void chunk_sums(const float *dy, const float *x, int64_t C, int64
     }
 }
 
-static void block_sums(const ot_norm *s, const float *dy, const float *x, const float *mean, int64_t block, double *sum,
-                       double *dot)
+/* The gradient that reaches the norm, n elements from `at` on: dy, or dy + dz, where y > 0. */
+OT_WIDE static void mask_run(const ot_norm_before *b, const float *dy, int64_t at, int64_t n)
+{
+    const float *g = dy + at, *y = b->y + at, *z = b->dz ? b->dz + at : NULL;
+    float *u = b->to + at;
+    if (z)
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) u[i] = y[i] <= 0 ? 0 : g[i] + z[i];
+    else
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) u[i] = y[i] <= 0 ? 0 : g[i];
+}
+
+static void block_sums(const ot_norm *s, const ot_norm_before *before, const float *dy, const float *x,
+                       const float *mean, int64_t block, double *sum, double *dot)
 {
     int64_t first = block * s->per_block, end = first + s->per_block < s->rows ? first + s->per_block : s->rows;
     for (int64_t c = 0; c < s->C; c++) sum[c] = dot[c] = 0;
-    for (int64_t i = first; i < end; i += CHUNK)
+    for (int64_t i = first; i < end; i += CHUNK) {
+        int64_t m = end - i < CHUNK ? end - i : CHUNK;
+        if (before) mask_run(before, dy, i * s->C, m * s->C);
+        const float *g = before ? before->to : dy;
         for (int64_t c = 0; c < s->C; c += LANES)
-            chunk_sums(dy + i * s->C + c, x + i * s->C + c, s->C, end - i < CHUNK ? end - i : CHUNK,
-                       s->C - c < LANES ? s->C - c : LANES, mean + c, sum + c, dot + c);
+            chunk_sums(g + i * s->C + c, x + i * s->C + c, s->C, m, s->C - c < LANES ? s->C - c : LANES, mean + c,
+                       sum + c, dot + c);
+    }
 }
 
 OT_WIDE static void run_sums(const float *dy, const float *x, int64_t m, float mean, double *sum, double *dot)
@@ -340,12 +384,13 @@ static void finish_grad(const ot_norm *s, const ot_call *call, int64_t c, double
     k[2 * s->C + c] = (float)(-scale * inv * sum / m - slope * mean);
 }
 
-static ot_status dx_run(const ot_call *call)
+ot_status ot_cpu_norm_dx(const ot_call *call, const ot_norm_before *before)
 {
     const ot_node *n = call->node;
     ot_norm s = norm_of(n->in[0], n->attrs);
     char *more = (char *)call->work + own_work(&s);
     const float *dy = turned(call, &s, 0, &more), *x = turned(call, &s, 1, &more), *mean = call->in[3];
+    const float *g = before ? before->to : dy;
     float *dx = call->out[0];
     double *work = call->work;
     float *k = (float *)(work + (s.blocks * 2 + 1) * s.C);
@@ -355,7 +400,7 @@ static ot_status dx_run(const ot_call *call)
         {
 #pragma omp for schedule(static)
             for (int64_t b = 0; b < s.blocks; b++)
-                block_sums(&s, dy, x, mean, b, work + b * 2 * s.C, work + (b * 2 + 1) * s.C);
+                block_sums(&s, before, dy, x, mean, b, work + b * 2 * s.C, work + (b * 2 + 1) * s.C);
 #pragma omp for schedule(static)
             for (int64_t c = 0; c < s.C; c++) {
                 double sum = 0, dot = 0;
@@ -367,7 +412,7 @@ static ot_status dx_run(const ot_call *call)
             }
 #pragma omp for schedule(static)
             for (int64_t i = 0; i < s.rows; i += CHUNK)
-                grad_rows(dy + i * s.C, x + i * s.C, dx + i * s.C, k, k + s.C, k + 2 * s.C,
+                grad_rows(g + i * s.C, x + i * s.C, dx + i * s.C, k, k + s.C, k + 2 * s.C,
                           s.rows - i < CHUNK ? s.rows - i : CHUNK, s.C);
         }
         return OT_OK;
@@ -375,16 +420,21 @@ static ot_status dx_run(const ot_call *call)
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t c = 0; c < s.C; c++) {
         double sum = 0, dot = 0;
-        for (int64_t i = 0; i < s.N; i++)
-            run_sums(dy + (i * s.C + c) * s.P, x + (i * s.C + c) * s.P, s.P, mean[c], &sum, &dot);
+        for (int64_t i = 0; i < s.N; i++) {
+            int64_t at = (i * s.C + c) * s.P;
+            if (before) mask_run(before, dy, at, s.P);
+            run_sums(g + at, x + at, s.P, mean[c], &sum, &dot);
+        }
         finish_grad(&s, call, c, sum, dot, k);
         for (int64_t i = 0; i < s.N; i++) {
             int64_t at = (i * s.C + c) * s.P;
-            grad_run(dy + at, x + at, dx + at, k[c], k[s.C + c], k[2 * s.C + c], s.P);
+            grad_run(g + at, x + at, dx + at, k[c], k[s.C + c], k[2 * s.C + c], s.P);
         }
     }
     return OT_OK;
 }
+
+static ot_status dx_run(const ot_call *call) { return ot_cpu_norm_dx(call, NULL); }
 
 const ot_kernel ot_cpu_BatchNorm = {
     .name = "cpu", .can = can, .prepare = prepare, .run = norm_run, .any_layout = true

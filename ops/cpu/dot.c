@@ -68,15 +68,16 @@ static void merge(ot_dot_call *c)
     c->rank = out;
 }
 
-static ot_status prepare(const ot_node *n, ot_prep *p)
+ot_status ot_cpu_dot(const ot_node *n, const ot_dot_args *at, ot_prep *p)
 {
     const ot_dot *t = n->attrs;
     ot_script *s;
     ot_dot_call c = { .rank = n->out[0]->shape.rank,
-                      .a_arg = OT_ARG_IN,
-                      .b_arg = OT_ARG_IN + 1,
-                      .y_arg = OT_ARG_OUT,
-                      .bias_arg = n->n_in > 2 && n->in[2] ? OT_ARG_IN + 2 : OT_ARG_NONE };
+                      .a_arg = at->a,
+                      .b_arg = at->b,
+                      .y_arg = at->y,
+                      .bias_arg = at->bias,
+                      .add_arg = at->add };
     operand(&n->in[0]->shape, c.rank, t->ta, c.a_dim, c.a_stride);
     operand(&n->in[1]->shape, c.rank, t->tb, c.b_dim, c.b_stride);
     operand(&n->out[0]->shape, c.rank, false, c.y_dim, c.y_stride);
@@ -89,6 +90,13 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     }
     p->state = s;
     return OT_OK;
+}
+
+static ot_status prepare(const ot_node *n, ot_prep *p)
+{
+    bool bias = n->n_in > 2 && n->in[2];
+    return ot_cpu_dot(
+        n, &(ot_dot_args){ OT_ARG_IN, OT_ARG_IN + 1, bias ? OT_ARG_IN + 2 : OT_ARG_NONE, OT_ARG_NONE, OT_ARG_OUT }, p);
 }
 
 const ot_kernel ot_cpu_Dot = {

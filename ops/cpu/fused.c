@@ -1,12 +1,107 @@
-/* fused.c - Fused on the CPU. */
-#include "ops/kernel.h"
+/* fused.c - Fused on the CPU: a residual and ReLU behind BatchNorm, their gradient before its own (batchnorm.c); a residual
+ * behind a matrix product (oneDNN). */
 #include "ops/kernels/fused.h"
+
+#include <stdlib.h>
+
+#include "ops/cpu/batchnorm.h"
+#include "ops/cpu/onednn.h"
+
+/* The functions: [+ other] [then ReLU], or their gradient; operands of the Map, -1: none. */
+typedef struct form {
+    int add, y; /* y: what the gradient of ReLU reads */
+    bool relu;
+} form;
+
+static bool form_of(const ot_node *n, form *f)
+{
+    const ot_fused_part *behind = ot_fused_behind(n), *before = ot_fused_before(n);
+    ot_chain c;
+    *f = (form){ -1, -1, false };
+    if (behind ? !ot_chain_of(behind->node, ot_fused_between(n), &c) : !ot_chain_of(before->node, -1, &c)) return false;
+    int last = c.n - 1, i = 0;
+    if (c.n > 0 && c.step[0].row == OT_FN_Add && c.step[0].other >= 0) f->add = c.step[i++].other;
+    if (i == last && behind && c.step[i].row == OT_FN_Relu) f->relu = true, i++;
+    if (i == last && before && c.step[i].row == OT_FN_Relu_da) f->y = c.step[i++].other;
+    return i == c.n && i > 0 && (behind || f->y >= 0);
+}
+
+/* Are the operands of the Map, and its result, f32 like y?  rows: whatever the axes. */
+static bool all_like(const ot_node *map, const ot_value *y, bool rows)
+{
+    for (int i = 0; i <= map->n_in; i++) {
+        const ot_value *v = i < map->n_in ? map->in[i] : map->out[0];
+        if (v->dtype != OT_F32 || v->layout != y->layout || ot_numel(&v->shape) != ot_numel(&y->shape)) return false;
+        if (!rows && !ot_shape_eq(&v->shape, &y->shape)) return false;
+    }
+    return true;
+}
+
+static bool base_can(const ot_node *op, const ot_kernel *k, const char **why) { return !k->can || k->can(op, why); }
 
 static bool can(const ot_node *n, const char **why)
 {
-    (void)n;
-    *why = "no kernel computes these together";
+    const ot_node *op = ot_fused_op(n)->node;
+    const ot_fused_part *behind = ot_fused_behind(n), *before = ot_fused_before(n);
+    form f;
+    *why = "no kernel has these functions beside it";
+    if (behind && ot_fused_op(n)->out[0] >= 0) return false;
+    if (!form_of(n, &f)) return false;
+    if (op->op == &ot_op_BatchNorm && behind)
+        return all_like(behind->node, op->out[0], false) && base_can(op, &ot_cpu_BatchNorm, why);
+    if (op->op == &ot_op_BatchNormDx && before)
+        return all_like(before->node, op->in[1], false) && op->out[0] && op->out[0]->layout == op->in[1]->layout &&
+               base_can(op, &ot_cpu_BatchNormDx, why);
+    if (op->op == &ot_op_Dot && behind)
+        return !f.relu && all_like(behind->node, op->out[0], true) && base_can(op, &ot_cpu_Dot, why);
     return false;
 }
 
-const ot_kernel ot_cpu_Fused = { .name = "cpu", .can = can };
+static bool is_norm(const ot_node *n) { return ot_op_of(n) == &ot_op_BatchNorm || ot_op_of(n) == &ot_op_BatchNormDx; }
+
+static ot_status prepare(const ot_node *n, ot_prep *p)
+{
+    const ot_fused_part *op = ot_fused_op(n), *behind = ot_fused_behind(n);
+    form f;
+    if (is_norm(n)) return (behind ? &ot_cpu_BatchNorm : &ot_cpu_BatchNormDx)->prepare(op->node, p);
+    form_of(n, &f);
+    bool bias = op->node->n_in > 2 && op->node->in[2];
+    return ot_cpu_dot(op->node,
+                      &(ot_dot_args){ .a = OT_ARG_IN + op->in[0],
+                                      .b = OT_ARG_IN + op->in[1],
+                                      .bias = bias ? OT_ARG_IN + op->in[2] : OT_ARG_NONE,
+                                      .add = OT_ARG_IN + behind->in[f.add],
+                                      .y = OT_ARG_OUT + behind->out[0] },
+                      p);
+}
+
+static ot_status norm_run(const ot_call *c)
+{
+    const ot_fused_part *op = ot_fused_op(c->node), *behind = ot_fused_behind(c->node),
+                        *map = behind ? behind : ot_fused_before(c->node);
+    const void *in[OT_FUSED_IN] = { 0 };
+    void *out[OT_FUSED_OUT] = { 0 };
+    form f;
+    form_of(c->node, &f);
+    for (int i = 0; i < op->node->n_in; i++) in[i] = op->in[i] < 0 ? NULL : c->in[op->in[i]];
+    for (int k = 0; k < op->node->n_out; k++) out[k] = op->out[k] < 0 ? NULL : c->out[op->out[k]];
+    ot_call call = *c;
+    call.node = op->node, call.in = in, call.out = out;
+    const float *add = f.add < 0 ? NULL : c->in[map->in[f.add]];
+    if (behind) {
+        out[0] = c->out[behind->out[0]];
+        return ot_cpu_norm(&call, &(ot_norm_behind){ .z = add, .relu = f.relu });
+    }
+    ot_chain chain;
+    ot_chain_of(map->node, -1, &chain);
+    in[0] = c->in[map->in[chain.start]];
+    return ot_cpu_norm_dx(
+        &call,
+        &(ot_norm_before){ .dz = add, .y = c->in[map->in[f.y]], .to = map->out[0] < 0 ? out[0] : c->out[map->out[0]] });
+}
+
+static ot_status run(const ot_call *c) { return is_norm(c->node) ? norm_run(c) : ot_script_run(c); }
+
+const ot_kernel ot_cpu_Fused = {
+    .name = "cpu", .can = can, .prepare = prepare, .run = run, .release = ot_script_free, .any_layout = true
+};

@@ -481,6 +481,17 @@ ot_status ot_script_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
 
 /* ---- matrix product -------------------------------------------------------------- */
 
+/* A tensor like y is added before the result is stored.  oneDNN's ReLU would turn NaN into 0, and is not used. */
+static void add_operand(writer *w, const desc *y)
+{
+    dnnl_post_ops_t list = NULL;
+    if (w->status) return;
+    w->status = dnnl_post_ops_create(&list);
+    if (!w->status) w->status = dnnl_post_ops_append_binary(list, dnnl_binary_add, REF(*y));
+    if (!w->status) w->status = dnnl_primitive_attr_set_post_ops(w->attr, list);
+    if (list) dnnl_post_ops_destroy(list);
+}
+
 static ot_status add_dot(ot_script *s, const ot_dot_call *c, ot_prep *p)
 {
     writer w;
@@ -503,13 +514,17 @@ static ot_status add_dot(ot_script *s, const ot_dot_call *c, ot_prep *p)
     if (!w.status) w.status = desc_strides(&b, c->rank, bd, bs);
     if (!w.status) w.status = desc_strides(&y, c->rank, yd, ys);
     if (!w.status) w.status = desc_strides(&bias, c->rank, vd, vs);
+    if (c->add_arg != OT_ARG_NONE) add_operand(&w, &y);
     if (!w.status) w.status = matmul_pd(s->engine, w.attr, &a, &b, has_bias ? &bias : NULL, &y, &pd);
     if (!w.status) {
-        dnnl_exec_arg_t arg[4] = { { DNNL_ARG_SRC, memory(&w, REF(a), c->a_arg) },
+        dnnl_exec_arg_t arg[5] = { { DNNL_ARG_SRC, memory(&w, REF(a), c->a_arg) },
                                    { DNNL_ARG_WEIGHTS, memory(&w, REF(b), c->b_arg) },
                                    { DNNL_ARG_DST, memory(&w, REF(y), c->y_arg) } };
         int n = 3;
         if (has_bias) arg[n++] = (dnnl_exec_arg_t){ DNNL_ARG_BIAS, memory(&w, REF(bias), c->bias_arg) };
+        if (c->add_arg != OT_ARG_NONE)
+            arg[n++] =
+                (dnnl_exec_arg_t){ DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, memory(&w, REF(y), c->add_arg) };
         add(&w, pd, arg, n);
     }
     if (pd) dnnl_primitive_desc_destroy(pd);

@@ -41,8 +41,15 @@ typedef struct ot_dot_call {
     int64_t b_dim[OT_MAX_RANK], b_stride[OT_MAX_RANK];
     int64_t y_dim[OT_MAX_RANK], y_stride[OT_MAX_RANK];
     int a_arg, b_arg, bias_arg, y_arg;
+    int add_arg; /* a tensor like y that is added to the result */
 } ot_dot_call;
 
 ot_status ot_script_dot(ot_script *s, const ot_dot_call *c, ot_prep *p);
+
+/* dot.c: prepares a Dot n, alone or as a part of a Fused node, whose arguments these are. */
+typedef struct ot_dot_args {
+    int a, b, bias, add, y;
+} ot_dot_args;
+ot_status ot_cpu_dot(const ot_node *n, const ot_dot_args *at, ot_prep *p);
 
 #endif

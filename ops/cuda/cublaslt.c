@@ -1,5 +1,6 @@
-/* cublaslt.c - Dot by cuBLASLt, alone or with the Map behind it: a residual (beta = 1), ReLU, GELU of the tanh form with its
- * operand stored for the gradient, and the gradient of that GELU.
+/* cublaslt.c - Dot by cuBLASLt, alone or with the Map behind it: a residual (beta = 1), GELU of the tanh form with its operand
+ * stored for the gradient, and the gradient of that GELU.  Its ReLU is not used: NVIDIA's documents do not say what becomes of
+ * NaN, and a 0 would hide a network that has diverged.
  *
  * The library is column-major: the row-major y (M, N) is the column-major (N, M), so y^T = op(b)^T . op(a)^T is
  * computed, with b as the first operand.  The bias is then along the rows of the result, as the epilogue requires.
@@ -24,7 +25,7 @@ enum { ALGORITHMS = 16 };
 typedef struct lt_problem {
     char format[8];
     int64_t M, N, K, batches;
-    int64_t a_step, b_step, y_step;          /* elements from one batch to the next; 0: the same for all */
+    int64_t a_step, b_step, y_step; /* elements from one batch to the next; 0: the same for all */
     int64_t ta, tb, dtype, tf32, epilogue, residual, work; /* work: limit on an algorithm's workspace in bytes */
 } lt_problem;
 
@@ -67,7 +68,6 @@ static bool with_aux(cublasLtEpilogue_t e)
 /* The epilogue of a function; DEFAULT: there is none. */
 static cublasLtEpilogue_t epilogue_of(int row, bool bias, bool stored)
 {
-    if (row == OT_FN_Relu && !stored) return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
     if (row == OT_FN_GeluTanh && stored) return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     if (row == OT_FN_GeluTanh) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
     if (row == OT_FN_GeluTanh_da && !bias && !stored) return CUBLASLT_EPILOGUE_DGELU;
@@ -111,9 +111,11 @@ static bool add_functions(lt_form *f, const ot_node *n, const char **why)
 static bool form_of(const ot_node *n, lt_form *f, const char **why)
 {
     const ot_fused_part *op = strcmp(n->op->name, "Fused") ? NULL : ot_fused_op(n);
-    *f = (lt_form){ .dot = op ? op->node : n, .residual = -1, .aux_in = -1, .aux_out = -1, .epilogue = CUBLASLT_EPILOGUE_DEFAULT };
+    *f = (lt_form){
+        .dot = op ? op->node : n, .residual = -1, .aux_in = -1, .aux_out = -1, .epilogue = CUBLASLT_EPILOGUE_DEFAULT
+    };
     if (strcmp(f->dot->op->name, "Dot") != 0) {
-        *why = "it is no matrix product";
+        *why = "not a matrix product";
         return false;
     }
     bool bias = f->dot->n_in > 2 && f->dot->in[2];

@@ -23,7 +23,8 @@ static double flops(const ot_node *n)
     for (int p = 0; p < OT_FUSED_PARTS; p++) {
         const ot_node *part = f->part[p].node;
         const ot_op *op = part->op;
-        sum += op->flops ? op->flops(part) : (double)(op->flops_each ? op->flops_each : 1) * (double)ot_numel(&part->in[0]->shape);
+        sum += op->flops ? op->flops(part)
+                         : (double)(op->flops_each ? op->flops_each : 1) * (double)ot_numel(&part->in[0]->shape);
     }
     return sum;
 }

@@ -4,7 +4,7 @@
  *     Map -> operator      at its first operand: the gradient of an activation, a sum of gradients
  *     operator -> Map      of its first result, with another shape at most: an activation, a residual
  *
- * A kernel that may refuse a node when it is prepared is asked by preparing it: what it refuses stays two nodes.  The node is
+ * A kernel that may refuse a node when it is prepared is tried: what it refuses stays two nodes.  The node is
  * at the place of the later one if nothing reads the results of the earlier one before, else at that of the earlier one
  * if all other operands exist by then. */
 #include <stdlib.h>

@@ -34,7 +34,7 @@
     P(simplify,    "removes unused, repeated and redundant nodes")                                                            \
     P(fuse,        "fuses element-wise operators")                                                                     \
     P(layout,      "chooses layouts; inserts conversions")                                                       \
-    P(epilogue,    "joins operators with the Map before or behind them that their kernel computes too")          \
+    P(epilogue,    "joins operators with the Map before or after them, if one kernel computes both")          \
     P(schedule,    "orders the nodes")                                                                                      \
     P(memory,      "assigns memory")                                                                                    \
     P(recompute,   "computes values of the forward part again in the backward part, if memory is limited")

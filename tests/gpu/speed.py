@@ -11,6 +11,7 @@ import tempfile
 from record import Late, pieces, summary
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+JOINED = re.compile(r'^Map\+|\+Map$')  # an operator that is computed with the Map before or behind it
 LIBRARY_FLOPS = 1e7  # a product of so many operations is cuBLASLt's
 
 
@@ -108,11 +109,11 @@ def library_faults(m, w, precision, rows):
     if m.small and w['kind'] != 'lenet':  # too small for libraries
         return faults
     for op, share in expected_shares(m, w['kind'], precision).items():
-        all_of = sum(r['count'] for r in rows if r['operator'] == op)
-        taken = sum(r['count'] for r in rows if r['operator'] == op and r['kernel'] == 'cudnn')
+        all_of = sum(r['count'] for r in rows if JOINED.sub('', r['operator']) == op)
+        taken = sum(r['count'] for r in rows if JOINED.sub('', r['operator']) == op and r['kernel'] == 'cudnn')
         if not all_of or taken / all_of < 0.9 * share:  # single ones that it refuses show in the table
             faults.append(f'cuDNN computes {taken} of {all_of} {op}, expected are {share:.0%}')
-    products = [r for r in rows if r['operator'] == 'Dot' and r['flops'] / r['count'] >= LIBRARY_FLOPS]
+    products = [r for r in rows if JOINED.sub('', r['operator']) == 'Dot' and r['flops'] / r['count'] >= LIBRARY_FLOPS]
     others = sum(r['count'] for r in products if r['kernel'] != 'cublaslt')
     if others:
         faults.append(f"cuBLASLt does not compute {others} of {sum(r['count'] for r in products)} large products")

@@ -140,7 +140,8 @@ static void write_norm(ot_cudnn *g, const wires *w, ot_cudnn_desc y, size_t *own
     ot_cudnn_add(g, op);
 }
 
-static ot_cudnn_desc pointwise(ot_cudnn *g, cudnnPointwiseMode_t mode, ot_cudnn_desc a, ot_cudnn_desc b, ot_cudnn_desc y)
+static ot_cudnn_desc pointwise(ot_cudnn *g, cudnnPointwiseMode_t mode, ot_cudnn_desc a, ot_cudnn_desc b,
+                               ot_cudnn_desc y)
 {
     return ot_cudnn_pointwise(g, mode, CUDNN_DATA_FLOAT, -1, (const ot_cudnn_desc[]){ a, b, NULL }, y);
 }
@@ -157,9 +158,12 @@ static void write_behind(ot_cudnn *g, const ot_node *n, ot_cudnn_desc v)
         int other = c.step[i].other;
         ot_cudnn_desc to = last ? ot_cudnn_tensor(g, y, (ot_cudnn_at){ OT_CUDNN_OUT, map->out[0] })
                                 : ot_cudnn_virtual(g, y, CUDNN_DATA_FLOAT);
-        ot_cudnn_desc z = other < 0 ? NULL
-                                    : ot_cudnn_tensor(g, map->node->in[other], (ot_cudnn_at){ OT_CUDNN_IN, map->in[other] });
-        v = pointwise(g, !last ? CUDNN_POINTWISE_ADD : c.step[i].row == OT_FN_Relu ? CUDNN_POINTWISE_RELU_FWD : CUDNN_POINTWISE_SWISH_FWD,
+        ot_cudnn_desc z =
+            other < 0 ? NULL : ot_cudnn_tensor(g, map->node->in[other], (ot_cudnn_at){ OT_CUDNN_IN, map->in[other] });
+        v = pointwise(g,
+                      !last                         ? CUDNN_POINTWISE_ADD
+                      : c.step[i].row == OT_FN_Relu ? CUDNN_POINTWISE_RELU_FWD
+                                                    : CUDNN_POINTWISE_SWISH_FWD,
                       v, z, to);
     }
 }

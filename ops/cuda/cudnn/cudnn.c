@@ -275,6 +275,10 @@ ot_cudnn_desc ot_cudnn_pointwise(ot_cudnn *g, cudnnPointwiseMode_t mode, cudnnDa
     ot_cudnn_set(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
     ot_cudnn_set(g, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &precision);
     if (axis >= 0) ot_cudnn_set(g, how, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis);
+    cudnnNanPropagation_t nan =
+        CUDNN_PROPAGATE_NAN; /* by default ReLU makes 0 of NaN, and hides that a network has diverged */
+    if (mode == CUDNN_POINTWISE_RELU_FWD)
+        ot_cudnn_set(g, how, CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nan);
     ot_cudnn_finish(g, how);
     ot_cudnn_desc op = ot_cudnn_make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);

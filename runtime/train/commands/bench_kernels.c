@@ -3,6 +3,7 @@
  * Kernels are measured one by one, between events on a device; the whole update is measured as it runs otherwise, on a
  * device by replays of its captured graphs.  A kernel's floor is what the measured ceilings allow: its operations by the
  * matrix product, or its bytes by the sum of two arrays of that size, whichever takes longer. */
+#include "ops/kernels/fused.h"
 #include "runtime/train/commands/bench_kernels.h"
 
 #include <stdlib.h>
@@ -123,12 +124,13 @@ static ot_status add_step(const ot_trainer *t, const ot_plan *p, const ot_node_t
     int group = s->group > 1 ? s->group : 1;
     double times = i < p->n_batch_steps ? t->s.accumulate : 1;
     ot_kernel_row r = { .stage = ot_stage_names[s->node->stage], .count = 1 };
-    r.op = s->node->op->name;
+    char title[48];
+    r.op = ot_arena_strdup(a, ot_node_title(s->node, title));
     r.kernel = s->kernel->name;
     r.how = group > 1 ? ot_arena_printf(a, "%d in one launch", group) : ot_arena_strdup(a, s->how ? s->how : "");
     r.values = values_of(s->node, a);
     r.node = ot_arena_strdup(a, names->row[names->of[i]].name);
-    if (!r.how || !r.values || !r.node) return no_memory(err);
+    if (!r.op || !r.how || !r.values || !r.node) return no_memory(err);
     for (int j = 0; j < group; j++) {
         r.flops += times * ot_node_flops(ot_plan_step(p, i + j)->node);
         r.bytes += times * ot_node_bytes(ot_plan_step(p, i + j)->node);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ops/kernel.h"
+#include "ops/kernels/fused.h"
 #include "runtime/train/commands/inspect.h"
 #include "runtime/train/run/file_training.h"
 #include "runtime/train/run/nodes.h"
@@ -228,19 +229,20 @@ static void print_why(FILE *f, const ot_step *s)
 
 static void write_steps(ot_page *p, const ot_step *list, int n, const char *phase, bool why, json_t **all)
 {
-    char shape[128];
+    char shape[128], title[48];
     for (int i = 0; i < n; i++) {
         const ot_step *s = &list[i];
+        const char *op = ot_node_title(s->node, title);
         const ot_value *y = s->node->n_out ? s->node->out[0] : NULL;
         const char *kernel = s->kernel ? s->kernel->name : "-", *of = y ? ot_shape_text(&y->shape, shape) : "";
         if (p->f) {
-            ot_print(p->f, "%6d  %-7s %-16s %-8s %-18s %s\n", i, s->node->again ? "again" : phase, s->node->op->name,
-                     kernel, of, s->node->name);
+            ot_print(p->f, "%6d  %-7s %-16s %-8s %-18s %s\n", i, s->node->again ? "again" : phase, op, kernel, of,
+                     s->node->name);
             if (why && s->kernel) print_why(p->f, s);
         } else {
             ot_json_add(all, json_pack("{s:s, s:b, s:s, s:s, s:s, s:s, s:o}", "phase", phase, "recomputed",
-                                       s->node->again, "operator", s->node->op->name, "kernel", kernel, "how", s->how,
-                                       "shape", of, "node", ot_json_text(s->node->name)));
+                                       s->node->again, "operator", op, "kernel", kernel, "how", s->how, "shape", of,
+                                       "node", ot_json_text(s->node->name)));
         }
     }
 }

@@ -1,4 +1,5 @@
 /* nodes.c - the kernels of a plan by nodes of the ONNX file. */
+#include "ops/kernels/fused.h"
 #include "runtime/train/run/nodes.h"
 
 #include <stdio.h>
@@ -148,9 +149,9 @@ static int row_of(names *x, const ot_node *n)
 
 static void add_kernel(ot_node_row *r, const ot_step *s)
 {
-    char text[64];
+    char text[64], title[48];
     size_t n = strlen(r->kernels);
-    snprintf(text, sizeof text, "%s %s", s->kernel ? s->kernel->name : "-", s->node->op->name);
+    snprintf(text, sizeof text, "%s %s", s->kernel ? s->kernel->name : "-", ot_node_title(s->node, title));
     for (const char *at = r->kernels; (at = strstr(at, text)); at++)
         if (at[strlen(text)] == ',' || !at[strlen(text)]) return;
     if (n + strlen(text) + 3 < sizeof r->kernels)

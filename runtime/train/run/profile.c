@@ -2,6 +2,7 @@
  *
  * Updates of full batches are measured, each from an idle machine to its end; evaluations, checkpoints and short batches
  * in between are not. */
+#include "ops/kernels/fused.h"
 #include "runtime/train/run/profile.h"
 
 #include <stdlib.h>
@@ -258,7 +259,7 @@ static json_t *json_trace(const ot_profile *p)
     for (int i = 0; i < p->table.n_steps; i++) {
         const ot_step *s = ot_plan_step(p->plan, i);
         const ot_node_row *r = &p->table.row[p->table.of[i]];
-        char shape[128] = "";
+        char shape[128] = "", title[48];
         if (i == p->plan->n_batch_steps) shift = end;
         double at = shift + p->timing.began[i];
         double took = p->timing.spent[i] / (double)(i < p->plan->n_batch_steps ? p->timing.batches : p->timing.updates);
@@ -267,9 +268,10 @@ static json_t *json_trace(const ot_profile *p)
         if (at + took > end) end = at + took;
         if (s->node->op->flags & OT_ALIAS) continue;
         if (s->node->n_out && s->node->out[0]) ot_shape_text(&s->node->out[0]->shape, shape);
-        json_t *one = json_pack("{s:o, s:s, s:s, s:i, s:i, s:{s:s, s:s, s:s, s:s}}", "name", ot_json_text(r->name),
-                                "cat", ot_stage_names[s->node->stage], "ph", "X", "pid", 1, "tid", 1, "args",
-                                "operator", r->op, "kernel", s->kernel->name, "of", s->node->op->name, "shape", shape);
+        json_t *one =
+            json_pack("{s:o, s:s, s:s, s:i, s:i, s:{s:s, s:s, s:s, s:s}}", "name", ot_json_text(r->name), "cat",
+                      ot_stage_names[s->node->stage], "ph", "X", "pid", 1, "tid", 1, "args", "operator", r->op,
+                      "kernel", s->kernel->name, "of", ot_node_title(s->node, title), "shape", shape);
         ot_json_real(&one, "ts", at * 1e6);
         ot_json_real(&one, "dur", took * 1e6);
         ot_json_add(&list, one);

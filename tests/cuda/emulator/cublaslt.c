@@ -57,7 +57,8 @@ typedef struct layout {
 typedef struct op {
     int compute, scale, ta, tb, epilogue, bias_type;
     const void *bias;
-    int64_t bias_step;
+    void *aux;
+    int64_t bias_step, aux_ld, aux_step;
 } op;
 typedef struct preference {
     uint64_t work, allowed;
@@ -143,6 +144,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t m, cublasLtMa
         FIELD(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
         FIELD(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, bias_type);
         FIELD(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, bias_step);
+        FIELD(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
+        FIELD(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, aux_ld);
+        FIELD(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, aux_step);
     default: break;
     }
     STORE(at, size, from, n);
@@ -208,12 +212,48 @@ typedef struct product {
 
 static uint64_t mixed(uint64_t h, int64_t v) { return (h ^ (uint64_t)v) * 0x100000001b3u; }
 
+/* ---- epilogues: those of NVIDIA's table that the program uses --------------------------- */
+
+static bool has(int e, int a, int b, int c) { return e == a || e == b || e == c; }
+static bool adds_bias(int e)
+{
+    return has(e, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
+}
+static bool has_aux(int e)
+{
+    return has(e, CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU);
+}
+static bool is_gelu(int e)
+{
+    return has(e, CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX) ||
+           e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+
+/* GELU's operand has rows of a multiple of 8 elements, as documented. */
+static bool epilogue_fits(const op *d, uint64_t rows, bool f64)
+{
+    int e = d->epilogue;
+    if (e == CUBLASLT_EPILOGUE_DEFAULT) return true;
+    if (f64 || (!adds_bias(e) && !has_aux(e) && !is_gelu(e))) return false;
+    return !has_aux(e) || (d->aux && d->aux_ld >= (int64_t)rows && d->aux_ld % 8 == 0 && d->aux_step % 8 == 0);
+}
+
+/* GELU of the tanh form, and its derivative. */
+static double gelu(double x) { return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
+static double gelu_slope(double x)
+{
+    double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+}
+
 /* Everything an algorithm depends on. */
 static uint64_t problem_of(const product *p)
 {
     const layout *l[] = { &p->a, &p->b, &p->c };
     uint64_t h = 0xcbf29ce484222325u;
-    const int of[] = { p->d.compute, p->d.scale, p->d.ta, p->d.tb, p->d.epilogue };
+    const int of[] = {
+        p->d.compute, p->d.scale, p->d.ta, p->d.tb, p->d.epilogue, (int)p->d.aux_ld, (int)p->d.aux_step
+    };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) h = mixed(h, of[i]);
     for (int i = 0; i < 3; i++) {
         h = mixed(mixed(mixed(h, l[i]->type), (int64_t)l[i]->rows), (int64_t)l[i]->columns);
@@ -237,7 +277,7 @@ static bool consistent(const product *p)
             l[i]->batches != p->c.batches || l[i]->type != p->a.type)
             return false;
     if (p->c.rows != m || p->c.columns != n || (uint64_t)inner(p) != k) return false;
-    if (p->d.epilogue != CUBLASLT_EPILOGUE_DEFAULT && (p->d.epilogue != CUBLASLT_EPILOGUE_BIAS || f64)) return false;
+    if (!epilogue_fits(&p->d, p->c.rows, f64)) return false;
     if (f64) return p->d.compute == CUBLAS_COMPUTE_64F && p->d.scale == CUDA_R_64F;
     if (p->d.scale != CUDA_R_32F) return false;
     return p->d.compute == CUBLAS_COMPUTE_32F ||
@@ -280,8 +320,12 @@ static void multiply(const void *what)
                 int64_t at = batch * p->c.step + i + j * p->c.ld;
                 double v = p->alpha * sum(p, batch, i, j);
                 if (p->beta != 0) v += p->beta * emulator_load(p->C, p->c.type, at);
-                if (p->d.epilogue == CUBLASLT_EPILOGUE_BIAS)
-                    v += emulator_load(p->d.bias, p->c.type, batch * p->d.bias_step + i);
+                int e = p->d.epilogue;
+                int64_t aux = batch * p->d.aux_step + i + j * p->d.aux_ld;
+                if (adds_bias(e)) v += emulator_load(p->d.bias, p->c.type, batch * p->d.bias_step + i);
+                if (e == CUBLASLT_EPILOGUE_DGELU) v *= gelu_slope(emulator_load(p->d.aux, p->c.type, aux));
+                else if (has_aux(e)) emulator_store(p->d.aux, p->c.type, aux, v);
+                if (is_gelu(e)) v = gelu(v);
                 emulator_store(p->D, p->c.type, at, v);
             }
 }
@@ -386,7 +430,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t m, const 
     must_hold("B", B, &p.b, p.how.alignment);
     must_hold("D", D, &p.c, p.how.alignment);
     layout vector = { .type = p.c.type, .batches = p.c.batches, .rows = p.c.rows, .columns = 1, .step = p.d.bias_step };
-    if (p.d.epilogue == CUBLASLT_EPILOGUE_BIAS) must_hold("bias", p.d.bias, &vector, p.how.alignment);
+    if (adds_bias(p.d.epilogue)) must_hold("bias", p.d.bias, &vector, p.how.alignment);
+    layout side = p.c;
+    side.ld = p.d.aux_ld, side.step = p.d.aux_step;
+    if (has_aux(p.d.epilogue)) must_hold("aux", p.d.aux, &side, 16);
+    if (p.beta != 0) must_hold("C", C, &p.c, p.how.alignment);
     layout area = { .type = CUDA_R_16F, .batches = 1, .rows = p.how.work / 2, .columns = 1 };
     if (p.how.work) must_hold("workspace", work, &area, 256);
     return emulator_submit(stream, multiply, &p, sizeof p, "cublasLtMatmul") ? CUBLAS_STATUS_EXECUTION_FAILED

@@ -145,6 +145,14 @@ static int64_t beside(const dnn_tensor *x, const dnn_tensor *y, int64_t i)
     return k;
 }
 
+/* Of ReLU: by default NaN becomes 0. */
+static bool keeps_nan(const dnn *op)
+{
+    return dnn_number(dnn_to(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR), CUDNN_ATTR_POINTWISE_NAN_PROPAGATION,
+                      0) == CUDNN_PROPAGATE_NAN;
+}
+
+/* index: of GEN_INDEX; of ReLU -1, if NaN stays NaN. */
 static double element(int64_t mode, double x, double b, double t, int64_t index)
 {
     switch (mode) {
@@ -156,7 +164,7 @@ static double element(int64_t mode, double x, double b, double t, int64_t index)
     case CUDNN_POINTWISE_DIV: return x / b;
     case CUDNN_POINTWISE_CMP_GE: return x >= b;
     case CUDNN_POINTWISE_CMP_GT: return x > b;
-    case CUDNN_POINTWISE_RELU_FWD: return x > 0 ? x : 0;
+    case CUDNN_POINTWISE_RELU_FWD: return x > 0 || (index < 0 && isnan(x)) ? x : 0;
     case CUDNN_POINTWISE_SWISH_FWD: return x / (1 + exp(-x));
     default: return t != 0 ? x : b;
     }
@@ -173,7 +181,9 @@ static void run_pointwise(const dnn *op, dnn_field *const *f)
         int64_t behind = 1;
         for (int k = 0; k < n; k++) in[k] = f[k]->v[beside(&f[k]->t, &y->t, i)];
         for (int d = y->t.rank - 1; d > axis; d--) behind *= y->t.dim[d];
-        y->v[i] = element(mode, in[0], in[1], in[2], i / behind % y->t.dim[axis]);
+        int64_t index = i / behind % y->t.dim[axis];
+        if (mode == CUDNN_POINTWISE_RELU_FWD) index = keeps_nan(op) ? -1 : 0;
+        y->v[i] = element(mode, in[0], in[1], in[2], index);
     }
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "exporter/new.h"
+#include "ops/kernels/fused.h"
 #include "ops/kernels/host.h"
 #include "ops/kernel.h"
 #include "runtime/passes/passes.h"
@@ -77,7 +78,7 @@ static int total, accepted;
 static int operator_of(const ot_step *s)
 {
     for (int i = 0; i < OT_LEN(operators); i++)
-        if (!strcmp(s->node->op->name, operators[i])) return i;
+        if (!strcmp(ot_op_of(s->node)->name, operators[i])) return i;
     return -1;
 }
 

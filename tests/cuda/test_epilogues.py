@@ -1,0 +1,165 @@
+"""Operators with the Map before or behind them, joined where a kernel computes both: gradients are those of the network in float64,
+in which nothing is joined.
+
+usage: test_epilogues.py PROGRAM DEVICE
+"""
+import re
+import sys
+import tempfile
+
+from scripts import T, arrays, call, check, finish, h, np, numpy_helper, onnx
+
+device = sys.argv[2]
+rng = np.random.default_rng(5)
+BATCH, TOKENS, WIDE, NARROW = 4, 64, 128, 64  # products of more than a million multiply-adds: cuBLASLt's
+
+
+class Net:
+    """Nodes in order, and weights by name."""
+
+    def __init__(self, shape, opset=20):
+        self.nodes, self.weights, self.opset, self.n = [], {}, opset, 0
+        self.shape = shape
+
+    def weight(self, *shape, scale=.2, shift=0):
+        name = f'w{len(self.weights)}'
+        self.weights[name] = (rng.standard_normal(shape) * scale + shift).astype('f4')
+        return name
+
+    def add(self, op, *ins, **attributes):
+        self.n += 1
+        self.nodes.append(h.make_node(op, list(ins), [f'v{self.n}'], **attributes))
+        return f'v{self.n}'
+
+    def norm(self, x, channels, **attributes):
+        mean, var = self.weight(channels, scale=.1), self.weight(channels, scale=.1, shift=1)
+        return self.add('BatchNormalization', x, self.weight(channels, shift=1), self.weight(channels), mean, var, **attributes)
+
+    def conv(self, x, channels, out, k=3):
+        return self.add('Conv', x, self.weight(out, channels, k, k), pads=[k // 2] * 4)
+
+    def linear(self, x, n_in, n_out, bias=True):
+        y = self.add('MatMul', x, self.weight(n_in, n_out))
+        return self.add('Add', y, self.weight(n_out)) if bias else y
+
+    def model(self, t='f4'):
+        kind = T.FLOAT if t == 'f4' else T.DOUBLE
+        self.nodes[-1].output[0] = 'y'
+        g = h.make_graph(self.nodes, 'g', [h.make_tensor_value_info('x', kind, ['n', *self.shape])],
+                         [h.make_tensor_value_info('y', kind, None)],
+                         [numpy_helper.from_array(v.astype(t), k) for k, v in self.weights.items()])
+        return h.make_model(g, opset_imports=[h.make_opsetid('', self.opset)], ir_version=9)
+
+
+def norm_relu(n):
+    return n.conv(n.add('Relu', n.norm(n.conv('x', 3, 16), 16)), 16, 8)
+
+
+def residual(n):
+    a = n.add('Relu', n.norm(n.conv('x', 3, 16), 16))
+    b = n.norm(n.conv(n.add('Relu', n.norm(n.conv(a, 16, 16), 16)), 16, 16), 16)
+    c = n.add('Relu', n.add('Add', b, a))
+    d = n.norm(n.conv(c, 16, 16), 16)
+    return n.conv(n.add('Relu', n.add('Add', n.norm(n.conv(c, 16, 16, 1), 16), d)), 16, 8)
+
+
+def read_twice(n):  # the norm's result is read by something else: it is stored, and nothing is joined behind it
+    a = n.norm(n.conv('x', 3, 16), 16)
+    return n.conv(n.add('Mul', n.add('Relu', a), n.add('Sigmoid', a)), 16, 8)
+
+
+def leaky(n):
+    return n.conv(n.add('LeakyRelu', n.norm(n.conv('x', 3, 16), 16), alpha=.1), 16, 8)
+
+
+def broadcast(n):  # what is added has another shape
+    a = n.norm(n.conv('x', 3, 16), 16)
+    return n.conv(n.add('Relu', n.add('Add', a, n.add('GlobalAveragePool', a))), 16, 8)
+
+
+def gelu(form):
+    def make(n):
+        a = n.add('Gelu', n.linear('x', NARROW, WIDE), approximate=form)
+        return n.linear(a, WIDE, NARROW)
+    return make
+
+
+def transformer(n):
+    x = n.linear('x', NARROW, NARROW)
+    x = n.add('Add', n.linear(n.add('Gelu', n.linear(x, NARROW, WIDE), approximate='tanh'), WIDE, NARROW), x)
+    x = n.add('Add', x, n.linear(n.add('Gelu', n.linear(x, NARROW, WIDE, bias=False), approximate='tanh'), WIDE, NARROW, bias=False))
+    return n.linear(x, NARROW, NARROW)
+
+
+def odd(n):  # rows of GELU's operand that cuBLASLt cannot store
+    return n.linear(n.add('Gelu', n.linear('x', NARROW, WIDE + 3), approximate='tanh'), WIDE + 3, NARROW)
+
+
+def same_weight_twice(n):  # the operand of the product is the residual too
+    w = n.weight(NARROW, NARROW)
+    return n.add('Add', n.add('MatMul', n.add('MatMul', 'x', w), w), 'x')
+
+
+IMAGE, ROWS = (3, 9, 7), (TOKENS, NARROW)
+CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in f32, and there in bf16
+    'norm_relu': (norm_relu, IMAGE, 2, 2, 2),
+    'residual': (residual, IMAGE, 8, 8, 8),
+    'read_twice': (read_twice, IMAGE, 0, 0, 0),
+    'leaky': (leaky, IMAGE, 0, 0, 0),
+    'broadcast': (broadcast, IMAGE, 0, 0, 0),
+    'gelu_tanh': (gelu('tanh'), ROWS, 0, 2, 2),
+    'gelu_erf': (gelu('none'), ROWS, 0, 0, 0),
+    'transformer': (transformer, ROWS, 4, 8, 8),
+    'odd': (odd, ROWS, 0, 0, 0),
+    'same_weight_twice': (same_weight_twice, ROWS, 1, 1, 1),
+}
+
+
+def gradients(d, m, feeds, *options):
+    return arrays(d, 'grad', m, feeds, '--loss', 'mse', *options)[1]
+
+
+def far(a, b):
+    return np.linalg.norm(a.astype('f8') - b) / (np.linalg.norm(b) + 1e-6)
+
+
+def main(d):
+    for name, (make, shape, cpu, f32, bf16) in CASES.items():
+        n = Net(shape)
+        make(n)
+        m, exact = n.model(), n.model('f8')
+        x = rng.standard_normal((BATCH, *shape)).astype('f4')
+        y = arrays(d, 'run', m, {'x': x})[1]['y']
+        feeds = {'x': x, 'target': rng.standard_normal(y.shape).astype('f4')}
+        want = gradients(d, exact, {k: v.astype('f8') for k, v in feeds.items()}, '--device', 'cpu')
+        for precision, expected in (('fp32', cpu if device == 'cpu' else f32), ('bf16', bf16)):
+            if precision != 'fp32' and device == 'cpu':
+                continue
+            options = '--device', device, '--precision', precision
+            alone = gradients(d, m, feeds, '--device', 'cpu', '--precision', 'bf16') if precision == 'bf16' else {}  # nothing is joined
+            got = gradients(d, m, feeds, *options)
+            check(sorted(got) == sorted(want) and len(want) >= 2, f'{name}: {sorted(got)}')
+            for k, v in want.items():
+                off, most = far(got[k], v), 1.5 * far(alone[k], v) + 1e-3 if alone else 1e-4
+                check(off <= most, f'{name}, {precision}: {k} is off by {off:.2g}, more than {most:.2g}')
+            onnx.save(m, f'{d}/m.onnx')
+            said = call('plan', f'{d}/m.onnx', '--data', f'{d}/x.npz', '--loss', 'mse', '--batch-size', str(BATCH), '--why', *options).stdout
+            joined = len(re.findall(r'^ +\d+ +batch +\S*(?:\+Map|Map\+)', said, re.M))
+            check(joined == expected, f'{name}, {precision}: {joined} joined, expected {expected}: {said}')
+    nan(d)
+
+
+def nan(d):
+    """ReLU behind a norm keeps NaN: 0 would hide that a network has diverged."""
+    n = Net(IMAGE)
+    norm_relu(n)
+    m = n.model()
+    x = rng.standard_normal((BATCH, *IMAGE)).astype('f4')
+    x[1, 1, 2, 2] = np.nan
+    got = arrays(d, 'grad', m, {'x': x, 'target': np.zeros((BATCH, 8, 9, 7), 'f4')}, '--loss', 'mse', '--device', device)
+    check(not got[1] or not np.isfinite(got[1]['loss']), f'NaN becomes {got}')
+
+
+with tempfile.TemporaryDirectory() as folder:
+    main(folder)
+finish(f'gradients of joined operators are those of the reference ({device})')
