@@ -83,7 +83,6 @@ void ot_cudnn_free(void *state)
     if (!g) return;
     forget_descriptors(g);
     if (g->pack) cudnnBackendDestroyDescriptor(g->pack);
-    if (g->plan) cudnnBackendDestroyDescriptor(g->plan);
     free(g);
 }
 

@@ -22,7 +22,7 @@ struct ot_cudnn {
     ot_cudnn_at bound[OT_CUDNN_BOUND];
     float number[OT_CUDNN_BOUND];
 
-    ot_cudnn_desc plan;
+    ot_cudnn_desc plan; /* the device's (plan.c) */
     size_t own, work;   /* bytes: the kernel's own workspace, followed by the engine's */
     ot_cudnn_desc pack; /* of the addresses below */
     void *packed[OT_CUDNN_BOUND], *packed_work;

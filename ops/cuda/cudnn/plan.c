@@ -236,6 +236,72 @@ static ot_cudnn_desc choose(ot_cudnn *g, ot_prep *p, const filters *f, int64_t *
     return plan;
 }
 
+/* ---- of the device ------------------------------------------------------------------------------- */
+
+/* Graphs of one key share a plan while the device is open: engines that are compiled take half a second each, and a graph is
+ * planned when operators are joined, in the schedule, and again for equal layers. */
+typedef struct known {
+    struct known *next;
+    ot_cudnn_desc plan;
+    int variants;
+    int64_t engine;
+    size_t n;
+    char key[];
+} known;
+
+static void forget(void *list)
+{
+    for (known *k = list, *next; k; k = next) {
+        next = k->next;
+        cudnnBackendDestroyDescriptor(k->plan);
+        free(k);
+    }
+}
+
+static const known *recall(const ot_device *d, const ot_text *key)
+{
+    const known *k = ot_gpu_get(d, OT_GPU_CUDNN_PLANS);
+    while (k && (k->n != key->n || memcmp(k->key, key->text, k->n) != 0)) k = k->next;
+    return k;
+}
+
+/* Takes the plan; NULL: no memory, and the plan is gone. */
+static const known *learn(ot_device *d, const ot_text *key, ot_cudnn_desc plan, int variants, int64_t engine)
+{
+    known *k = malloc(sizeof *k + key->n);
+    if (!k) {
+        cudnnBackendDestroyDescriptor(plan);
+        return NULL;
+    }
+    *k = (known){
+        .next = ot_gpu_get(d, OT_GPU_CUDNN_PLANS), .plan = plan, .variants = variants, .engine = engine, .n = key->n
+    };
+    memcpy(k->key, key->text, key->n);
+    ot_gpu_set(d, OT_GPU_CUDNN_PLANS, k, forget);
+    return k;
+}
+
+/* The plan of an equal graph, of an earlier process, or a new one; NULL: p has the reason, or OT_E_NOMEM in *status. */
+static const known *find_plan(ot_cudnn *g, ot_prep *p, const filters *f, ot_status *status)
+{
+    int64_t engine = -1;
+    int variants = 0;
+    const known *k = recall(p->device, &g->key);
+    if (k) return k;
+    ot_cudnn_desc plan = kept(p->device, &g->key, &variants, &engine);
+    if (!plan) {
+        size_t n = g->key.n; /* choose() adds the graph's own descriptor */
+        plan = choose(g, p, f, &engine);
+        g->key.n = n;
+        variants = p->variants;
+        if (plan) keep(p->device, &g->key, plan, variants, engine);
+    }
+    if (!plan) return NULL;
+    if (!(k = learn(p->device, &g->key, plan, variants, engine)))
+        *status = ot_fail(p->err, OT_E_NOMEM, "no memory for a plan of cuDNN");
+    return k;
+}
+
 ot_status ot_cudnn_plan(ot_cudnn *g, size_t own, ot_prep *p)
 {
     ot_device_info info;
@@ -258,26 +324,20 @@ ot_status ot_cudnn_plan(ot_cudnn *g, size_t own, ot_prep *p)
         ot_cudnn_free(g);
         return ot_fail(p->err, OT_E_NOMEM, "no memory for a graph");
     }
-    int64_t engine = -1;
-    ot_cudnn_desc plan = kept(p->device, &g->key, &p->variants, &engine);
-    if (!plan) {
-        size_t n = g->key.n; /* choose() adds the graph's own descriptor */
-        plan = choose(g, p, &f, &engine);
-        g->key.n = n;
-        if (plan) keep(p->device, &g->key, plan, p->variants, engine);
-    }
-    int64_t work = plan ? plan_work(plan) : -1;
+    ot_status status = OT_OK;
+    const known *k = find_plan(g, p, &f, &status);
+    int64_t work = k ? plan_work(k->plan) : -1;
     if (work < 0) {
-        if (plan) cudnnBackendDestroyDescriptor(plan);
-        if (!p->refused) p->refused = "cuDNN has engines, but none makes a plan";
+        if (!p->refused && status == OT_OK) p->refused = "cuDNN has engines, but none makes a plan";
         ot_cudnn_free(g);
-        return OT_OK;
+        return status;
     }
-    ot_cudnn_planned(g, plan);
+    p->variants = k->variants;
+    ot_cudnn_planned(g, k->plan);
     g->own = (own + 255) / 256 * 256;
     g->work = (size_t)work;
     p->work = g->work ? g->own + g->work : own;
     p->state = g;
-    snprintf(p->how, sizeof p->how, "engine %lld, %.1f MiB", (long long)engine, (double)work / (1 << 20));
+    snprintf(p->how, sizeof p->how, "engine %lld, %.1f MiB", (long long)k->engine, (double)work / (1 << 20));
     return OT_OK;
 }

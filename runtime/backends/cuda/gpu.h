@@ -54,7 +54,13 @@ bool ot_gpu_described(const ot_device *d);    /* not present: plans only */
 const char *ot_gpu_description(ot_device *d); /* cuDNN's form of a device's properties, JSON */
 
 /* A library's handle, created at first use; stored in one of the device's slots and released with it. */
-typedef enum ot_gpu_slot { OT_GPU_CUDNN, OT_GPU_CUDNN_PROPERTIES, OT_GPU_CUBLASLT, OT_GPU_SLOTS } ot_gpu_slot;
+typedef enum ot_gpu_slot {
+    OT_GPU_CUDNN_PLANS, /* released before their handle */
+    OT_GPU_CUDNN,
+    OT_GPU_CUDNN_PROPERTIES,
+    OT_GPU_CUBLASLT,
+    OT_GPU_SLOTS
+} ot_gpu_slot;
 void *ot_gpu_get(const ot_device *d, ot_gpu_slot s);
 void ot_gpu_set(ot_device *d, ot_gpu_slot s, void *handle, void (*release)(void *handle));
 
