@@ -1,10 +1,11 @@
-/* fused.c - Fused on the CPU: a residual and ReLU behind BatchNorm, their gradient before its own (batchnorm.c); a residual
- * behind a matrix product (oneDNN). */
+/* fused.c - Fused on the CPU: a residual and ReLU behind BatchNorm, their gradient before its own (batchnorm.c); a
+ * residual behind a matrix product (oneDNN) and the gradient of LayerNorm. */
 #include "ops/kernels/fused.h"
 
 #include <stdlib.h>
 
 #include "ops/cpu/batchnorm.h"
+#include "ops/cpu/layernorm.h"
 #include "ops/cpu/onednn.h"
 
 /* The functions: [+ other] [then ReLU], or their gradient; operands of the Map, -1: none. */
@@ -54,16 +55,18 @@ static bool can(const ot_node *n, const char **why)
                base_can(op, &ot_cpu_BatchNormDx, why);
     if (op->op == &ot_op_Dot && behind)
         return !f.relu && all_like(behind->node, op->out[0], true) && base_can(op, &ot_cpu_Dot, why);
+    if (op->op == &ot_op_LayerNormDx && behind)
+        return !f.relu && all_like(behind->node, op->in[1], true) && base_can(op, &ot_cpu_LayerNormDx, why);
     return false;
 }
-
-static bool is_norm(const ot_node *n) { return ot_op_of(n) == &ot_op_BatchNorm || ot_op_of(n) == &ot_op_BatchNormDx; }
 
 static ot_status prepare(const ot_node *n, ot_prep *p)
 {
     const ot_fused_part *op = ot_fused_op(n), *behind = ot_fused_behind(n);
     form f;
-    if (is_norm(n)) return (behind ? &ot_cpu_BatchNorm : &ot_cpu_BatchNormDx)->prepare(op->node, p);
+    if (op->node->op == &ot_op_BatchNorm) return ot_cpu_BatchNorm.prepare(op->node, p);
+    if (op->node->op == &ot_op_BatchNormDx) return ot_cpu_BatchNormDx.prepare(op->node, p);
+    if (op->node->op == &ot_op_LayerNormDx) return ot_cpu_LayerNormDx.prepare(op->node, p);
     form_of(n, &f);
     bool bias = op->node->n_in > 2 && op->node->in[2];
     return ot_cpu_dot(op->node,
@@ -75,32 +78,32 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
                       p);
 }
 
-static ot_status norm_run(const ot_call *c)
+static ot_status norm_dx_run(const ot_call *c, ot_fused_call *call, const form *f)
 {
-    const ot_fused_part *op = ot_fused_op(c->node), *behind = ot_fused_behind(c->node),
-                        *map = behind ? behind : ot_fused_before(c->node);
-    const void *in[OT_FUSED_IN] = { 0 };
-    void *out[OT_FUSED_OUT] = { 0 };
-    form f;
-    form_of(c->node, &f);
-    for (int i = 0; i < op->node->n_in; i++) in[i] = op->in[i] < 0 ? NULL : c->in[op->in[i]];
-    for (int k = 0; k < op->node->n_out; k++) out[k] = op->out[k] < 0 ? NULL : c->out[op->out[k]];
-    ot_call call = *c;
-    call.node = op->node, call.in = in, call.out = out;
-    const float *add = f.add < 0 ? NULL : c->in[map->in[f.add]];
-    if (behind) {
-        out[0] = c->out[behind->out[0]];
-        return ot_cpu_norm(&call, &(ot_norm_behind){ .z = add, .relu = f.relu });
-    }
+    const ot_fused_part *map = ot_fused_before(c->node);
     ot_chain chain;
     ot_chain_of(map->node, -1, &chain);
-    in[0] = c->in[map->in[chain.start]];
-    return ot_cpu_norm_dx(
-        &call,
-        &(ot_norm_before){ .dz = add, .y = c->in[map->in[f.y]], .to = map->out[0] < 0 ? out[0] : c->out[map->out[0]] });
+    call->in[0] = c->in[map->in[chain.start]];
+    ot_norm_before b = { .dz = f->add < 0 ? NULL : c->in[map->in[f->add]],
+                         .y = c->in[map->in[f->y]],
+                         .to = map->out[0] < 0 ? call->out[0] : c->out[map->out[0]] };
+    return ot_cpu_norm_dx(&call->call, &b);
 }
 
-static ot_status run(const ot_call *c) { return is_norm(c->node) ? norm_run(c) : ot_script_run(c); }
+static ot_status run(const ot_call *c)
+{
+    const ot_fused_part *behind = ot_fused_behind(c->node);
+    const ot_op *op = ot_op_of(c->node);
+    ot_fused_call call;
+    form f;
+    if (op == &ot_op_Dot) return ot_script_run(c);
+    ot_fused_call_of(c, &call);
+    form_of(c->node, &f);
+    if (op == &ot_op_BatchNormDx) return norm_dx_run(c, &call, &f);
+    const float *add = f.add < 0 ? NULL : c->in[behind->in[f.add]];
+    if (op == &ot_op_LayerNormDx) return ot_cpu_layer_norm_dx(&call.call, add);
+    return ot_cpu_norm(&call.call, &(ot_norm_behind){ .z = add, .relu = f.relu });
+}
 
 const ot_kernel ot_cpu_Fused = {
     .name = "cpu", .can = can, .prepare = prepare, .run = run, .release = ot_script_free, .any_layout = true

@@ -5,12 +5,13 @@
  * Memory    workspace of the gradient: two f64 rows per block
  * Numerics  sums along a row in f32 lanes of at most RUN values, then f64; down the columns CHUNK rows in f32,
  *           then f64 */
-#include "ops/kernels/layernorm.h"
+#include "ops/cpu/layernorm.h"
 
 #include <string.h>
 
 #include "ops/cpu/vector.h"
 #include "ops/kernel.h"
+#include "ops/kernels/layernorm.h"
 
 enum { RUN = 4096, CHUNK = 32, BLOCKS = 32 };
 
@@ -178,7 +179,14 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p)
     return OT_OK;
 }
 
-static void block_grad(const norm_rows *r, const ot_call *c, int64_t block, double *dscale, double *dbias)
+OT_WIDE static void add_row(float *dx, const float *add, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) dx[i] += add[i];
+}
+
+static void block_grad(const norm_rows *r, const ot_call *c, const float *add, int64_t block, double *dscale,
+                       double *dbias)
 {
     const ot_node *n = c->node;
     const float *dy = c->in[0], *x = c->in[1], *mean = c->in[2], *inv = c->in[3],
@@ -194,12 +202,13 @@ static void block_grad(const norm_rows *r, const ot_call *c, int64_t block, doub
             grad_sums(dy + k * r->D, x + k * r->D, scale, mean[k], r->D, &sum, &dot);
             grad_row(dy + k * r->D, x + k * r->D, scale, dx + k * r->D, mean[k], inv[k], (float)(-v * v * v * dot / D),
                      r->center ? (float)(-v * sum / D) : 0, r->D);
+            if (add) add_row(dx + k * r->D, add + k * r->D, r->D);
         }
         if (columns) column_sums(dy + i * r->D, x + i * r->D, mean + i, inv + i, m, r->D, r->D, dscale, dbias);
     }
 }
 
-static ot_status dx_run(const ot_call *c)
+ot_status ot_cpu_layer_norm_dx(const ot_call *c, const float *add)
 {
     norm_rows r = rows_of(c->node->in[1], c->node->attrs);
     double *work = c->work;
@@ -208,7 +217,7 @@ static ot_status dx_run(const ot_call *c)
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
 #pragma omp for schedule(static)
-        for (int64_t b = 0; b < r.blocks; b++) block_grad(&r, c, b, work + b * 2 * r.D, work + (b * 2 + 1) * r.D);
+        for (int64_t b = 0; b < r.blocks; b++) block_grad(&r, c, add, b, work + b * 2 * r.D, work + (b * 2 + 1) * r.D);
 #pragma omp for schedule(static)
         for (int64_t d = 0; d < r.D; d++) {
             double s = 0, t = 0;
@@ -222,6 +231,8 @@ static ot_status dx_run(const ot_call *c)
     }
     return OT_OK;
 }
+
+static ot_status dx_run(const ot_call *c) { return ot_cpu_layer_norm_dx(c, NULL); }
 
 const ot_kernel ot_cpu_LayerNorm = { .name = "cpu", .can = can, .run = norm_run };
 const ot_kernel ot_cpu_LayerNormDx = { .name = "cpu", .can = can, .prepare = dx_prepare, .run = dx_run };

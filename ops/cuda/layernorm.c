@@ -10,11 +10,13 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ops/cuda/group.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/layernorm.cuh"
 #include "ops/cuda/types.h"
+#include "ops/kernels/fused.h"
 
 enum { FOLD_THREADS = 256, ACROSS = 32 };
 
@@ -111,7 +113,8 @@ static void cut(const norm_node *r, norm_state *s)
     s->chunk = (s->chunk + samples - 1) / samples * samples;
 }
 
-static ot_status dx_prepare(const ot_node *n, ot_prep *p)
+/* add: a tensor like dx is added to it. */
+static ot_status prepare_dx(const ot_node *n, bool add, ot_prep *p)
 {
     enum { REGISTERS = 96 }; /* of the 128 of a thread, for rows and sums: rows of 1024 elements of 16 bits */
     norm_node r = node_of(n, true);
@@ -124,7 +127,8 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p)
     cut(&r, s);
     int word = r.x->dtype == OT_F64 ? 2 : 1;
     bool fits = s->g.packs && s->g.packs * (2 * s->g.lanes * word + (s->g.lanes > 1 ? 8 : 2 * word)) <= REGISTERS;
-    snprintf(defines, sizeof defines, "#define STAGE 1\n#define DX %d\n#define COLUMN_SUMS %d\n", dx, columns && fits);
+    snprintf(defines, sizeof defines, "#define STAGE 1\n#define DX %d\n#define ADD %d\n#define COLUMN_SUMS %d\n", dx,
+             add, columns && fits);
     if (dx || (columns && fits)) st = compile(&r, s, defines, "row_norm_dx", &s->rows, p);
     snprintf(defines, sizeof defines, "#define STAGE 2\n#undef THREADS\n#define THREADS %d\n", FOLD_THREADS);
     if (st == OT_OK && columns && !fits) st = compile(&r, s, defines, "row_norm_columns", &s->columns, p);
@@ -139,6 +143,8 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p)
         p->work = (size_t)(chunks_of(&r, s) * 2 * r.D) * (r.x->dtype == OT_F64 ? sizeof(double) : sizeof(float));
     return OT_OK;
 }
+
+static ot_status dx_prepare(const ot_node *n, ot_prep *p) { return prepare_dx(n, false, p); }
 
 static ot_status norm_run(const ot_call *c)
 {
@@ -158,13 +164,14 @@ static ot_status norm_run(const ot_call *c)
                          &a, c->err);
 }
 
-static ot_status dx_run(const ot_call *c)
+static ot_status run_dx(const ot_call *c, const void *add)
 {
     const norm_state *s = c->state;
     norm_node r = node_of(c->node, true);
     int64_t chunks = chunks_of(&r, s), tiles = (r.D + ACROSS - 1) / ACROSS;
     ot_layer_norm_args a = { .x = c->in[1],
                              .dy = c->in[0],
+                             .add = add,
                              .scale = r.scale ? c->in[4] : NULL,
                              .y = c->out[0],
                              .mean = (void *)(uintptr_t)c->in[2],
@@ -181,6 +188,44 @@ static ot_status dx_run(const ot_call *c)
     return s->fold ? ot_gpu_launch(c->device, s->fold, tiles, FOLD_THREADS, 0, &f, c->err) : OT_OK;
 }
 
+static ot_status dx_run(const ot_call *c) { return run_dx(c, NULL); }
+
+/* ---- with a residual after the gradient ------------------------------------------------ */
+
+/* The operand of the Map that is added. */
+static bool residual_of(const ot_node *n, int *at)
+{
+    ot_chain c;
+    if (!ot_fused_behind(n) || !ot_chain_of(ot_fused_behind(n)->node, ot_fused_between(n), &c)) return false;
+    *at = c.n == 1 && c.step[0].row == OT_FN_Add ? c.step[0].other : -1;
+    return *at >= 0;
+}
+
+static bool fused_can(const ot_node *n, const char **why)
+{
+    const ot_fused_part *op = ot_fused_op(n), *map = ot_fused_behind(n);
+    int at;
+    *why = "LayerNormDx adds a tensor like dx, and nothing else";
+    if (strcmp(op->node->op->name, "LayerNormDx") != 0 || !residual_of(n, &at) || op->out[0] >= 0) return false;
+    const ot_value *x = op->node->in[1], *add = map->node->in[at], *y = map->node->out[0];
+    if (add->dtype != x->dtype || y->dtype != x->dtype || ot_numel(&add->shape) != ot_numel(&x->shape)) return false;
+    return dx_can(op->node, why);
+}
+
+static ot_status fused_prepare(const ot_node *n, ot_prep *p) { return prepare_dx(ot_fused_op(n)->node, true, p); }
+
+static ot_status fused_run(const ot_call *c)
+{
+    ot_fused_call call;
+    int at = 0;
+    ot_fused_call_of(c, &call);
+    residual_of(c->node, &at);
+    return run_dx(&call.call, c->in[ot_fused_behind(c->node)->in[at]]);
+}
+
+const ot_kernel ot_rows_Fused = {
+    .name = "cuda", .can = fused_can, .prepare = fused_prepare, .run = fused_run, .release = free
+};
 const ot_kernel ot_cuda_LayerNorm = {
     .name = "cuda", .can = norm_can, .prepare = norm_prepare, .run = norm_run, .release = free
 };

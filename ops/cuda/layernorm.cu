@@ -5,7 +5,8 @@
  * added in f64.
  *
  *   TS, SCALE_LANES       type of scale and bias, and how many of them are read at once
- *   SCALE BIAS CENTER DX  which operands exist and which results are needed */
+ *   SCALE BIAS CENTER DX  which operands exist and which results are needed
+ *   ADD                   dx gets a.add added */
 #include "layernorm.cuh"
 
 #if STAGE < 2
@@ -122,6 +123,10 @@ OT_DEVICE void row_dx(const ot_layer_norm_args *a, const ot_line *l, column_sums
         if (SCALE) parameters(a->scale, i, l->n, w);
         for (int e = 0; e < LANES; e++)
             g[e] = inv * ((SCALE ? g[e] * w[e] : g[e]) - sum - (v[e] - mean) * inv * dot);
+#if ADD
+        open(grab(a->add, l, i, 1), l, i, 0, w);
+        for (int e = 0; e < LANES; e++) g[e] += w[e];
+#endif
         put(a->y, l, i, 1, g);
     }
 }

@@ -1,6 +1,7 @@
 /* layernorm.cuh - arguments that layernorm.c passes to layernorm.cu. */
 typedef struct ot_layer_norm_args {
     const void *x, *dy, *scale, *bias; /* scale, bias: of type TS */
+    const void *add;                   /* to dx, with ADD */
     void       *y;                     /* dx */
     void       *mean, *inv;            /* of type ACC; read by the gradient */
     void       *sums;                  /* of dscale and dbias: (chunks, 2, n) of ACC */

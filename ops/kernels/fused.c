@@ -64,6 +64,18 @@ int ot_fused_between(const ot_node *n)
     return -1;
 }
 
+void ot_fused_call_of(const ot_call *c, ot_fused_call *r)
+{
+    const ot_fused_part *op = ot_fused_op(c->node), *behind = ot_fused_behind(c->node);
+    *r = (ot_fused_call){ .call = *c };
+    for (int i = 0; i < op->node->n_in; i++) r->in[i] = op->in[i] < 0 ? NULL : c->in[op->in[i]];
+    for (int k = 0; k < op->node->n_out; k++) r->out[k] = op->out[k] < 0 ? NULL : c->out[op->out[k]];
+    if (behind && !r->out[0]) r->out[0] = c->out[behind->out[0]];
+    r->call.node = op->node;
+    r->call.in = r->in;
+    r->call.out = r->out;
+}
+
 const ot_op *ot_op_of(const ot_node *n) { return n->op == &ot_op_Fused ? ot_fused_op(n)->node->op : n->op; }
 
 const char *ot_node_title(const ot_node *n, char text[48])

@@ -10,6 +10,7 @@
 #ifndef OT_FUSED_H
 #define OT_FUSED_H
 
+#include "ops/kernel.h"
 #include "ops/kernels/map.h"
 
 enum { OT_FUSED_PARTS = 2, OT_FUSED_IN = 16, OT_FUSED_OUT = 8 };
@@ -46,6 +47,14 @@ const ot_op *ot_op_of(const ot_node *n);
 
 /* "BatchNorm+Map", "Map+BatchNormDx"; of other nodes the name of the operator.  Writes into text of 48 bytes. */
 const char *ot_node_title(const ot_node *n, char text[48]);
+
+/* A call of the operator of a Fused node: with a Map behind it, its first result is at the address of the Map's. */
+typedef struct ot_fused_call {
+    ot_call call;
+    const void *in[OT_FUSED_IN];
+    void *out[OT_FUSED_OUT];
+} ot_fused_call;
+void ot_fused_call_of(const ot_call *c, ot_fused_call *r);
 
 /* A Map that applies functions to one operand, one after another: step i is row(running, other) or row(other, running). */
 typedef struct ot_chain_step {

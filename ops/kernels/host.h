@@ -61,6 +61,7 @@
     R(void, ot_map_strides, (const ot_value *v, const ot_shape *s, int64_t stride[OT_MAX_RANK]), (v, s, stride)) \
     R(void, ot_attention_sizes_of, (const ot_node *n, ot_attention_sizes *s), (n, s))                                \
     R(void, ot_attention_mask_strides, (const ot_shape *mask, int64_t stride[4]), (mask, stride))                  \
+    R(void, ot_fused_call_of, (const ot_call *c, ot_fused_call *r), (c, r))                                      \
     R(void, ot_box_simplify, (ot_box *b), (b))                                                                 \
     R(void, ot_reduce_x, (const ot_node *n, ot_shape *shape, ot_dtype *t), (n, shape, t))                      \
     R(void, ot_spatial_3d, (const ot_shape *s, int64_t out[OT_WINDOW_AXES]), (s, out))                         \

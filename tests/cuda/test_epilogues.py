@@ -91,6 +91,14 @@ def transformer(n):
     return n.linear(x, NARROW, NARROW)
 
 
+def before_norm(n):  # the gradient of a norm's input gets that of the residual added
+    x = n.linear('x', NARROW, NARROW)
+    for _ in range(2):
+        y = n.add('LayerNormalization', x, n.weight(NARROW, shift=1), n.weight(NARROW))
+        x = n.add('Add', x, n.linear(y, NARROW, NARROW))
+    return n.linear(x, NARROW, NARROW)
+
+
 def odd(n):  # rows of GELU's operand that cuBLASLt cannot store
     return n.linear(n.add('Gelu', n.linear('x', NARROW, WIDE + 3), approximate='tanh'), WIDE + 3, NARROW)
 
@@ -110,6 +118,7 @@ CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in
     'gelu_tanh': (gelu('tanh'), ROWS, 0, 2, 2),
     'gelu_erf': (gelu('none'), ROWS, 0, 0, 0),
     'transformer': (transformer, ROWS, 4, 8, 8),
+    'before_norm': (before_norm, ROWS, 4, 4, 4),
     'odd': (odd, ROWS, 0, 0, 0),
     'same_weight_twice': (same_weight_twice, ROWS, 1, 1, 1),
 }
