@@ -2,6 +2,7 @@
  *
  * The order is that of the list: forward as the file has it, backward in reverse, updates last; but steps that can run
  * as one launch are grouped (group.c). A node of the update phase never runs before one of the batch phase. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "ops/kernel.h"
@@ -176,9 +177,38 @@ ot_status ot_schedule_again(ot_plan *p, const ot_config *c, const ot_step *first
                    first->kernel->name, why);
 }
 
+/* On a device, Maps of a few elements whose results are only assigned (running statistics) move to the end of the batch, where they are
+ * one launch: group.c groups neighbours. */
+static ot_status move_assigned(ot_graph *g)
+{
+    enum { FEW = 1 << 14 };
+    bool *assigned = calloc((size_t)g->n_values + 1, sizeof *assigned);
+    if (!assigned) return ot_fail(g->err, OT_E_NOMEM, "no memory to order the nodes");
+    for (int i = 0; i < g->n_assigns; i++) assigned[g->assigns[i].value->id] = true;
+    for (const ot_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) assigned[n->in[i]->id] = false;
+    ot_node *end = g->first, *stop;
+    while (end && end->phase == OT_PHASE_BATCH) end = end->next;
+    stop = end ? end->prev : g->last;
+    for (ot_node *n = stop ? g->first : NULL, *next; n; n = next) {
+        bool moves = n->op == &ot_op_Map;
+        next = n == stop ? NULL : n->next;
+        for (int k = 0; k < n->n_out && moves; k++)
+            moves = n->out[k] && assigned[n->out[k]->id] && ot_numel(&n->out[k]->shape) < FEW;
+        if (!moves) continue;
+        ot_graph_remove(g, n);
+        ot_graph_link(g, n, end);
+        for (int k = 0; k < n->n_out; k++) n->out[k]->producer = n;
+    }
+    free(assigned);
+    return OT_OK;
+}
+
 ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
+    if (c->device && !c->ref_only) OT_TRY(move_assigned(g));
     int n_batch_steps = 0, n_update_steps = 0;
     for (ot_node *n = g->first; n; n = n->next) *(n->phase == OT_PHASE_BATCH ? &n_batch_steps : &n_update_steps) += 1;
     p->batch_steps = ot_graph_alloc(g, (size_t)n_batch_steps * sizeof *p->batch_steps);
