@@ -46,6 +46,8 @@ static bool can(const ot_node *n, const char **why)
     const ot_fused_part *behind = ot_fused_behind(n), *before = ot_fused_before(n);
     form f;
     *why = "no kernel has these functions beside it";
+    const ot_fused *all = n->attrs;
+    if (all->mask_out >= 0 || all->masked) return false;
     if (behind && ot_fused_op(n)->out[0] >= 0) return false;
     if (!form_of(n, &f)) return false;
     if (op->op == &ot_op_BatchNorm && behind)

@@ -13,6 +13,10 @@ static ot_status infer(ot_node *n, ot_error *err)
             if (f->part[p].out[k] >= n->n_out) return ot_node_fail(n, err, "internal error: a part has no output");
             OT_TRY(ot_like(n->out[f->part[p].out[k]], v));
         }
+    if (f->mask_out >= 0 && f->mask_out < n->n_out) {
+        const ot_value *y = f->part[1].node->out[0];
+        return ot_set(n->out[f->mask_out], OT_U8, &(ot_shape){ 1, { (ot_numel(&y->shape) + 7) / 8 } });
+    }
     return OT_OK;
 }
 
@@ -44,6 +48,7 @@ static void words(FILE *out, const void *attrs)
         if (part->op->words) part->op->words(out, part->attrs);
         for (int i = 0; i < part->n_in; i++) fprintf(out, " %d", f->part[p].in[i]);
     }
+    if (f->mask_out >= 0 || f->masked) fputs(" bits", out);
 }
 
 static const ot_fused_part *map_at(const ot_node *n, int side)

@@ -27,6 +27,12 @@ typedef struct ot_fused_part {
 typedef struct ot_fused {
     int op;      /* the part that is not a Map */
     int between; /* the result of the first part that the second reads */
+
+    /* ReLU's result as bits: what its gradient reads is only whether y > 0.  An operator with ReLU behind it has an output
+     * `mask_out`, a bit for each element of y, in an order of the kernel's; the gradient's Map reads those bits, the same
+     * kernel's, as its last operand instead of y, where `masked`.  OT_FUSED_NONE, false: no such thing. */
+    int mask_out;
+    bool masked;
     ot_fused_part part[OT_FUSED_PARTS];
 } ot_fused;
 

@@ -4,6 +4,9 @@
  *     Map -> operator      at its first operand: the gradient of an activation, a sum of gradients
  *     operator -> Map      of its first result, with another shape at most: an activation, a residual
  *
+ * Then the gradient of a ReLU that is part of such a node reads a bit for each element instead of ReLU's result, if the kernels of
+ * both take that.
+ *
  * A kernel that may refuse a node when it is prepared is tried: what it refuses stays two nodes.  The node is
  * at the place of the later one if nothing reads the results of the earlier one before, else at that of the earlier one
  * if all other operands exist by then. */
@@ -121,6 +124,7 @@ static bool assemble(const pass *x, attempt *a)
 {
     const ot_node *op = a->f.op ? a->second : a->first;
     a->f.between = a->between->port;
+    a->f.mask_out = OT_FUSED_NONE;
     a->f.part[0].node = a->first;
     a->f.part[1].node = a->second;
     a->node = (ot_node){ .op = &ot_op_Fused,
@@ -138,19 +142,19 @@ static bool assemble(const pass *x, attempt *a)
 }
 
 /* Is there a kernel that does not refuse it? */
-static ot_status is_taken(const pass *x, const attempt *a, bool *taken)
+static ot_status is_taken(const pass *x, const ot_node *n, bool *taken)
 {
     *taken = false;
     for (const ot_kernel *const *k = ot_kernels(&ot_op_Fused, x->c->device); *k && !*taken; k++) {
         const char *why = NULL;
-        if (*k == ot_ref_kernel(&ot_op_Fused) || !(*k)->can || !(*k)->can(&a->node, &why)) continue;
-        if ((*k)->yields && (*k)->yields(&a->node, &why)) continue;
+        if (*k == ot_ref_kernel(&ot_op_Fused) || !(*k)->can || !(*k)->can(n, &why)) continue;
+        if ((*k)->yields && (*k)->yields(n, &why)) continue;
         if (!(*k)->may_refuse) {
             *taken = true;
             break;
         }
         ot_prep p = ot_schedule_prep(x->p, x->c, 0);
-        OT_TRY((*k)->prepare(&a->node, &p));
+        OT_TRY((*k)->prepare(n, &p));
         *taken = !p.refused;
         if (p.state && (*k)->release) (*k)->release(p.state);
     }
@@ -196,7 +200,7 @@ static ot_status try_pair(pass *x, attempt *a, bool *done)
     a->views_stay = a->seen != a->between && (x->kept[a->seen->id] || x->readers[a->seen->id] > 1);
     ot_node *at = place(a);
     if (!at || !assemble(x, a)) return OT_OK;
-    OT_TRY(is_taken(x, a, done));
+    OT_TRY(is_taken(x, &a->node, done));
     return *done ? put(x, a, at) : OT_OK;
 }
 
@@ -234,6 +238,94 @@ static ot_status try_node(pass *x, ot_node *n)
     return done || !find_behind(x, n, &a) ? OT_OK : try_pair(x, &a, &done);
 }
 
+/* ---- ReLU as bits --------------------------------------------------------------------------- */
+
+/* The operand of a Fused node that only the gradient of ReLU in front of its operator reads; -1: none. */
+static int masked_operand(const ot_node *n)
+{
+    const ot_fused *f = n->attrs;
+    const ot_fused_part *before = ot_fused_before(n);
+    ot_chain c;
+    if (!before || f->masked || !ot_chain_of(before->node, -1, &c) || !c.n) return -1;
+    const ot_chain_step *last = &c.step[c.n - 1];
+    int at = last->row == OT_FN_Relu_da && last->other >= 0 ? before->in[last->other] : -1, uses = 0;
+    for (int p = 0; p < OT_FUSED_PARTS; p++)
+        for (int i = 0; i < f->part[p].node->n_in; i++) uses += f->part[p].in[i] == at;
+    return uses == 1 ? at : -1;
+}
+
+/* Is v the result of ReLU behind an operator, in one node? */
+static bool is_relu(const ot_value *v)
+{
+    const ot_node *n = v->producer;
+    ot_chain c;
+    if (!n || n->op != &ot_op_Fused || !ot_fused_behind(n)) return false;
+    const ot_fused_part *map = ot_fused_behind(n);
+    return map->out[0] == v->port && ot_chain_of(map->node, ot_fused_between(n), &c) && c.n &&
+           c.step[c.n - 1].row == OT_FN_Relu;
+}
+
+/* Both nodes with the bits in place of y; they are in no list. */
+typedef struct masks {
+    ot_fused made_f, read_f;
+    ot_node made, read;
+    ot_value *out[OT_FUSED_OUT], *in[OT_FUSED_IN];
+} masks;
+
+static bool with_bits(masks *m, const ot_node *n, int at, ot_value *bits)
+{
+    const ot_node *from = n->in[at]->producer;
+    m->made_f = *(const ot_fused *)from->attrs;
+    m->read_f = *(const ot_fused *)n->attrs;
+    m->made = *from;
+    m->read = *n;
+    memcpy(m->out, from->out, (size_t)from->n_out * sizeof *m->out);
+    memcpy(m->in, n->in, (size_t)n->n_in * sizeof *m->in);
+    if (m->made_f.mask_out < 0) {
+        if (from->n_out == OT_FUSED_OUT) return false;
+        m->made_f.mask_out = m->made.n_out++;
+        m->out[m->made_f.mask_out] = bits;
+    }
+    m->in[at] = m->out[m->made_f.mask_out];
+    m->read_f.masked = true;
+    m->made.attrs = &m->made_f, m->made.out = m->out;
+    m->read.attrs = &m->read_f, m->read.in = m->in;
+    return true;
+}
+
+static void *kept_copy(ot_graph *g, const void *from, size_t bytes)
+{
+    void *to = ot_graph_alloc(g, bytes);
+    return to ? memcpy(to, from, bytes) : NULL;
+}
+
+/* The gradient reads the bits, if the kernels of both nodes take them. */
+static ot_status share_mask(pass *x, ot_node *n)
+{
+    ot_graph *g = x->g;
+    int at = masked_operand(n);
+    bool taken = false;
+    masks m;
+    if (at < 0 || !is_relu(n->in[at])) return OT_OK;
+    ot_node *from = n->in[at]->producer;
+    ot_value trial = { .name = "", .dtype = OT_U8, .shape = { 1, { (ot_numel(&n->in[at]->shape) + 7) / 8 } } };
+    if (!with_bits(&m, n, at, &trial)) return OT_OK;
+    OT_TRY(is_taken(x, &m.made, &taken));
+    if (taken) OT_TRY(is_taken(x, &m.read, &taken));
+    if (!taken) return OT_OK;
+    ot_value *bits = m.made.n_out > from->n_out ? ot_graph_value(g, from->name, OT_TEMP, OT_U8, &trial.shape) : NULL;
+    with_bits(&m, n, at, bits);
+    m.made.attrs = kept_copy(g, &m.made_f, sizeof m.made_f);
+    m.made.out = kept_copy(g, m.out, (size_t)m.made.n_out * sizeof *m.out);
+    m.read.attrs = kept_copy(g, &m.read_f, sizeof m.read_f);
+    m.read.in = kept_copy(g, m.in, (size_t)m.read.n_in * sizeof *m.in);
+    if (g->err->status != OT_OK) return g->err->status;
+    if (bits) bits->producer = from, bits->port = m.made_f.mask_out;
+    *from = m.made;
+    *n = m.read;
+    return OT_OK;
+}
+
 /* The operators, in order; NULL: no memory. */
 static ot_node **operators(const ot_graph *g, int *count)
 {
@@ -256,6 +348,8 @@ ot_status ot_pass_epilogue(ot_plan *p, const ot_config *c)
         x.kept && x.readers && list ? OT_OK : ot_fail(x.g->err, OT_E_NOMEM, "no memory to join operators with Maps");
     if (s == OT_OK) count_readers(&x);
     for (int i = 0; i < n && s == OT_OK; i++) s = try_node(&x, list[i]);
+    for (ot_node *k = x.g->first; k && s == OT_OK; k = k->next)
+        if (k->op == &ot_op_Fused) s = share_mask(&x, k);
     free(x.kept);
     free(x.readers);
     free(list);

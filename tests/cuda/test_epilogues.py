@@ -55,12 +55,14 @@ def norm_relu(n):
     return n.conv(n.add('Relu', n.norm(n.conv('x', 3, 16), 16)), 16, 8)
 
 
-def residual(n):
-    a = n.add('Relu', n.norm(n.conv('x', 3, 16), 16))
-    b = n.norm(n.conv(n.add('Relu', n.norm(n.conv(a, 16, 16), 16)), 16, 16), 16)
-    c = n.add('Relu', n.add('Add', b, a))
-    d = n.norm(n.conv(c, 16, 16), 16)
-    return n.conv(n.add('Relu', n.add('Add', n.norm(n.conv(c, 16, 16, 1), 16), d)), 16, 8)
+def residual(c):
+    def make(n):
+        a = n.add('Relu', n.norm(n.conv('x', 3, c), c))
+        b = n.norm(n.conv(n.add('Relu', n.norm(n.conv(a, c, c), c)), c, c), c)
+        s = n.add('Relu', n.add('Add', b, a))
+        d = n.norm(n.conv(s, c, c), c)
+        return n.conv(n.add('Relu', n.add('Add', n.norm(n.conv(s, c, c, 1), c), d)), c, 8)
+    return make
 
 
 def read_twice(n):  # the norm's result is read by something else: it is stored, and nothing is joined behind it
@@ -111,7 +113,8 @@ def same_weight_twice(n):  # the operand of the product is the residual too
 IMAGE, ROWS = (3, 9, 7), (TOKENS, NARROW)
 CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in f32, and there in bf16
     'norm_relu': (norm_relu, IMAGE, 2, 2, 2),
-    'residual': (residual, IMAGE, 8, 8, 8),
+    'residual': (residual(16), IMAGE, 8, 8, 8),
+    'bits': (residual(32), IMAGE, 8, 8, 8),  # cuDNN keeps a bit of each result of ReLU for the gradient, in layouts that have channels last
     'read_twice': (read_twice, IMAGE, 0, 0, 0),
     'leaky': (leaky, IMAGE, 0, 0, 0),
     'broadcast': (broadcast, IMAGE, 0, 0, 0),
@@ -154,6 +157,8 @@ def main(d):
             onnx.save(m, f'{d}/m.onnx')
             said = call('plan', f'{d}/m.onnx', '--data', f'{d}/x.npz', '--loss', 'mse', '--batch-size', str(BATCH), '--why', *options).stdout
             joined = len(re.findall(r'^ +\d+ +batch +\S*(?:\+Map|Map\+)', said, re.M))
+            bits = said.count('ReLU as bits')
+            check(bits == (8 if name == 'bits' and precision == 'bf16' else 0), f'{name}, {precision}: {bits} with bits: {said}')
             check(joined == expected, f'{name}, {precision}: {joined} joined, expected {expected}: {said}')
     nan(d)
 

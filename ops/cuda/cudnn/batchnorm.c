@@ -12,6 +12,7 @@
  *           population variance. */
 #include "ops/kernels/batchnorm.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,6 +167,10 @@ static void write_behind(ot_cudnn *g, const ot_node *n, ot_cudnn_desc v)
                                                     : CUDNN_POINTWISE_SWISH_FWD,
                       v, z, to);
     }
+    const ot_fused *f = n->attrs;
+    if (f->mask_out >= 0)
+        pointwise(g, CUDNN_POINTWISE_CMP_GT, v, ot_cudnn_number(g, y, 0),
+                  ot_cudnn_like(g, y, CUDNN_DATA_BOOLEAN, (ot_cudnn_at){ OT_CUDNN_OUT, f->mask_out }));
 }
 
 static ot_status forward_prepare(const ot_node *n, ot_prep *p)
@@ -208,6 +213,7 @@ static ot_status forward_run(const ot_call *c)
 /* What comes before the norm: dy or a sum, where y > 0.  Returns the masked gradient. */
 static ot_cudnn_desc write_before(ot_cudnn *g, const ot_node *n)
 {
+    const ot_fused *f = n->attrs;
     const ot_fused_part *map = ot_fused_before(n);
     const ot_value *const dy = map->node->out[0];
     cudnnDataType_t t = CUDNN_DATA_FLOAT;
@@ -217,11 +223,15 @@ static ot_cudnn_desc write_before(ot_cudnn *g, const ot_node *n)
     ot_cudnn_desc v = ot_cudnn_tensor(g, map->node->in[c.start], (ot_cudnn_at){ OT_CUDNN_IN, map->in[c.start] }), in[2];
     for (int i = 0; i < c.n; i++) {
         int other = c.step[i].other;
-        in[i] = ot_cudnn_tensor(g, map->node->in[other], (ot_cudnn_at){ OT_CUDNN_IN, map->in[other] });
+        ot_cudnn_at at = { OT_CUDNN_IN, map->in[other] };
+        bool bits = f->masked && i == c.n - 1;
+        in[i] = bits ? ot_cudnn_like(g, dy, CUDNN_DATA_BOOLEAN, at) : ot_cudnn_tensor(g, map->node->in[other], at);
     }
     if (c.n == 2) v = pointwise(g, CUDNN_POINTWISE_ADD, v, in[0], ot_cudnn_virtual(g, dy, t));
-    ot_cudnn_desc on = pointwise(g, CUDNN_POINTWISE_CMP_GT, in[c.n - 1], ot_cudnn_number(g, dy, 0),
-                                 ot_cudnn_virtual(g, dy, CUDNN_DATA_BOOLEAN));
+    ot_cudnn_desc on = in[c.n - 1];
+    if (!f->masked)
+        on = pointwise(g, CUDNN_POINTWISE_CMP_GT, on, ot_cudnn_number(g, dy, 0),
+                       ot_cudnn_virtual(g, dy, CUDNN_DATA_BOOLEAN));
     ot_cudnn_desc to = map->out[0] < 0 ? ot_cudnn_virtual(g, dy, t)
                                        : ot_cudnn_tensor(g, dy, (ot_cudnn_at){ OT_CUDNN_OUT, map->out[0] });
     return pointwise(g, CUDNN_POINTWISE_MUL, v, on, to);
@@ -264,6 +274,13 @@ static bool all_like(const ot_node *map, const ot_value *x)
     return map->out[0]->dtype == x->dtype && map->out[0]->layout == x->layout;
 }
 
+/* Bits of whole bytes for each pixel. */
+static bool mask_can(const ot_fused *f, const ot_value *x)
+{
+    enum { WORD = 32 };
+    return (f->mask_out < 0 && !f->masked) || (x->layout == OT_CHANNELS_LAST && x->shape.dim[1] % WORD == 0);
+}
+
 static bool fused_can(const ot_node *n, const char **why)
 {
     const wires w = wires_of(n);
@@ -274,6 +291,8 @@ static bool fused_can(const ot_node *n, const char **why)
         if (!forward_can(w.n, why) || w.out[0] >= 0 || !all_like(behind->node, w.n->out[0])) return false;
         if (!ot_chain_of(behind->node, ot_fused_between(n), &c) || c.n < 1 || c.n > 2) return false;
         const ot_chain_step *last = &c.step[c.n - 1];
+        const ot_fused *f = n->attrs;
+        if (!mask_can(f, w.n->in[0]) || (f->mask_out >= 0 && last->row != OT_FN_Relu)) return false;
         if (last->row != OT_FN_Relu && (last->row != OT_FN_Swish || last->p != 1)) return false;
         return c.n == 1 || (c.step[0].row == OT_FN_Add && c.step[0].other >= 0);
     }
@@ -281,14 +300,26 @@ static bool fused_can(const ot_node *n, const char **why)
         if (!dx_can(w.n, why) || !all_like(before->node, w.n->in[1])) return false;
         if (!ot_chain_of(before->node, -1, &c) || c.n < 1 || c.n > 2) return false;
         if (c.step[c.n - 1].row != OT_FN_Relu_da || c.step[c.n - 1].other < 0) return false;
+        if (!mask_can(n->attrs, w.n->in[1])) return false;
         return c.n == 1 || (c.step[0].row == OT_FN_Add && c.step[0].other >= 0);
     }
     return false;
 }
 
+static void name_bits(const ot_node *n, ot_prep *p)
+{
+    const ot_fused *f = n->attrs;
+    size_t at = strlen(p->how);
+    if (!p->refused && (f->mask_out >= 0 || f->masked)) snprintf(p->how + at, sizeof p->how - at, ", ReLU as bits");
+}
+
 static ot_status fused_prepare(const ot_node *n, ot_prep *p)
 {
-    if (!strcmp(wires_of(n).n->op->name, "BatchNorm")) return forward_prepare(n, p);
+    if (!strcmp(wires_of(n).n->op->name, "BatchNorm")) {
+        ot_status e = forward_prepare(n, p);
+        name_bits(n, p);
+        return e;
+    }
     state *s = calloc(1, sizeof *s);
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     ot_status e = dx_prepare(n, p);
@@ -298,6 +329,7 @@ static ot_status fused_prepare(const ot_node *n, ot_prep *p)
     }
     s->g = p->state;
     p->state = s;
+    name_bits(n, p);
     return OT_OK;
 }
 

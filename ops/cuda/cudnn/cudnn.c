@@ -243,11 +243,16 @@ ot_cudnn_desc ot_cudnn_strided(ot_cudnn *g, int rank, const int64_t *dim, const 
     return tensor(g, &e, t, at, NULL);
 }
 
-ot_cudnn_desc ot_cudnn_virtual(ot_cudnn *g, const ot_value *v, cudnnDataType_t t)
+ot_cudnn_desc ot_cudnn_like(ot_cudnn *g, const ot_value *v, cudnnDataType_t t, ot_cudnn_at at)
 {
     extents e;
     extents_of(v, &e);
-    return tensor(g, &e, t, (ot_cudnn_at){ OT_CUDNN_VIRTUAL, 0 }, NULL);
+    return tensor(g, &e, t, at, NULL);
+}
+
+ot_cudnn_desc ot_cudnn_virtual(ot_cudnn *g, const ot_value *v, cudnnDataType_t t)
+{
+    return ot_cudnn_like(g, v, t, (ot_cudnn_at){ OT_CUDNN_VIRTUAL, 0 });
 }
 
 ot_cudnn_desc ot_cudnn_channels(ot_cudnn *g, const ot_value *v, int64_t C, cudnnDataType_t t, ot_cudnn_at at)

@@ -50,7 +50,8 @@ ot_cudnn_desc ot_cudnn_tensor(ot_cudnn *g, const ot_value *v, ot_cudnn_at at);
 ot_cudnn_desc ot_cudnn_strided(ot_cudnn *g, int rank, const int64_t *dim, const int64_t *stride, cudnnDataType_t t,
                                ot_cudnn_at at);
 
-/* The same extents and strides in type t, virtual. */
+/* The extents and strides of v in type t; of BOOLEAN in memory a bit is an element.  And virtual. */
+ot_cudnn_desc ot_cudnn_like(ot_cudnn *g, const ot_value *v, cudnnDataType_t t, ot_cudnn_at at);
 ot_cudnn_desc ot_cudnn_virtual(ot_cudnn *g, const ot_value *v, cudnnDataType_t t);
 
 /* (1, C, 1, 1 ..) for a list of C elements, beside tensors of the rank of v. */

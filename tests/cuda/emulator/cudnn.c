@@ -260,7 +260,7 @@ int dnn_cuda_type(int type)
     case CUDNN_DATA_FLOAT: return CUDA_R_32F;
     case CUDNN_DATA_HALF: return CUDA_R_16F;
     case CUDNN_DATA_BFLOAT16: return CUDA_R_16BF;
-    case CUDNN_DATA_INT32: return CUDA_R_32I; /* these two between operations only */
+    case CUDNN_DATA_INT32: return CUDA_R_32I; /* between operations only */
     case CUDNN_DATA_BOOLEAN: return CUDA_R_8U;
     default: return -1;
     }

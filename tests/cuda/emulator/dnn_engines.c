@@ -39,7 +39,7 @@ static cudnnStatus_t check_tensor(const dnn *d)
         if (dnn_number(d, CUDNN_ATTR_TENSOR_DIMENSIONS, i) < 1 || dnn_number(d, CUDNN_ATTR_TENSOR_STRIDES, i) < 1)
             return CUDNN_STATUS_BAD_PARAM;
     int type = (int)dnn_number(d, CUDNN_ATTR_TENSOR_DATA_TYPE, 0);
-    if ((type == CUDNN_DATA_INT32 || type == CUDNN_DATA_BOOLEAN) && !dnn_number(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, 0))
+    if (type == CUDNN_DATA_INT32 && !dnn_number(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, 0))
         return CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE;
     return dnn_cuda_type(type) < 0 ? CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE : CUDNN_STATUS_SUCCESS;
 }
@@ -191,18 +191,19 @@ static int64_t pointwise_of(const dnn *op)
     return dnn_number(dnn_to(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR), CUDNN_ATTR_POINTWISE_MODE, 0);
 }
 
-/* What cuDNN 9.19 plans beside a norm, as tried with the real one: norm [+ z] then ReLU or Swish; (dy [+ dz]) (y > 0), then the
- * gradient.  A sum alone behind a norm, or the gradient of ReLU as one operation, it refuses. */
+/* What cuDNN 9.19 plans beside a norm, as tried with the real one: norm [+ z] then ReLU or Swish, or ReLU and its bits; (dy [+ dz])
+ * times (y > 0) or bits, then the gradient.  A sum alone behind a norm, or the gradient of ReLU as one operation, it refuses. */
 static bool is_norm_with_functions(const dnn *graph)
 {
     int i = 0;
     if (op_of(graph, 0)->type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR) {
         i = pointwise_of(op_of(graph, 1)) == CUDNN_POINTWISE_ADD ? 2 : 1;
         int64_t last = pointwise_of(op_of(graph, i));
-        return (last == CUDNN_POINTWISE_RELU_FWD || last == CUDNN_POINTWISE_SWISH_FWD) && !op_of(graph, i + 1);
+        bool bits = last == CUDNN_POINTWISE_RELU_FWD && pointwise_of(op_of(graph, i + 1)) == CUDNN_POINTWISE_CMP_GT;
+        return (last == CUDNN_POINTWISE_RELU_FWD || last == CUDNN_POINTWISE_SWISH_FWD) && !op_of(graph, i + 1 + bits);
     }
     if (pointwise_of(op_of(graph, i)) == CUDNN_POINTWISE_ADD) i++;
-    if (pointwise_of(op_of(graph, i++)) != CUDNN_POINTWISE_CMP_GT) return false;
+    if (pointwise_of(op_of(graph, i)) == CUDNN_POINTWISE_CMP_GT) i++; /* else bits are read */
     if (pointwise_of(op_of(graph, i++)) != CUDNN_POINTWISE_MUL) return false;
     const dnn *norm = op_of(graph, i);
     return norm && norm->type == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR && !op_of(graph, i + 1);

@@ -282,8 +282,10 @@ static bool bound(const job *j, const dnn *op)
         void *at = address(j, &t);
         if (t.is_virtual) continue;
         if (!at) return false;
+        size_t n = (size_t)dnn_place(&t, count(&t) - 1) + 1;
         if (!t.by_value)
-            must_hold(at, (size_t)(dnn_place(&t, count(&t) - 1) + 1) * emulator_size(t.type), 16, "a tensor");
+            must_hold(at, t.type == dnn_cuda_type(CUDNN_DATA_BOOLEAN) ? (n + 7) / 8 : n * emulator_size(t.type), 16,
+                      "a tensor");
     }
     return true;
 }

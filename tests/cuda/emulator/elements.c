@@ -10,6 +10,7 @@ size_t emulator_size(int type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_
 double emulator_load(const void *p, int type, int64_t i)
 {
     const uint16_t *h = p;
+    if (type == CUDA_R_8U) return ((const uint8_t *)p)[i / 8] >> i % 8 & 1; /* cuDNN's booleans: bits */
     if (type == CUDA_R_64F) return ((const double *)p)[i];
     if (type == CUDA_R_32F) return (double)((const float *)p)[i];
     if (type == CUDA_R_16BF) {
@@ -34,7 +35,9 @@ double emulator_rounded(double v, int bits, int least)
 
 void emulator_store(void *p, int type, int64_t i, double v)
 {
-    if (type == CUDA_R_64F) ((double *)p)[i] = v;
+    uint8_t bit = (uint8_t)(1 << i % 8);
+    if (type == CUDA_R_8U) ((uint8_t *)p)[i / 8] = (uint8_t)((((uint8_t *)p)[i / 8] & ~bit) | (v != 0 ? bit : 0));
+    else if (type == CUDA_R_64F) ((double *)p)[i] = v;
     else if (type == CUDA_R_32F) ((float *)p)[i] = (float)v;
     else if (type == CUDA_R_16BF) {
         float f = (float)emulator_rounded((double)(float)v, 7, -133);
