@@ -42,6 +42,10 @@ typedef struct ot_backend {
     void (*close)(ot_device *d);
     void (*info)(ot_device *d, ot_device_info *out);
 
+    /* Waits until the kernels that preparations of operators have requested are compiled, and loads them.  Errors: the
+     * first one in the order of the requests. */
+    ot_status (*ready)(ot_device *d, ot_error *err);
+
     /* Kernel i of those compiled for the device so far: its name, and the compiler's report (NULL: none).  false:
      * there is no kernel i. */
     bool (*compiled)(ot_device *d, int i, const char **name, const char **words);
@@ -89,6 +93,7 @@ enum { OT_OUTBOX = 1024 };
 /* The first member of every backend's own device struct. */
 struct ot_device {
     const ot_backend *backend;
+    int threads; /* of the CPU that may compile kernels; 0: one */
     void *fault; /* OT_OUTBOX bytes of device memory, initially zero: one ot_fault, and after
                               * it space for numbers that the host reads after a run */
 };

@@ -37,6 +37,11 @@ done
 ls "$work"/cache/onnxtrain/*-nvrtc[0-9]*.[0-9]/* >/dev/null || fail 'no kernel in the cache, under a key without the libraries'
 first=$(ls "$work"/cache/onnxtrain/*-nvrtc[0-9]*.[0-9] | wc -l)
 
+# Threads compile side by side: the same files as without.
+XDG_CACHE_HOME="$work/alone" "$program" plan lenet.onnx --device-description "$here/h200.json" --threads 1 --json >/dev/null || fail 'one thread'
+XDG_CACHE_HOME="$work/four" "$program" plan lenet.onnx --device-description "$here/h200.json" --threads 4 --json >/dev/null || fail 'four threads'
+diff -r "$work"/alone/onnxtrain/*-nvrtc[0-9]*.[0-9] "$work"/four/onnxtrain/*-nvrtc[0-9]*.[0-9] || fail 'four threads compile other files than one'
+
 # Another device of the architecture, with other units, compiles nothing again.
 sed 's/"multiProcessorCount":132/"multiProcessorCount":114/; s/NVIDIA H200/NVIDIA H100/' "$here/h200.json" >h100.json
 "$program" plan lenet.onnx --device-description h100.json --json >plan.json || fail 'no plan for another device'

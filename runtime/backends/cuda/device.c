@@ -140,7 +140,7 @@ static void gpu_close(ot_device *d)
     if (current(d)->stream) cudaStreamSynchronize(g->stream);
     for (int i = 0; i < OT_GPU_SLOTS; i++)
         if (g->slot[i].handle && g->slot[i].release) g->slot[i].release(g->slot[i].handle);
-    ot_gpu_fns_free(g);
+    ot_gpu_kernels_close(g);
     if (g->head.fault) cudaFree(g->head.fault);
     if (g->stream) cudaStreamDestroy(g->stream);
     free(g->description);
@@ -174,6 +174,7 @@ static ot_status gpu_open(int index, const char *described, ot_device **out, ot_
     ot_gpu *g = calloc(1, sizeof *g);
     if (!g) return ot_fail(err, OT_E_NOMEM, "no memory for a device");
     g->head.backend = &ot_gpu_backend;
+    ot_gpu_kernels_open(g);
     g->index = described ? -1 : index;
     g->description = described ? strdup(described) : NULL;
     ot_status s = described && !g->description ? ot_fail(err, OT_E_NOMEM, "no memory for a device") : OT_OK;
@@ -369,6 +370,7 @@ ot_backend ot_gpu_backend = {
     .open = gpu_open,
     .close = gpu_close,
     .info = gpu_info,
+    .ready = ot_gpu_ready,
     .compiled = ot_gpu_compiled,
     .alloc = gpu_alloc,
     .free = gpu_free,

@@ -6,7 +6,7 @@
  * double frees and leaks.  Work is executed as late as CUDA allows: when the program waits for it.  Reading a result
  * without waiting always returns the old value.
  *
- *     ONNXTRAIN_EMULATOR_FAIL=N      the N-th call that can fail, fails
+ *     ONNXTRAIN_EMULATOR_FAIL=N      the N-th call that can fail, fails; a name: the first call of it
  *     ONNXTRAIN_EMULATOR_LOG=FILE    one line per call
  *     ONNXTRAIN_EMULATOR_MEMORY=N    MiB of the device (16384)
  *     ONNXTRAIN_EMULATOR_ARCH=N      the newest architecture that NVRTC knows (90, the device's)
