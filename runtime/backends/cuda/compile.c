@@ -138,6 +138,12 @@ ot_status ot_gpu_compiler_target(int arch, char out[24], ot_error *err)
     return OT_OK;
 }
 
+int ot_gpu_target_arch(const char *target)
+{
+    const char *number = strchr(target, '_');
+    return number ? atoi(number + 1) : 0;
+}
+
 /* Removes the lines that say how long the compiler took: the same text gives the same file. */
 static void drop_times(char *text)
 {

@@ -27,12 +27,22 @@ static ot_gpu *current(const ot_device *d)
     return g;
 }
 
-cudaStream_t ot_gpu_stream(ot_device *d) { return current(d)->stream; }
+/* The same, for work: a kernel of ours that comes next does not follow one of ours. */
+static ot_gpu *submits(const ot_device *d)
+{
+    ot_gpu *g = current(d);
+    g->follows = false;
+    return g;
+}
+
+cudaStream_t ot_gpu_stream(ot_device *d) { return submits(d)->stream; }
 int ot_gpu_arch(const ot_device *d) { return gpu_of(d)->arch; }
 int ot_gpu_units(const ot_device *d) { return gpu_of(d)->units; }
 bool ot_gpu_described(const ot_device *d) { return gpu_of(d)->index < 0; }
 const char *ot_gpu_description(ot_device *d) { return gpu_of(d)->description; }
-void *ot_gpu_get(const ot_device *d, ot_gpu_slot s) { return gpu_of(d)->slot[s].handle; }
+
+/* A library is about to submit something, perhaps. */
+void *ot_gpu_get(const ot_device *d, ot_gpu_slot s) { return submits(d)->slot[s].handle; }
 
 void ot_gpu_set(ot_device *d, ot_gpu_slot s, void *handle, void (*release)(void *handle))
 {
@@ -184,6 +194,8 @@ static ot_status gpu_open(int index, const char *described, ot_device **out, ot_
         gpu_close(&g->head);
         return s;
     }
+    const char *overlap = getenv("ONNXTRAIN_CUDA_OVERLAP");
+    g->overlaps = ot_gpu_target_arch(g->arch_text) >= 90 && !(overlap && !strcmp(overlap, "0"));
     name_libraries(g);
     *out = &g->head;
     return OT_OK;
@@ -253,7 +265,7 @@ static ot_status move(ot_device *d, void *to, const void *from, int64_t n, enum 
                       ot_error *err)
 {
     if (n <= 0) return OT_OK;
-    return ot_gpu_check(cudaMemcpyAsync(to, from, (size_t)n, kind, current(d)->stream), what, err);
+    return ot_gpu_check(cudaMemcpyAsync(to, from, (size_t)n, kind, submits(d)->stream), what, err);
 }
 
 static ot_status gpu_upload(ot_device *d, void *to, const void *host, int64_t n, ot_error *err)
@@ -274,7 +286,7 @@ static ot_status gpu_copy(ot_device *d, void *to, const void *from, int64_t n, o
 static ot_status gpu_zero(ot_device *d, void *p, int64_t n, ot_error *err)
 {
     if (n <= 0) return OT_OK;
-    return ot_gpu_check(cudaMemsetAsync(p, 0, (size_t)n, current(d)->stream), "clearing device memory", err);
+    return ot_gpu_check(cudaMemsetAsync(p, 0, (size_t)n, submits(d)->stream), "clearing device memory", err);
 }
 
 static ot_status gpu_wait(ot_device *d, ot_error *err)
@@ -295,7 +307,7 @@ static ot_status gpu_event_new(ot_device *d, void **out, ot_error *err)
 
 static ot_status gpu_event_record(ot_device *d, void *mark, ot_error *err)
 {
-    return ot_gpu_check(cudaEventRecord(mark, current(d)->stream), "recording an event", err);
+    return ot_gpu_check(cudaEventRecord(mark, submits(d)->stream), "recording an event", err);
 }
 
 static ot_status gpu_event_wait(ot_device *d, void *mark, ot_error *err)
@@ -323,7 +335,7 @@ static void gpu_event_free(ot_device *d, void *mark)
 
 static ot_status gpu_capture_begin(ot_device *d, ot_error *err)
 {
-    ot_gpu *g = current(d);
+    ot_gpu *g = submits(d);
     OT_TRY(ot_gpu_check(cudaStreamBeginCapture(g->stream, cudaStreamCaptureModeThreadLocal), "recording", err));
     g->recording = true;
     return OT_OK;
@@ -331,7 +343,7 @@ static ot_status gpu_capture_begin(ot_device *d, ot_error *err)
 
 static ot_status gpu_capture_end(ot_device *d, ot_device_graph **out, ot_error *err)
 {
-    ot_gpu *g = current(d);
+    ot_gpu *g = submits(d);
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
     *out = NULL;
@@ -345,7 +357,7 @@ static ot_status gpu_capture_end(ot_device *d, ot_device_graph **out, ot_error *
 
 static ot_status gpu_launch_graph(ot_device *d, ot_device_graph *r, ot_error *err)
 {
-    return ot_gpu_check(cudaGraphLaunch((cudaGraphExec_t)r, current(d)->stream), "launching a CUDA graph", err);
+    return ot_gpu_check(cudaGraphLaunch((cudaGraphExec_t)r, submits(d)->stream), "launching a CUDA graph", err);
 }
 
 static void gpu_graph_free(ot_device *d, ot_device_graph *r)

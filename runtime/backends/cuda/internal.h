@@ -63,6 +63,8 @@ typedef struct ot_gpu {
         void (*release)(void *handle);
     } slot[OT_GPU_SLOTS];
     bool recording;
+    bool overlaps; /* kernels may begin before the one in front of them ends (kernels.c) */
+    bool follows;  /* what the stream was given last is a kernel of ours */
 } ot_gpu;
 
 /* kernels.c */
@@ -86,6 +88,9 @@ extern const ot_gpu_file ot_gpu_files[];
 
 /* NVRTC's version, for the key of the cache. */
 void ot_gpu_compiler_version(int *major, int *minor);
+
+/* The compute capability of code for `target` ("sm_90a": 90). */
+int ot_gpu_target_arch(const char *target);
 
 /* What NVRTC compiles for a device of compute capability arch (90: 9.0): its own code, or that of the nearest older device
  * that it knows, as PTX where the major number is another one.  OT_E_DEVICE: it knows only newer ones. */

@@ -245,18 +245,36 @@ ot_status ot_gpu_allow_shared(ot_device *d, ot_gpu_fn *f, size_t bytes, ot_error
     return f->kernel ? load((ot_gpu *)d, f, err) : OT_OK;
 }
 
+/* Programmatic dependent launch: where the stream was given a kernel of ours last, the next one may be launched while
+ * that one runs, and waits on the device (OT_KERNEL of ops/cuda/prelude.cuh): "the kernel will use programmatic means
+ * to resolve its stream dependency, so that the CUDA runtime should opportunistically allow the grid's execution to
+ * overlap with the previous kernel in the stream, if that kernel requests the overlap" (driver_types.h).  The wait
+ * returns when the previous grid has completed and its memory is visible; as each of our kernels waits before it lets
+ * the next one be launched, all that was submitted before is complete then, too.  A captured launch becomes a graph
+ * node whose edge has the type cudaGraphDependencyTypeProgrammatic, which "may only be used between kernel nodes", and
+ * leaves its predecessor at cudaGraphKernelNodePortProgrammatic.
+ * Not documented is how kernels of libraries begin and end: a kernel behind one of these is launched as ever, and they
+ * are launched as they wish, which has to be right behind any kernel. */
 ot_status ot_gpu_launch(ot_device *d, ot_gpu_fn *f, int64_t blocks, int threads, size_t shared, const void *args,
                         ot_error *err)
 {
     if (blocks <= 0) return OT_OK;
     if (blocks > INT32_MAX)
         return ot_fail(err, OT_E_INTERNAL, "%s: too many blocks: %lld", f->entry, (long long)blocks);
+    ot_gpu *g = (ot_gpu *)d;
+    bool follows = g->follows;
     cudaStream_t stream = ot_gpu_stream(d);
-    if (!f->kernel) OT_TRY(settle((ot_gpu *)d, f, err));
+    if (!f->kernel) OT_TRY(settle(g, f, err));
     void *list[] = { (void *)(uintptr_t)args };
+    cudaLaunchAttribute early = { .id = cudaLaunchAttributeProgrammaticStreamSerialization,
+                                  .val.programmaticStreamSerializationAllowed = 1 };
     cudaLaunchConfig_t c = { .gridDim = { (unsigned)blocks, 1, 1 },
                              .blockDim = { (unsigned)threads, 1, 1 },
                              .dynamicSmemBytes = shared,
-                             .stream = stream };
-    return ot_gpu_check(cudaLaunchKernelExC(&c, (const void *)f->kernel, list), f->entry, err);
+                             .stream = stream,
+                             .attrs = &early,
+                             .numAttrs = g->overlaps && follows };
+    OT_TRY(ot_gpu_check(cudaLaunchKernelExC(&c, (const void *)f->kernel, list), f->entry, err));
+    g->follows = true;
+    return OT_OK;
 }

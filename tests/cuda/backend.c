@@ -1,5 +1,6 @@
-/* compilers.c - kernels that threads compile while a plan is made: once per text, several at a time, the same files and
- * the same errors as without threads, and nothing left behind, whatever allocation or thread there is none for. */
+/* backend.c - kernels that threads compile while a plan is made: once per text, several at a time, the same files and
+ * the same errors as without threads, and nothing left behind, whatever allocation or thread there is none for; launches
+ * that begin before the kernel in front of them ends. */
 #include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -232,6 +234,131 @@ static void each_allocation_fails(void **unused)
     }
 }
 
+/* ---- launches that overlap ---------------------------------------------------------- */
+
+typedef struct put_args {
+    int *at;
+    int n;
+} put_args;
+
+enum { N = 40 };
+
+#define PUT                                                                                     \
+    "typedef struct put_args { int *at; int n; } put_args;\nOT_KERNEL(put, put_args, 64)\n"      \
+    "{ if (OT_THREAD < a.n) a.at[OT_THREAD] = a.at[OT_THREAD] * 3 + OT_THREAD; }\n"
+
+static const char puts_right[] = PUT;
+static const char puts_at_once[] = "#undef OT_FOLLOW\n#define OT_FOLLOW() (void)0\n" PUT;
+static const char puts_late[] =
+    "#undef OT_FOLLOW\n#define OT_FOLLOW() (**(int *const *)args = 1, ot_emulated_at->follow())\n" PUT;
+
+static void put(ot_device *d, ot_gpu_fn *f, const put_args *a)
+{
+    ot_error err = { 0 };
+    if (ot_gpu_launch(d, f, 1, 64, 0, a, &err) != OT_OK) fail_msg("%s", err.text);
+}
+
+static ot_gpu_fn *put_of(ot_device *d, const char *text)
+{
+    ot_error err = { 0 };
+    ot_gpu_fn *f;
+    assert_int_equal(ot_gpu_compile(d, "divide.cuh", text, "put", &f, &err), OT_OK);
+    ready(d);
+    return f;
+}
+
+/* Launches logged as these words so far. */
+static int launched(const char *how)
+{
+    char line[512];
+    int n = 0;
+    FILE *f = fopen(in_folder("log"), "r");
+    while (f && fgets(line, sizeof line, f)) n += strstr(line, " put ") && !strcmp(strstr(line, " put ") + 5, how);
+    if (f) fclose(f);
+    return n;
+}
+
+static void expect(int *x, int times)
+{
+    for (; times; times--)
+        for (int i = 0; i < N; i++) x[i] = x[i] * 3 + i;
+}
+
+static void overlapping(const char *switched, int run, int recorded)
+{
+    ot_error err = { 0 };
+    int want[N] = { 0 }, got[N], plain = launched("run\n") + launched("recorded\n"),
+        early = launched("run, overlaps\n"), captured = launched("recorded, overlaps\n");
+    void *memory;
+    ot_device_graph *graph;
+    setenv("ONNXTRAIN_CUDA_OVERLAP", switched, 1);
+    ot_device *d = open_device("overlaps", 1);
+    const ot_backend *b = d->backend;
+    ot_gpu_fn *f = put_of(d, puts_right);
+    assert_int_equal(b->alloc(d, sizeof want, &memory, &err), OT_OK);
+    put_args a = { memory, N };
+    assert_int_equal(b->zero(d, memory, sizeof want, &err), OT_OK);
+    for (int i = 0; i < 4; i++) put(d, f, &a); /* the first follows no kernel */
+    (void)ot_gpu_get(d, OT_GPU_CUDNN);         /* what a library's kernel does */
+    for (int i = 0; i < 2; i++) put(d, f, &a);
+    assert_int_equal(b->capture_begin(d, &err), OT_OK);
+    for (int i = 0; i < 3; i++) put(d, f, &a);
+    assert_int_equal(b->capture_end(d, &graph, &err), OT_OK);
+    for (int i = 0; i < 2; i++) assert_int_equal(b->launch(d, graph, &err), OT_OK);
+    put(d, f, &a);
+    assert_int_equal(b->download(d, got, memory, sizeof got, &err), OT_OK);
+    assert_int_equal(b->wait(d, &err), OT_OK);
+    expect(want, 4 + 2 + 2 * 3 + 1);
+    assert_memory_equal(want, got, sizeof want);
+    assert_int_equal(launched("run, overlaps\n") - early, run);
+    assert_int_equal(launched("recorded, overlaps\n") - captured, recorded);
+    assert_int_equal(launched("run\n") + launched("recorded\n") - plain, 10 - run - recorded);
+    b->graph_free(d, graph);
+    b->free(d, memory);
+    b->close(d);
+    unsetenv("ONNXTRAIN_CUDA_OVERLAP");
+}
+
+static void launches_overlap(void **unused)
+{
+    (void)unused;
+    overlapping("1", 4, 2);
+    overlapping("0", 0, 0);
+}
+
+/* In a process of its own, which the emulator ends: what it says. */
+static void refused(const char *text, int n, const char *words)
+{
+    int ends[2], status;
+    char said[600] = "";
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (!child) {
+        ot_error err = { 0 };
+        void *memory;
+        dup2(ends[1], 2);
+        ot_device *d = open_device("refused", 1);
+        ot_gpu_fn *f = put_of(d, text);
+        if (d->backend->alloc(d, 4096, &memory, &err) != OT_OK) _exit(1);
+        put_args a = { memory, n };
+        for (int i = 0; i < 2; i++) put(d, f, &a);
+        _exit(d->backend->wait(d, &err) != OT_OK);
+    }
+    close(ends[1]);
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_true(read(ends[0], said, sizeof said - 1) >= 0);
+    close(ends[0]);
+    if (!WIFSIGNALED(status) || !strstr(said, words)) fail_msg("status %x, '%s'", status, said);
+}
+
+static void kernels_wait(void **unused)
+{
+    (void)unused;
+    refused(puts_at_once, 0, "put may begin before");
+    refused(puts_at_once, N, "put uses global memory before");
+    refused(puts_late, 0, "put uses global memory before");
+}
+
 int main(void)
 {
     if (!mkdtemp(folder)) return 1;
@@ -246,6 +373,8 @@ int main(void)
         cmocka_unit_test(errors),
         cmocka_unit_test(closed_too_early),
         cmocka_unit_test(each_allocation_fails),
+        cmocka_unit_test(launches_overlap),
+        cmocka_unit_test(kernels_wait),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[600];
