@@ -64,6 +64,9 @@ typedef struct ot_backend {
      * when they have arrived. */
     ot_status (*upload)(ot_device *d, void *to, const void *host, int64_t n, ot_error *err);
     ot_status (*download)(ot_device *d, void *host, const void *from, int64_t n, ot_error *err);
+    /* upload through `by`, n bytes of device memory for this alone: they come while work that was submitted before is
+     * executed, and get from there to `to` in the order of the submission.  `host` is pinned. */
+    ot_status (*upload_ahead)(ot_device *d, void *to, void *by, const void *host, int64_t n, ot_error *err);
     ot_status (*copy)(ot_device *d, void *to, const void *from, int64_t n, ot_error *err);
     ot_status (*zero)(ot_device *d, void *p, int64_t n, ot_error *err);
 

@@ -1,6 +1,7 @@
 /* device.c - a CUDA device: properties, memory, stream, captured graphs, faults.
  *
- * One stream executes all work, so its order is the order of the calls.  A described device is a text in the form in
+ * One stream executes all work, so its order is the order of the calls; large uploads come by a second one, which it waits
+ * for.  A described device is a text in the form in
  * which cuDNN writes a device's properties (JSON); plans and kernels can be made for it, and nothing can be run. */
 #include "runtime/backends/cuda/internal.h"
 
@@ -152,6 +153,12 @@ static void gpu_close(ot_device *d)
         if (g->slot[i].handle && g->slot[i].release) g->slot[i].release(g->slot[i].handle);
     ot_gpu_kernels_close(g);
     if (g->head.fault) cudaFree(g->head.fault);
+    if (g->ahead.stream) {
+        cudaStreamSynchronize(g->ahead.stream);
+        cudaStreamDestroy(g->ahead.stream);
+    }
+    if (g->ahead.arrived) cudaEventDestroy(g->ahead.arrived);
+    if (g->ahead.left) cudaEventDestroy(g->ahead.left);
     if (g->stream) cudaStreamDestroy(g->stream);
     free(g->description);
     free(g);
@@ -273,6 +280,31 @@ static ot_status gpu_upload(ot_device *d, void *to, const void *host, int64_t n,
     return move(d, to, host, n, cudaMemcpyHostToDevice, "copying to the device", err);
 }
 
+static ot_status open_ahead(ot_gpu *g, ot_error *err)
+{
+    const char *what = "creating a stream for uploads";
+    cudaEvent_t *event[] = { &g->ahead.arrived, &g->ahead.left };
+    for (int i = 0; i < 2; i++)
+        if (!*event[i]) OT_TRY(ot_gpu_check(cudaEventCreateWithFlags(event[i], cudaEventDisableTiming), what, err));
+    return ot_gpu_check(cudaStreamCreateWithFlags(&g->ahead.stream, cudaStreamNonBlocking), what, err);
+}
+
+/* The second stream fills `by` when the last bytes have left it, the first one empties it when the new ones are there.
+ * A wait for an event that was never recorded is none. */
+static ot_status gpu_upload_ahead(ot_device *d, void *to, void *by, const void *host, int64_t n, ot_error *err)
+{
+    const char *what = "copying to the device";
+    ot_gpu *g = submits(d);
+    if (n <= 0) return OT_OK;
+    if (!g->ahead.stream) OT_TRY(open_ahead(g, err));
+    OT_TRY(ot_gpu_check(cudaStreamWaitEvent(g->ahead.stream, g->ahead.left, 0), what, err));
+    OT_TRY(ot_gpu_check(cudaMemcpyAsync(by, host, (size_t)n, cudaMemcpyHostToDevice, g->ahead.stream), what, err));
+    OT_TRY(ot_gpu_check(cudaEventRecord(g->ahead.arrived, g->ahead.stream), what, err));
+    OT_TRY(ot_gpu_check(cudaStreamWaitEvent(g->stream, g->ahead.arrived, 0), what, err));
+    OT_TRY(move(d, to, by, n, cudaMemcpyDeviceToDevice, what, err));
+    return ot_gpu_check(cudaEventRecord(g->ahead.left, g->stream), what, err);
+}
+
 static ot_status gpu_download(ot_device *d, void *host, const void *from, int64_t n, ot_error *err)
 {
     return move(d, host, from, n, cudaMemcpyDeviceToHost, "copying from the device", err);
@@ -389,6 +421,7 @@ ot_backend ot_gpu_backend = {
     .alloc_host = gpu_alloc_host,
     .free_host = gpu_free_host,
     .upload = gpu_upload,
+    .upload_ahead = gpu_upload_ahead,
     .download = gpu_download,
     .copy = gpu_copy,
     .zero = gpu_zero,

@@ -57,6 +57,10 @@ typedef struct ot_gpu {
     char libraries[256], key[96];
     char compiler[48]; /* what compiled kernels depend on besides their text, as a folder's name: "sm_90a-nvrtc13.0" */
     cudaStream_t stream;
+    struct {
+        cudaStream_t stream;       /* NULL: not needed so far */
+        cudaEvent_t arrived, left; /* the bytes in the place between; from there */
+    } ahead;                       /* uploads beside the work */
     ot_gpu_kernels kernels;
     struct {
         void *handle;

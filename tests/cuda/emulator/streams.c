@@ -1,7 +1,8 @@
 /* streams.c - the CUDA runtime: streams, capture into graphs, events.
  *
  * Work submitted to a stream is stored and executed when the program waits for it (or when there is much of it), in
- * order of submission; or it is recorded while the stream is captured. */
+ * order of submission; or it is recorded while the stream is captured.  A second stream's is executed when the first one
+ * waits for it and, every other time, as soon as it may be. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,12 +40,15 @@ struct CUstream_st {
     struct CUstream_st *next;
     int device;
     cudaGraph_t capture;
+    bool beside; /* there was a stream of the device already */
+    int marks;
     bool follows; /* the last work was a kernel of the module */
     list kept;
 };
 struct CUevent_st {
     double seconds;
     long long set, done;
+    cudaStream_t stream; /* where it was recorded last */
 };
 
 static cudaStream_t streams;
@@ -109,6 +113,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
     if (!*s) return emulator_error(cudaErrorMemoryAllocation);
     emulator_live(1);
     (*s)->device = emulator_device();
+    for (cudaStream_t o = streams; o; o = o->next) (*s)->beside |= o->device == (*s)->device;
     (*s)->next = streams;
     streams = *s;
     return cudaSuccess;
@@ -283,16 +288,38 @@ static void stamp(const void *what)
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
     cudaError_t r = (cudaError_t)emulator_submit(s, stamp, &e, sizeof e, "cudaEventRecord");
-    if (r == cudaSuccess && !s->capture) e->set++;
+    if (r != cudaSuccess || s->capture) return r;
+    e->set++;
+    e->stream = s;
+    if (s->beside && s->marks++ % 2) finish(s);
     return r;
+}
+
+typedef struct awaited {
+    cudaEvent_t event;
+    long long set;
+} awaited;
+
+static void await(const void *what)
+{
+    awaited a;
+    memcpy(&a, what, sizeof a);
+    while (a.event->done < a.set && a.event->stream->kept.first) do_first(&a.event->stream->kept);
+}
+
+/* An event that was never recorded is not waited for. */
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned flags)
+{
+    awaited a = { e, e->set };
+    if (flags || s->capture) return emulator_error(cudaErrorInvalidValue);
+    return (cudaError_t)emulator_submit(s, await, &a, sizeof a, "cudaStreamWaitEvent");
 }
 
 /* Does no more than it must. */
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
     FAILS("cudaEventSynchronize", cudaErrorLaunchFailure, "%s", e->done < e->set ? "waits" : "done");
-    for (cudaStream_t s = streams; s; s = s->next)
-        while (e->done < e->set && s->kept.first) do_first(&s->kept);
+    while (e->done < e->set && e->stream->kept.first) do_first(&e->stream->kept);
     return cudaSuccess;
 }
 
