@@ -118,6 +118,33 @@ static void one_compilation_of_a_text(void **unused)
     d->backend->close(d);
 }
 
+static bool logged(const char *words)
+{
+    char line[512];
+    bool found = false;
+    FILE *f = fopen(in_folder("log"), "r");
+    while (f && fgets(line, sizeof line, f)) found |= strstr(line, words) != NULL;
+    if (f) fclose(f);
+    return found;
+}
+
+/* The others are not in the key either: a header that changes lets be compiled again what includes it. */
+static void no_more_headers_than_included(void **unused)
+{
+    (void)unused;
+    ot_error err = { 0 };
+    ot_gpu_fn *f;
+    ot_device *d = open_device("headers", 1);
+    assert_int_equal(ask(d, 0, "rank", &f, &err), OT_OK);
+    assert_int_equal(ot_gpu_compile(d, "take.cu", "#error\n", "take", &f, &err), OT_OK);
+    assert_int_equal(ot_gpu_compile(d, "take.cu", "#include \"packs.cuh\"\n#error\n", "take", &f, &err), OT_OK);
+    assert_int_equal(d->backend->ready(d, &err), OT_E_INTERNAL);
+    assert_true(logged("order.cu with 2 headers")); /* prelude.cuh, order.cuh */
+    assert_true(logged("take.cu with 3 headers"));  /* and divide.cuh, which take.cuh includes */
+    assert_true(logged("take.cu with 4 headers"));
+    d->backend->close(d);
+}
+
 static void several_at_a_time(void **unused)
 {
     (void)unused;
@@ -367,6 +394,7 @@ int main(void)
     if (log) fclose(log);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_compilation_of_a_text),
+        cmocka_unit_test(no_more_headers_than_included),
         cmocka_unit_test(without_threads),
         cmocka_unit_test(several_at_a_time),
         cmocka_unit_test(the_same_files),

@@ -111,14 +111,37 @@ static const char *file_text(const char *name)
 /* Options besides the architecture. */
 static const char *const options[] = { "--std=c++17", "-default-device", "--ptxas-options=-v", "--fmad=true" };
 
-/* A hash of the texts that others include, and of the options. */
-static uint64_t headers_hash(void)
+/* The texts that a text includes, and those that these include.  NVRTC gets them and no others, so that none can be
+ * missing in the key. */
+typedef struct headers {
+    const char *name[64], *text[64];
+    int n;
+} headers;
+
+static void collect(headers *h, const char *text)
 {
-    uint64_t h = 0;
-    for (int i = 0; i < OT_LEN(options); i++) h = hash(options[i], strlen(options[i]) + 1, h);
-    for (const ot_gpu_file *f = ot_gpu_files; f->name; f++)
-        if (!strstr(f->name, ".cu") || strstr(f->name, ".cuh")) h = hash(f->text, strlen(f->text), h);
-    return h;
+    static const char include[] = "#include \"";
+    while (text && (text = strstr(text, include))) {
+        text += sizeof include - 1;
+        for (const ot_gpu_file *f = ot_gpu_files; f->name && h->n < OT_LEN(h->name); f++) {
+            size_t n = strlen(f->name);
+            bool wanted = !strncmp(text, f->name, n) && text[n] == '"';
+            for (int i = 0; i < h->n; i++) wanted &= h->text[i] != f->text;
+            if (!wanted) continue;
+            h->name[h->n] = f->name;
+            h->text[h->n++] = f->text;
+            collect(h, f->text);
+        }
+    }
+}
+
+/* A hash of them, and of the options. */
+static uint64_t headers_hash(const headers *h)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < OT_LEN(options); i++) sum = hash(options[i], strlen(options[i]) + 1, sum);
+    for (int i = 0; i < h->n; i++) sum = hash(h->text[i], strlen(h->text[i]) + 1, sum);
+    return sum;
 }
 
 ot_status ot_gpu_compiler_target(int arch, char out[24], ot_error *err)
@@ -167,17 +190,15 @@ static char *log_of(nvrtcProgram p)
 
 static ot_status compile(const ot_gpu *g, ot_gpu_image *out, ot_error *err)
 {
-    const char *headers[64], *names[64];
-    int n = 0;
-    for (const ot_gpu_file *f = ot_gpu_files; f->name && n < 64; f++)
-        if (!strstr(f->name, ".cu") || strstr(f->name, ".cuh")) headers[n] = f->text, names[n++] = f->name;
+    headers h = { .n = 0 };
+    collect(&h, out->source);
 
     char arch[64];
     const char *all[1 + OT_LEN(options)] = { arch };
     memcpy(all + 1, options, sizeof options);
     snprintf(arch, sizeof arch, "--gpu-architecture=%s", g->arch_text);
     nvrtcProgram p = NULL;
-    nvrtcResult r = nvrtcCreateProgram(&p, out->source, out->file, n, headers, names);
+    nvrtcResult r = nvrtcCreateProgram(&p, out->source, out->file, h.n, h.text, h.name);
     if (r == NVRTC_SUCCESS) r = nvrtcCompileProgram(p, OT_LEN(all), all);
     char *words = p ? log_of(p) : NULL;
     bool ptx = !strncmp(g->arch_text, "compute_", 8);
@@ -249,12 +270,17 @@ ot_status ot_gpu_image_compile(const ot_gpu *g, ot_gpu_image *i, ot_error *err)
 
 ot_status ot_gpu_image_new(const ot_gpu *g, const char *file, const char *prefix, ot_gpu_image **out, ot_error *err)
 {
+    static const char prelude[] = "#include \"prelude.cuh\"\n";
     const char *text = file_text(file);
     ot_text source = { 0 };
     *out = NULL;
     if (!text) return ot_fail(err, OT_E_INTERNAL, "internal error: no kernel '%s' in the CUDA module", file);
-    ot_text_add(&source, "/* %s %016llx */\n#include \"prelude.cuh\"\n%s\n#line 1 \"%s\"\n%s", g->compiler,
-                (unsigned long long)headers_hash(), prefix ? prefix : "", file, text);
+    headers h = { .n = 0 };
+    collect(&h, prelude);
+    collect(&h, prefix);
+    collect(&h, text);
+    ot_text_add(&source, "/* %s %016llx */\n%s%s\n#line 1 \"%s\"\n%s", g->compiler,
+                (unsigned long long)headers_hash(&h), prelude, prefix ? prefix : "", file, text);
     if (source.failed) return ot_fail(err, OT_E_NOMEM, "no memory for the text of a kernel");
     ot_gpu_image *i = calloc(1, sizeof *i);
     if (!i) {

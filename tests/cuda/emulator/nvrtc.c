@@ -79,7 +79,7 @@ static char *get(const char *folder, const char *name, size_t *n)
 nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *src, const char *name, int n, const char *const *headers,
                                const char *const *names)
 {
-    if (emulator_call("nvrtcCreateProgram", "%s", name)) return NVRTC_ERROR_OUT_OF_MEMORY;
+    if (emulator_call("nvrtcCreateProgram", "%s with %d headers", name, n)) return NVRTC_ERROR_OUT_OF_MEMORY;
     nvrtcProgram p = calloc(1, sizeof *p);
     if (!p) return NVRTC_ERROR_OUT_OF_MEMORY;
     snprintf(p->folder, sizeof p->folder, "/tmp/ot-emulated-XXXXXX");
