@@ -21,8 +21,25 @@ typedef unsigned short     ot_u16;
 typedef uint4 ot_u128; /* 16 bytes loaded at once; aligned */
 
 #define OT_DEVICE static __device__ __forceinline__
-#define OT_KERNEL(name, args_type, threads) \
-    extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args_type a)
+#define OT_KERNEL(name, args_type, threads)                                                              \
+    OT_DEVICE void name##_body(const args_type &a);                                                      \
+    extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ args_type a)      \
+    {                                                                                                    \
+        OT_FOLLOW();                                                                                     \
+        name##_body(a);                                                                                  \
+    }                                                                                                    \
+    OT_DEVICE void name##_body(const args_type &a)
+
+/* The first thing that a kernel does.  The kernel in front of it may still run (ot_gpu_launch): global memory is read
+ * and written when that one is complete.  Then the kernel behind may be launched, as soon as all blocks of this one
+ * are here; not before, so that no more than two run and all that came earlier is complete. */
+#if __CUDA_ARCH__ >= 900
+#define OT_FOLLOW()                                   \
+    asm volatile("griddepcontrol.wait;" ::: "memory"); \
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#else
+#define OT_FOLLOW() (void)0
+#endif
 #define OT_RESTRICT __restrict__
 #define OT_ALIGN(bytes) __align__(bytes)
 #define OT_GLOBAL(p) __builtin_assume(__isGlobal(p)) /* p, which came out of memory, is of the device's: no look-up */

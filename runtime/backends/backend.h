@@ -42,6 +42,10 @@ typedef struct ot_backend {
     void (*close)(ot_device *d);
     void (*info)(ot_device *d, ot_device_info *out);
 
+    /* Waits until the kernels that preparations of operators have requested are compiled, and loads them.  Errors: the
+     * first one in the order of the requests. */
+    ot_status (*ready)(ot_device *d, ot_error *err);
+
     /* Kernel i of those compiled for the device so far: its name, and the compiler's report (NULL: none).  false:
      * there is no kernel i. */
     bool (*compiled)(ot_device *d, int i, const char **name, const char **words);
@@ -60,6 +64,9 @@ typedef struct ot_backend {
      * when they have arrived. */
     ot_status (*upload)(ot_device *d, void *to, const void *host, int64_t n, ot_error *err);
     ot_status (*download)(ot_device *d, void *host, const void *from, int64_t n, ot_error *err);
+    /* upload through `by`, n bytes of device memory for this alone: they come while work that was submitted before is
+     * executed, and get from there to `to` in the order of the submission.  `host` is pinned. */
+    ot_status (*upload_ahead)(ot_device *d, void *to, void *by, const void *host, int64_t n, ot_error *err);
     ot_status (*copy)(ot_device *d, void *to, const void *from, int64_t n, ot_error *err);
     ot_status (*zero)(ot_device *d, void *p, int64_t n, ot_error *err);
 
@@ -89,6 +96,7 @@ enum { OT_OUTBOX = 1024 };
 /* The first member of every backend's own device struct. */
 struct ot_device {
     const ot_backend *backend;
+    int threads; /* of the CPU that may compile kernels; 0: one */
     void *fault; /* OT_OUTBOX bytes of device memory, initially zero: one ot_fault, and after
                               * it space for numbers that the host reads after a run */
 };

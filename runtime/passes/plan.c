@@ -98,6 +98,7 @@ static ot_status plan_until(const char *last, const ot_graph *model, const ot_co
     p->like = like;
     p->device = c->device;
     p->threads = c->threads > 0 ? c->threads : 1;
+    if (p->device) p->device->threads = p->threads;
     p->graph = ot_graph_clone(model, &p->sticky);
     if (p->graph) p->graph->room->findings = ot_plan_findings(p);
     if (p->graph) (void)bind_feeds(p, c); /* errors stick in the graph */
@@ -118,6 +119,7 @@ static ot_status plan_until(const char *last, const ot_graph *model, const ot_co
         }
         if (last && !strcmp(pipeline[i].name, last)) break;
     }
+    if (!last && p->device && p->sticky.status == OT_OK) (void)p->device->backend->ready(p->device, &p->sticky);
     if (p->sticky.status != OT_OK) {
         ot_status s = ot_fail(err, p->sticky.status, "%s", p->sticky.text);
         ot_plan_free(p);
@@ -136,6 +138,7 @@ ot_status ot_plan_limit(ot_plan *p, const ot_config *c, ot_error *err)
 {
     ot_status s = ot_pass_recompute(p, c);
     if (s == OT_OK) s = ot_graph_verify(p->graph, true, &p->sticky);
+    if (s == OT_OK && p->device) s = p->device->backend->ready(p->device, &p->sticky);
     return s == OT_OK ? OT_OK : ot_fail(err, s, "%s", p->sticky.text);
 }
 

@@ -34,6 +34,17 @@ check() {
         }' log || exit 1
 }
 
+# Of the captured kernels all that follow one may begin before it ends; without, the training writes the same model.
+check "with overlap" 199 --steps 200 --batch-size 4
+mv out.onnx first.onnx
+all=$(grep -c ' recorded' log) early=$(grep -c ' recorded, overlaps' log)
+[ "$early" -gt 5 ] && [ $((2 * early)) -gt "$all" ] || fail "$early of $all captured kernels may begin early"
+export ONNXTRAIN_CUDA_OVERLAP=0
+check "without overlap" 199 --steps 200 --batch-size 4
+grep -q ' overlaps' log && fail 'ONNXTRAIN_CUDA_OVERLAP=0 is ignored'
+cmp out.onnx first.onnx || fail 'another model without overlap'
+unset ONNXTRAIN_CUDA_OVERLAP
+
 check "one batch an update" 199 --steps 200 --batch-size 4
 check "kept in order" 199 --steps 200 --batch-size 4 --no-shuffle
 # Two batches an update are two recordings, of the batch alone and of batch and update: each begins step by step.

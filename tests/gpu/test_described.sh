@@ -37,11 +37,33 @@ done
 ls "$work"/cache/onnxtrain/*-nvrtc[0-9]*.[0-9]/* >/dev/null || fail 'no kernel in the cache, under a key without the libraries'
 first=$(ls "$work"/cache/onnxtrain/*-nvrtc[0-9]*.[0-9] | wc -l)
 
+# Threads compile side by side: the same files as without.
+XDG_CACHE_HOME="$work/alone" "$program" plan lenet.onnx --device-description "$here/h200.json" --threads 1 --json >/dev/null || fail 'one thread'
+XDG_CACHE_HOME="$work/four" "$program" plan lenet.onnx --device-description "$here/h200.json" --threads 4 --json >/dev/null || fail 'four threads'
+diff -r "$work"/alone/onnxtrain/*-nvrtc[0-9]*.[0-9] "$work"/four/onnxtrain/*-nvrtc[0-9]*.[0-9] || fail 'four threads compile other files than one'
+
 # Another device of the architecture, with other units, compiles nothing again.
 sed 's/"multiProcessorCount":132/"multiProcessorCount":114/; s/NVIDIA H200/NVIDIA H100/' "$here/h200.json" >h100.json
 "$program" plan lenet.onnx --device-description h100.json --json >plan.json || fail 'no plan for another device'
 again=$(ls "$work"/cache/onnxtrain/*-nvrtc[0-9]*.[0-9] | wc -l)
 [ "$again" -lt $((2 * first)) ] || fail "$first kernels, $again with another device of the architecture"
+
+# Every kernel waits for the one in front of it before it uses global memory, where the architecture can: in PTX, for a device that
+# is newer than NVRTC.
+sed 's/"deviceVer":900/"deviceVer":9000/' "$here/h200.json" >later.json
+"$program" new mlp --input 1x8x8 -o mlp.onnx -q || fail 'no model'
+"$program" plan mlp.onnx --device-description later.json --json >plan.json || fail 'no plan for a later device'
+kernels=0
+for code in "$work"/cache/onnxtrain/compute_*-nvrtc[0-9]*.[0-9]/*; do
+    tr -d '\000' <"$code" | awk '
+        /\.entry / { entry = $0; waits = 0; kernels++ }
+        /griddepcontrol\.wait/ { waits = 1 }
+        /(ld|st|atom|red)\.(volatile\.)?global|[ \t](ld|st)\.(v2\.|v4\.)?[busf][0-9]/ { if (!waits) early = early entry ": " $0 "\n" }
+        /^}/ { if (entry != "" && !waits) early = early entry ": no wait\n"; entry = "" }
+        END { if (early != "" || !kernels) { print early; exit 1 } }' || fail "kernels that do not wait in $code"
+    kernels=$((kernels + 1))
+done
+[ $kernels -gt 5 ] || fail "only $kernels texts for a later device"
 
 echo '{"deviceName":"none"}' >none.json
 refused 4 'lacks deviceVer' --device-description none.json

@@ -36,6 +36,10 @@ int kernels_prepare(const char *name, const ot_node *n, ot_device *d)
             return -1;
         }
         if ((*k)->release && p.state) (*k)->release(p.state);
+        if (d->backend->ready(d, &err) != OT_OK) {
+            printf("%s: %s: %s\n", name, n->op->name, err.text);
+            return -1;
+        }
         prepared++;
     }
     return prepared;

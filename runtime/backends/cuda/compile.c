@@ -1,6 +1,6 @@
-/* compile.c - compiles kernel texts to device code by NVRTC, with caches in memory and on disk.
+/* compile.c - compiles kernel texts to device code by NVRTC, with a cache on disk.
  *
- * A kernel is the prelude, generated lines and a file of ops/cuda/, compiled for one architecture.  The key of both caches
+ * A text is the prelude, generated lines and a file of ops/cuda/, compiled for one architecture.  The key of the cache
  * is a hash of all of it, of the architecture and of the compiler's version, and of nothing else: a described device, or
  * one beside another cuDNN, fills the cache for every device of the architecture.  The cached file repeats the
  * length and a second hash of the source, so that after a collision or for a torn file the text is compiled again. */
@@ -111,14 +111,37 @@ static const char *file_text(const char *name)
 /* Options besides the architecture. */
 static const char *const options[] = { "--std=c++17", "-default-device", "--ptxas-options=-v", "--fmad=true" };
 
-/* A hash of the texts that others include, and of the options. */
-static uint64_t headers_hash(void)
+/* The texts that a text includes, and those that these include.  NVRTC gets them and no others, so that none can be
+ * missing in the key. */
+typedef struct headers {
+    const char *name[64], *text[64];
+    int n;
+} headers;
+
+static void collect(headers *h, const char *text)
 {
-    uint64_t h = 0;
-    for (int i = 0; i < OT_LEN(options); i++) h = hash(options[i], strlen(options[i]) + 1, h);
-    for (const ot_gpu_file *f = ot_gpu_files; f->name; f++)
-        if (!strstr(f->name, ".cu") || strstr(f->name, ".cuh")) h = hash(f->text, strlen(f->text), h);
-    return h;
+    static const char include[] = "#include \"";
+    while (text && (text = strstr(text, include))) {
+        text += sizeof include - 1;
+        for (const ot_gpu_file *f = ot_gpu_files; f->name && h->n < OT_LEN(h->name); f++) {
+            size_t n = strlen(f->name);
+            bool wanted = !strncmp(text, f->name, n) && text[n] == '"';
+            for (int i = 0; i < h->n; i++) wanted &= h->text[i] != f->text;
+            if (!wanted) continue;
+            h->name[h->n] = f->name;
+            h->text[h->n++] = f->text;
+            collect(h, f->text);
+        }
+    }
+}
+
+/* A hash of them, and of the options. */
+static uint64_t headers_hash(const headers *h)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < OT_LEN(options); i++) sum = hash(options[i], strlen(options[i]) + 1, sum);
+    for (int i = 0; i < h->n; i++) sum = hash(h->text[i], strlen(h->text[i]) + 1, sum);
+    return sum;
 }
 
 ot_status ot_gpu_compiler_target(int arch, char out[24], ot_error *err)
@@ -138,11 +161,22 @@ ot_status ot_gpu_compiler_target(int arch, char out[24], ot_error *err)
     return OT_OK;
 }
 
-typedef struct image {
-    void *bytes;
-    size_t n;
-    char *report;
-} image; /* device code */
+int ot_gpu_target_arch(const char *target)
+{
+    const char *number = strchr(target, '_');
+    return number ? atoi(number + 1) : 0;
+}
+
+/* Removes the lines that say how long the compiler took: the same text gives the same file. */
+static void drop_times(char *text)
+{
+    for (char *at; (at = strstr(text, "Compile time"));) {
+        char *end = strchr(at, '\n');
+        while (at > text && at[-1] != '\n') at--;
+        end = end ? end + 1 : at + strlen(at);
+        memmove(at, end, strlen(end) + 1);
+    }
+}
 
 static char *log_of(nvrtcProgram p)
 {
@@ -150,37 +184,35 @@ static char *log_of(nvrtcProgram p)
     if (nvrtcGetProgramLogSize(p, &n) != NVRTC_SUCCESS) return NULL;
     char *text = calloc(1, n + 1);
     if (text && nvrtcGetProgramLog(p, text) != NVRTC_SUCCESS) text[0] = 0;
+    if (text) drop_times(text);
     return text;
 }
 
-static ot_status compile(const ot_gpu *g, const char *name, const char *source, image *out, ot_error *err)
+static ot_status compile(const ot_gpu *g, ot_gpu_image *out, ot_error *err)
 {
-    const char *headers[64], *names[64];
-    int n = 0;
-    for (const ot_gpu_file *f = ot_gpu_files; f->name && n < 64; f++)
-        if (!strstr(f->name, ".cu") || strstr(f->name, ".cuh")) headers[n] = f->text, names[n++] = f->name;
+    headers h = { .n = 0 };
+    collect(&h, out->source);
 
     char arch[64];
     const char *all[1 + OT_LEN(options)] = { arch };
     memcpy(all + 1, options, sizeof options);
     snprintf(arch, sizeof arch, "--gpu-architecture=%s", g->arch_text);
     nvrtcProgram p = NULL;
-    nvrtcResult r = nvrtcCreateProgram(&p, source, name, n, headers, names);
+    nvrtcResult r = nvrtcCreateProgram(&p, out->source, out->file, h.n, h.text, h.name);
     if (r == NVRTC_SUCCESS) r = nvrtcCompileProgram(p, OT_LEN(all), all);
     char *words = p ? log_of(p) : NULL;
     bool ptx = !strncmp(g->arch_text, "compute_", 8);
-    if (r == NVRTC_SUCCESS) r = ptx ? nvrtcGetPTXSize(p, &out->n) : nvrtcGetCUBINSize(p, &out->n);
-    if (r == NVRTC_SUCCESS && !(out->bytes = malloc(out->n))) r = NVRTC_ERROR_OUT_OF_MEMORY;
-    if (r == NVRTC_SUCCESS) r = ptx ? nvrtcGetPTX(p, out->bytes) : nvrtcGetCUBIN(p, out->bytes);
+    if (r == NVRTC_SUCCESS) r = ptx ? nvrtcGetPTXSize(p, &out->bytes) : nvrtcGetCUBINSize(p, &out->bytes);
+    if (r == NVRTC_SUCCESS && !(out->code = malloc(out->bytes))) r = NVRTC_ERROR_OUT_OF_MEMORY;
+    if (r == NVRTC_SUCCESS) r = ptx ? nvrtcGetPTX(p, out->code) : nvrtcGetCUBIN(p, out->code);
     if (p) nvrtcDestroyProgram(&p);
     out->report = words;
     if (r == NVRTC_SUCCESS) return OT_OK;
-    ot_fail(err, r == NVRTC_ERROR_OUT_OF_MEMORY ? OT_E_NOMEM : OT_E_INTERNAL, "%s does not compile for %s: %s\n%.1500s",
-            name, g->arch_text, nvrtcGetErrorString(r), words ? words : "");
-    free(out->bytes);
-    free(out->report);
-    *out = (image){ 0 };
-    return err ? err->status : OT_E_INTERNAL;
+    free(out->code);
+    out->code = NULL;
+    return ot_fail(err, r == NVRTC_ERROR_OUT_OF_MEMORY ? OT_E_NOMEM : OT_E_INTERNAL,
+                   "%s does not compile for %s: %s\n%.1500s", out->file, g->arch_text, nvrtcGetErrorString(r),
+                   words ? words : "");
 }
 
 /* Header of a cache file; device code and the report follow. */
@@ -189,21 +221,21 @@ typedef struct cached {
     uint64_t length, report, check;
 } cached;
 
-static bool from_disk(ot_gpu *g, const char *name, const char *source, size_t length, image *out)
+bool ot_gpu_image_read(const ot_gpu *g, ot_gpu_image *out)
 {
     size_t n;
-    char *bytes = read_cached(g->compiler, name, &n);
+    char *bytes = read_cached(g->compiler, out->name, &n);
     cached h;
     if (bytes && n > sizeof h) {
         memcpy(&h, bytes, sizeof h);
         n -= sizeof h;
-        if (!memcmp(h.magic, "otkern2", 8) && h.length == length && h.report < n &&
-            h.check == hash(source, length, length) + n)
+        if (!memcmp(h.magic, "otkern2", 8) && h.length == out->length && h.report < n &&
+            h.check == hash(out->source, out->length, out->length) + n)
             out->report = strdup(bytes + sizeof h + n - h.report); /* the buffer ends in a 0 */
         if (out->report) {
             memmove(bytes, bytes + sizeof h, n);
-            out->bytes = bytes;
-            out->n = n - h.report;
+            out->code = bytes;
+            out->bytes = n - h.report;
             return true;
         }
     }
@@ -211,113 +243,65 @@ static bool from_disk(ot_gpu *g, const char *name, const char *source, size_t le
     return false;
 }
 
-static void to_disk(ot_gpu *g, const char *name, const char *source, size_t length, const image *i)
+static void to_disk(const ot_gpu *g, const ot_gpu_image *i)
 {
     const char *report = i->report ? i->report : "";
-    size_t words = strlen(report), n = i->n + words;
-    cached h = { .magic = "otkern2", .length = length, .report = words, .check = hash(source, length, length) + n };
+    size_t words = strlen(report), n = i->bytes + words;
+    cached h = {
+        .magic = "otkern2", .length = i->length, .report = words, .check = hash(i->source, i->length, i->length) + n
+    };
     char *bytes = malloc(sizeof h + n);
     if (!bytes) return;
     memcpy(bytes, &h, sizeof h);
-    memcpy(bytes + sizeof h, i->bytes, i->n);
-    memcpy(bytes + sizeof h + i->n, report, words);
-    write_cached(g->compiler, name, bytes, sizeof h + n);
+    memcpy(bytes + sizeof h, i->code, i->bytes);
+    memcpy(bytes + sizeof h + i->bytes, report, words);
+    write_cached(g->compiler, i->name, bytes, sizeof h + n);
     free(bytes);
 }
 
-static ot_status load(ot_gpu *g, ot_gpu_fn *f, const image *i, ot_error *err)
+ot_status ot_gpu_image_compile(const ot_gpu *g, ot_gpu_image *i, ot_error *err)
 {
-    if (g->index < 0) return OT_OK;
-    OT_TRY(ot_gpu_check(cudaLibraryLoadData(&f->library, i->bytes, NULL, NULL, 0, NULL, NULL, 0), "loading a kernel",
-                        err));
-    return ot_gpu_check(cudaLibraryGetKernel(&f->kernel, f->library, f->entry), f->entry, err);
+    free(i->report); /* of an attempt that failed */
+    i->report = NULL;
+    OT_TRY(compile(g, i, err));
+    to_disk(g, i);
+    return OT_OK;
 }
 
-static ot_status make(ot_gpu *g, ot_gpu_fn *f, const char *file, const char *source, size_t length, ot_error *err)
+ot_status ot_gpu_image_new(const ot_gpu *g, const char *file, const char *prefix, ot_gpu_image **out, ot_error *err)
 {
-    image i = { 0 };
-    if (!from_disk(g, f->name, source, length, &i)) {
-        OT_TRY(compile(g, file, source, &i, err));
-        to_disk(g, f->name, source, length, &i);
-    }
-    f->report = i.report;
-    ot_status s = load(g, f, &i, err);
-    free(i.bytes);
-    return s;
-}
-
-ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, const char *entry, ot_gpu_fn **out,
-                         ot_error *err)
-{
-    ot_gpu *g = (ot_gpu *)d;
+    static const char prelude[] = "#include \"prelude.cuh\"\n";
     const char *text = file_text(file);
     ot_text source = { 0 };
-    char name[64];
     *out = NULL;
     if (!text) return ot_fail(err, OT_E_INTERNAL, "internal error: no kernel '%s' in the CUDA module", file);
-    ot_text_add(&source, "/* %s %s %016llx */\n#include \"prelude.cuh\"\n%s\n#line 1 \"%s\"\n%s", entry, g->compiler,
-                (unsigned long long)headers_hash(), prefix ? prefix : "", file, text);
+    headers h = { .n = 0 };
+    collect(&h, prelude);
+    collect(&h, prefix);
+    collect(&h, text);
+    ot_text_add(&source, "/* %s %016llx */\n%s%s\n#line 1 \"%s\"\n%s", g->compiler,
+                (unsigned long long)headers_hash(&h), prelude, prefix ? prefix : "", file, text);
     if (source.failed) return ot_fail(err, OT_E_NOMEM, "no memory for the text of a kernel");
-    ot_gpu_cache_name(source.text, source.n, "", name);
-
-    for (ot_gpu_fn *f = g->fns; f && !*out; f = f->next)
-        if (!strcmp(f->name, name) && !strcmp(f->entry, entry)) *out = f;
-    ot_gpu_fn *f = *out ? NULL : calloc(1, sizeof *f);
-    ot_status s = OT_OK;
-    if (!*out && !f) s = ot_fail(err, OT_E_NOMEM, "no memory for a kernel");
-    if (f) {
-        snprintf(f->name, sizeof f->name, "%s", name);
-        snprintf(f->entry, sizeof f->entry, "%s", entry);
-        s = make(g, f, file, source.text, source.n, err);
-        f->next = g->fns;
-        g->fns = f; /* also after a failure: it is released with the device */
-        if (s == OT_OK) *out = f;
-        else f->entry[0] = 0;
+    ot_gpu_image *i = calloc(1, sizeof *i);
+    if (!i) {
+        ot_text_free(&source);
+        return ot_fail(err, OT_E_NOMEM, "no memory for a kernel");
     }
-    ot_text_free(&source);
-    return s;
+    i->file = file;
+    i->source = source.text;
+    i->length = source.n;
+    ot_gpu_cache_name(source.text, source.n, "", i->name);
+    *out = i;
+    return OT_OK;
 }
 
-bool ot_gpu_compiled(ot_device *d, int i, const char **name, const char **words)
+void ot_gpu_image_free(ot_gpu_image *i)
 {
-    const ot_gpu_fn *f = ((ot_gpu *)d)->fns;
-    while (f && i--) f = f->next;
-    if (!f) return false;
-    *name = f->entry;
-    *words = f->report;
-    return true;
-}
-
-void ot_gpu_fns_free(ot_gpu *g)
-{
-    for (ot_gpu_fn *f = g->fns, *next; f; f = next) {
-        next = f->next;
-        if (f->library) cudaLibraryUnload(f->library);
-        free(f->report);
-        free(f);
-    }
-    g->fns = NULL;
-}
-
-ot_status ot_gpu_allow_shared(ot_device *d, const ot_gpu_fn *f, size_t bytes, ot_error *err)
-{
-    if (bytes <= 48 << 10 || ot_gpu_described(d)) return OT_OK;
-    /* A cudaKernel_t is accepted where a function is. */
-    return ot_gpu_check(
-        cudaFuncSetAttribute((const void *)f->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
-        f->entry, err);
-}
-
-ot_status ot_gpu_launch(ot_device *d, const ot_gpu_fn *f, int64_t blocks, int threads, size_t shared, const void *args,
-                        ot_error *err)
-{
-    if (blocks <= 0) return OT_OK;
-    if (blocks > INT32_MAX)
-        return ot_fail(err, OT_E_INTERNAL, "%s: too many blocks: %lld", f->entry, (long long)blocks);
-    void *list[] = { (void *)(uintptr_t)args };
-    cudaLaunchConfig_t c = { .gridDim = { (unsigned)blocks, 1, 1 },
-                             .blockDim = { (unsigned)threads, 1, 1 },
-                             .dynamicSmemBytes = shared,
-                             .stream = ot_gpu_stream(d) };
-    return ot_gpu_check(cudaLaunchKernelExC(&c, (const void *)f->kernel, list), f->entry, err);
+    if (!i) return;
+    if (i->library) cudaLibraryUnload(i->library);
+    free(i->source);
+    free(i->code);
+    free(i->report);
+    free(i->words);
+    free(i);
 }

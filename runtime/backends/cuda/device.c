@@ -1,6 +1,7 @@
 /* device.c - a CUDA device: properties, memory, stream, captured graphs, faults.
  *
- * One stream executes all work, so its order is the order of the calls.  A described device is a text in the form in
+ * One stream executes all work, so its order is the order of the calls; large uploads come by a second one, which it waits
+ * for.  A described device is a text in the form in
  * which cuDNN writes a device's properties (JSON); plans and kernels can be made for it, and nothing can be run. */
 #include "runtime/backends/cuda/internal.h"
 
@@ -27,12 +28,22 @@ static ot_gpu *current(const ot_device *d)
     return g;
 }
 
-cudaStream_t ot_gpu_stream(ot_device *d) { return current(d)->stream; }
+/* The same, for work: a kernel of ours that comes next does not follow one of ours. */
+static ot_gpu *submits(const ot_device *d)
+{
+    ot_gpu *g = current(d);
+    g->follows = false;
+    return g;
+}
+
+cudaStream_t ot_gpu_stream(ot_device *d) { return submits(d)->stream; }
 int ot_gpu_arch(const ot_device *d) { return gpu_of(d)->arch; }
 int ot_gpu_units(const ot_device *d) { return gpu_of(d)->units; }
 bool ot_gpu_described(const ot_device *d) { return gpu_of(d)->index < 0; }
 const char *ot_gpu_description(ot_device *d) { return gpu_of(d)->description; }
-void *ot_gpu_get(const ot_device *d, ot_gpu_slot s) { return gpu_of(d)->slot[s].handle; }
+
+/* A library is about to submit something, perhaps. */
+void *ot_gpu_get(const ot_device *d, ot_gpu_slot s) { return submits(d)->slot[s].handle; }
 
 void ot_gpu_set(ot_device *d, ot_gpu_slot s, void *handle, void (*release)(void *handle))
 {
@@ -140,8 +151,14 @@ static void gpu_close(ot_device *d)
     if (current(d)->stream) cudaStreamSynchronize(g->stream);
     for (int i = 0; i < OT_GPU_SLOTS; i++)
         if (g->slot[i].handle && g->slot[i].release) g->slot[i].release(g->slot[i].handle);
-    ot_gpu_fns_free(g);
+    ot_gpu_kernels_close(g);
     if (g->head.fault) cudaFree(g->head.fault);
+    if (g->ahead.stream) {
+        cudaStreamSynchronize(g->ahead.stream);
+        cudaStreamDestroy(g->ahead.stream);
+    }
+    if (g->ahead.arrived) cudaEventDestroy(g->ahead.arrived);
+    if (g->ahead.left) cudaEventDestroy(g->ahead.left);
     if (g->stream) cudaStreamDestroy(g->stream);
     free(g->description);
     free(g);
@@ -174,6 +191,7 @@ static ot_status gpu_open(int index, const char *described, ot_device **out, ot_
     ot_gpu *g = calloc(1, sizeof *g);
     if (!g) return ot_fail(err, OT_E_NOMEM, "no memory for a device");
     g->head.backend = &ot_gpu_backend;
+    ot_gpu_kernels_open(g);
     g->index = described ? -1 : index;
     g->description = described ? strdup(described) : NULL;
     ot_status s = described && !g->description ? ot_fail(err, OT_E_NOMEM, "no memory for a device") : OT_OK;
@@ -183,6 +201,8 @@ static ot_status gpu_open(int index, const char *described, ot_device **out, ot_
         gpu_close(&g->head);
         return s;
     }
+    const char *overlap = getenv("ONNXTRAIN_CUDA_OVERLAP");
+    g->overlaps = ot_gpu_target_arch(g->arch_text) >= 90 && !(overlap && !strcmp(overlap, "0"));
     name_libraries(g);
     *out = &g->head;
     return OT_OK;
@@ -252,12 +272,37 @@ static ot_status move(ot_device *d, void *to, const void *from, int64_t n, enum 
                       ot_error *err)
 {
     if (n <= 0) return OT_OK;
-    return ot_gpu_check(cudaMemcpyAsync(to, from, (size_t)n, kind, current(d)->stream), what, err);
+    return ot_gpu_check(cudaMemcpyAsync(to, from, (size_t)n, kind, submits(d)->stream), what, err);
 }
 
 static ot_status gpu_upload(ot_device *d, void *to, const void *host, int64_t n, ot_error *err)
 {
     return move(d, to, host, n, cudaMemcpyHostToDevice, "copying to the device", err);
+}
+
+static ot_status open_ahead(ot_gpu *g, ot_error *err)
+{
+    const char *what = "creating a stream for uploads";
+    cudaEvent_t *event[] = { &g->ahead.arrived, &g->ahead.left };
+    for (int i = 0; i < 2; i++)
+        if (!*event[i]) OT_TRY(ot_gpu_check(cudaEventCreateWithFlags(event[i], cudaEventDisableTiming), what, err));
+    return ot_gpu_check(cudaStreamCreateWithFlags(&g->ahead.stream, cudaStreamNonBlocking), what, err);
+}
+
+/* The second stream fills `by` when the last bytes have left it, the first one empties it when the new ones are there.
+ * A wait for an event that was never recorded is none. */
+static ot_status gpu_upload_ahead(ot_device *d, void *to, void *by, const void *host, int64_t n, ot_error *err)
+{
+    const char *what = "copying to the device";
+    ot_gpu *g = submits(d);
+    if (n <= 0) return OT_OK;
+    if (!g->ahead.stream) OT_TRY(open_ahead(g, err));
+    OT_TRY(ot_gpu_check(cudaStreamWaitEvent(g->ahead.stream, g->ahead.left, 0), what, err));
+    OT_TRY(ot_gpu_check(cudaMemcpyAsync(by, host, (size_t)n, cudaMemcpyHostToDevice, g->ahead.stream), what, err));
+    OT_TRY(ot_gpu_check(cudaEventRecord(g->ahead.arrived, g->ahead.stream), what, err));
+    OT_TRY(ot_gpu_check(cudaStreamWaitEvent(g->stream, g->ahead.arrived, 0), what, err));
+    OT_TRY(move(d, to, by, n, cudaMemcpyDeviceToDevice, what, err));
+    return ot_gpu_check(cudaEventRecord(g->ahead.left, g->stream), what, err);
 }
 
 static ot_status gpu_download(ot_device *d, void *host, const void *from, int64_t n, ot_error *err)
@@ -273,7 +318,7 @@ static ot_status gpu_copy(ot_device *d, void *to, const void *from, int64_t n, o
 static ot_status gpu_zero(ot_device *d, void *p, int64_t n, ot_error *err)
 {
     if (n <= 0) return OT_OK;
-    return ot_gpu_check(cudaMemsetAsync(p, 0, (size_t)n, current(d)->stream), "clearing device memory", err);
+    return ot_gpu_check(cudaMemsetAsync(p, 0, (size_t)n, submits(d)->stream), "clearing device memory", err);
 }
 
 static ot_status gpu_wait(ot_device *d, ot_error *err)
@@ -294,7 +339,7 @@ static ot_status gpu_event_new(ot_device *d, void **out, ot_error *err)
 
 static ot_status gpu_event_record(ot_device *d, void *mark, ot_error *err)
 {
-    return ot_gpu_check(cudaEventRecord(mark, current(d)->stream), "recording an event", err);
+    return ot_gpu_check(cudaEventRecord(mark, submits(d)->stream), "recording an event", err);
 }
 
 static ot_status gpu_event_wait(ot_device *d, void *mark, ot_error *err)
@@ -322,7 +367,7 @@ static void gpu_event_free(ot_device *d, void *mark)
 
 static ot_status gpu_capture_begin(ot_device *d, ot_error *err)
 {
-    ot_gpu *g = current(d);
+    ot_gpu *g = submits(d);
     OT_TRY(ot_gpu_check(cudaStreamBeginCapture(g->stream, cudaStreamCaptureModeThreadLocal), "recording", err));
     g->recording = true;
     return OT_OK;
@@ -330,7 +375,7 @@ static ot_status gpu_capture_begin(ot_device *d, ot_error *err)
 
 static ot_status gpu_capture_end(ot_device *d, ot_device_graph **out, ot_error *err)
 {
-    ot_gpu *g = current(d);
+    ot_gpu *g = submits(d);
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
     *out = NULL;
@@ -344,7 +389,7 @@ static ot_status gpu_capture_end(ot_device *d, ot_device_graph **out, ot_error *
 
 static ot_status gpu_launch_graph(ot_device *d, ot_device_graph *r, ot_error *err)
 {
-    return ot_gpu_check(cudaGraphLaunch((cudaGraphExec_t)r, current(d)->stream), "launching a CUDA graph", err);
+    return ot_gpu_check(cudaGraphLaunch((cudaGraphExec_t)r, submits(d)->stream), "launching a CUDA graph", err);
 }
 
 static void gpu_graph_free(ot_device *d, ot_device_graph *r)
@@ -369,12 +414,14 @@ ot_backend ot_gpu_backend = {
     .open = gpu_open,
     .close = gpu_close,
     .info = gpu_info,
+    .ready = ot_gpu_ready,
     .compiled = ot_gpu_compiled,
     .alloc = gpu_alloc,
     .free = gpu_free,
     .alloc_host = gpu_alloc_host,
     .free_host = gpu_free_host,
     .upload = gpu_upload,
+    .upload_ahead = gpu_upload_ahead,
     .download = gpu_download,
     .copy = gpu_copy,
     .zero = gpu_zero,

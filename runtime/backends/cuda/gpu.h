@@ -26,19 +26,21 @@ extern ot_backend ot_gpu_backend;
 /* A compiled function; belongs to the device. */
 typedef struct ot_gpu_fn ot_gpu_fn;
 
-/* Compiles `file` (a text of ops/cuda/, embedded) after `prefix` (generated lines: #define, functions; NULL: none)
- * and finds `entry`.  The same text is compiled once per device, and cached on disk between runs.  An OT_KERNEL has
- * one struct by value, at most 4000 bytes.  OT_E_INTERNAL: the compiler's messages. */
+/* `entry` of `file` (a text of ops/cuda/, embedded) after `prefix` (generated lines: #define, functions; NULL: none).
+ * Threads compile it while the plan is made; `ready` of backend.h and the first launch wait, and report what failed
+ * (OT_E_INTERNAL: the compiler's messages).  The same text is compiled once per device, whatever the entry, and cached
+ * on disk between runs.  An OT_KERNEL has one struct by value, at most 4000 bytes. */
 ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, const char *entry, ot_gpu_fn **out,
                          ot_error *err);
 
 /* Launches `blocks` blocks of `threads` threads.  args: the struct, copied now.  shared: bytes of OT_DYNAMIC_SHARED.
  * 0 blocks: nothing. */
-ot_status ot_gpu_launch(ot_device *d, const ot_gpu_fn *f, int64_t blocks, int threads, size_t shared, const void *args,
+ot_status ot_gpu_launch(ot_device *d, ot_gpu_fn *f, int64_t blocks, int threads, size_t shared, const void *args,
                         ot_error *err);
 
-/* Lets blocks of f have up to `bytes` of OT_DYNAMIC_SHARED; needed above 48 KiB.  OT_E_DEVICE: the GPU has less. */
-ot_status ot_gpu_allow_shared(ot_device *d, const ot_gpu_fn *f, size_t bytes, ot_error *err);
+/* Lets blocks of f have up to `bytes` of OT_DYNAMIC_SHARED; needed above 48 KiB.  When the kernel is loaded,
+ * OT_E_DEVICE: the GPU has less. */
+ot_status ot_gpu_allow_shared(ot_device *d, ot_gpu_fn *f, size_t bytes, ot_error *err);
 
 /* The number of blocks for n elements when a block processes `each` at a time in a grid-stride loop: enough to fill
  * the device a few times, at most as many as there are elements for. */

@@ -1,9 +1,9 @@
 /* queue.c - runs given to a device, and what they came to, in order.
  *
- * A run on a device is one copy to it (knobs, index or batch), one replay of what was recorded, one copy back (fault,
- * loss and the like).  Nothing is waited for until the queue is full; then for the older half of it, while the device
- * does the other.  How many runs a half holds follows from how long they take: what is reported lags by a fifth of a
- * second at most, and short runs never find the device idle. */
+ * A run on a device is one copy to it (knobs, index or batch; a large one is sent while the run before is executed), one
+ * replay of what was recorded, one copy back (fault, loss and the like).  Nothing is waited for until the queue is full;
+ * then for the older half of it, while the device does the other.  How many runs a half holds follows from how long they
+ * take: what is reported lags by a fifth of a second at most, and short runs never find the device idle. */
 
 #include <math.h>
 #include <string.h>
@@ -142,7 +142,9 @@ static ot_status give_device(ot_session *x, ot_slot *s, ot_run_kind kind, int64_
     int64_t *samples = kind == OT_RUN_UPDATE ? NULL : index;
     OT_TRY(load(x, s, samples, err));
     OT_TRY(fill_inbox(x, s, samples, entry + OT_OUTBOX, err));
-    OT_TRY(backend(x)->upload(x->device, ot_memory_room(x->memory), entry + OT_OUTBOX, bytes, err));
+    void *inbox = ot_memory_room(x->memory), *ahead = ot_session_ahead(x, bytes);
+    OT_TRY(ahead ? backend(x)->upload_ahead(x->device, inbox, ahead, entry + OT_OUTBOX, bytes, err)
+                 : backend(x)->upload(x->device, inbox, entry + OT_OUTBOX, bytes, err));
     OT_TRY(run_kind(s->exec, kind, err));
     return ot_exec_report(s->exec, entry, err);
 }

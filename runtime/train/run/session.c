@@ -249,10 +249,23 @@ static int64_t batch_bytes(const ot_feeders *fs, int64_t batch)
     return ot_feeders_load(fs) && !ot_add(bytes, ot_loader_bytes(fs, batch), &bytes) ? INT64_MAX : bytes;
 }
 
-/* What lies on the device beside slabs and constants: the inbox, whole arrays, sets.  Fills in where. */
+/* From so many bytes on (some 20 us of a bus) a batch is sent while the device still computes the one before. */
+enum { SENT_AHEAD = 1 << 20 };
+
+int64_t ot_session_inbox_bytes(const ot_session *x)
+{
+    return padded(x->inbox_bytes) * (x->inbox_bytes >= SENT_AHEAD ? 2 : 1);
+}
+
+void *ot_session_ahead(const ot_session *x, int64_t bytes)
+{
+    return bytes >= SENT_AHEAD ? (char *)ot_memory_room(x->memory) + padded(x->inbox_bytes) : NULL;
+}
+
+/* What lies on the device beside slabs and constants: the inbox and its place ahead, whole arrays, sets.  Fills in where. */
 static int64_t lay_room(ot_session *x)
 {
-    int64_t end = padded(x->inbox_bytes);
+    int64_t end = ot_session_inbox_bytes(x);
     for (int k = 0; k < x->n_supplies; k++) {
         ot_supply *y = &x->supply[k];
         for (int i = 0; i < y->feeders->n; i++) {
@@ -285,7 +298,7 @@ bool ot_session_has_set(const ot_session *x, const ot_feeders *fs)
 int64_t ot_session_bytes(const ot_session *x)
 {
     int64_t bytes = x->state_bytes + x->scratch_bytes + x->const_bytes;
-    if (x->device) return bytes + padded(x->inbox_bytes) + ot_session_set_bytes(x);
+    if (x->device) return bytes + ot_session_inbox_bytes(x) + ot_session_set_bytes(x);
     for (int i = 0; i < x->n; i++) {
         bool first = true;
         for (int k = 0; k < i; k++) first &= x->slot[k].feeders != x->slot[i].feeders;

@@ -132,8 +132,13 @@ void ot_session_unbind(ot_session *x);
 
 /* Bytes of everything ot_session_allocate will allocate, on the device where there is one. */
 int64_t ot_session_bytes(const ot_session *x);
+int64_t ot_session_inbox_bytes(const ot_session *x);                /* of what is sent with every batch */
 int64_t ot_session_set_bytes(const ot_session *x);                  /* of sets that will lie on the device */
 bool ot_session_has_set(const ot_session *x, const ot_feeders *fs); /* all of fs's samples are among them */
+
+/* On a device: where a batch of these bytes waits while the run before is executed.  NULL: the copy takes no longer than
+ * what that costs. */
+void *ot_session_ahead(const ot_session *x, int64_t bytes);
 
 /* Allocates the slabs and batch buffers and binds them; whole arrays are taken once, here. */
 ot_status ot_session_allocate(ot_session *x, ot_error *err);

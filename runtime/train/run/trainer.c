@@ -333,7 +333,8 @@ static void say_plan(const ot_trainer *t)
                        "GPU memory: %.1f MiB planned (weights and state %.1f, activations %.1f, data %.1f, constants "
                        "and batches %.1f)",
                        (double)ot_session_bytes(x) / mib, (double)x->state_bytes / mib, (double)x->scratch_bytes / mib,
-                       (double)ot_session_set_bytes(x) / mib, (double)(x->const_bytes + x->inbox_bytes) / mib);
+                       (double)ot_session_set_bytes(x) / mib,
+                       (double)(x->const_bytes + ot_session_inbox_bytes(x)) / mib);
         return;
     }
     ot_trainer_say(t, OT_INFO,

@@ -79,7 +79,7 @@ static char *get(const char *folder, const char *name, size_t *n)
 nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *src, const char *name, int n, const char *const *headers,
                                const char *const *names)
 {
-    if (emulator_call("nvrtcCreateProgram", "%s", name)) return NVRTC_ERROR_OUT_OF_MEMORY;
+    if (emulator_call("nvrtcCreateProgram", "%s with %d headers", name, n)) return NVRTC_ERROR_OUT_OF_MEMORY;
     nvrtcProgram p = calloc(1, sizeof *p);
     if (!p) return NVRTC_ERROR_OUT_OF_MEMORY;
     snprintf(p->folder, sizeof p->folder, "/tmp/ot-emulated-XXXXXX");
@@ -91,9 +91,13 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *src, const char *n
 
 nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *options)
 {
+    static _Atomic int running;
     char command[1024];
     for (int i = 0; i < n; i++) p->ptx |= !strncmp(options[i], "--gpu-architecture=compute_", 27);
-    if (emulator_call("nvrtcCompileProgram", "%s", p->folder)) return NVRTC_ERROR_COMPILATION;
+    if (emulator_call("nvrtcCompileProgram", "%s, %d at once", p->folder, ++running)) {
+        running--;
+        return NVRTC_ERROR_COMPILATION;
+    }
     snprintf(command, sizeof command,
              "cd %s && cc -std=gnu11 -O1 -g0 -fPIC -shared -fwrapv -ffp-contract=off -fno-strict-aliasing "
              "-fsanitize=alignment -fsanitize-undefined-trap-on-error -Werror=implicit-function-declaration "
@@ -103,6 +107,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *option
     pid_t pid;
     int status = -1;
     if (posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ) == 0) waitpid(pid, &status, 0);
+    running--;
     size_t bytes = 0;
     p->log = get(p->folder, "log", &bytes);
     p->image = status == 0 ? get(p->folder, "kernel.so", &p->bytes) : NULL;

@@ -28,6 +28,7 @@ typedef struct ot_emulated {
     void *shared; /* dynamic */
     void (*barrier)(const char *file, int line);
     void (*exchange)(void *value, int bytes, int lane, const char *file, int line); /* value becomes that of the lane */
+    void (*follow)(void); /* until the kernel in front is complete */
 } ot_emulated;
 
 __attribute__((weak, visibility("default"))) ot_emulated *ot_emulated_at; /* set by the emulator after loading */
@@ -37,9 +38,12 @@ __attribute__((weak, visibility("default"))) ot_emulated *ot_emulated_at; /* set
     __attribute__((visibility("default"))) const int name##_bytes = (int)sizeof(args_type); \
     __attribute__((visibility("default"))) void name(const void *args)                     \
     {                                                                                     \
+        OT_FOLLOW();                                                                      \
         name##_body(*(const args_type *)args);                                            \
     }                                                                                     \
     static void name##_body(const args_type a)
+
+#define OT_FOLLOW() ot_emulated_at->follow()
 
 #define OT_THREAD (ot_emulated_at->thread)
 #define OT_THREADS (ot_emulated_at->threads)

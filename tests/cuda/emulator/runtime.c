@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/cuda/emulator/emulator.h"
@@ -38,6 +39,17 @@ static block *find(const void *p, size_t n, bool host)
     return NULL;
 }
 
+enum { PAGE = 4096 }; /* blocks have pages of their own, which can be protected */
+
+void emulator_protect(bool on)
+{
+    for (block *b = blocks; b; b = b->next)
+        if (!b->host && mprotect(b->at, (b->n + PAGE - 1) / PAGE * PAGE, on ? PROT_NONE : PROT_READ | PROT_WRITE)) {
+            perror("emulator: mprotect");
+            abort();
+        }
+}
+
 bool emulator_is_device(const void *p, size_t n) { return find(p, n, false) != NULL; }
 
 /* Bytes of the device; ONNXTRAIN_EMULATOR_MEMORY says how many MiB. */
@@ -58,7 +70,7 @@ static cudaError_t allocate(void **out, size_t n, bool host)
 {
     if (!host && n > memory() - in_use()) return emulator_error(cudaErrorMemoryAllocation);
     block *b = calloc(1, sizeof *b);
-    if (!b || !(b->at = aligned_alloc(256, (n + 255) / 256 * 256))) {
+    if (!b || !(b->at = aligned_alloc(PAGE, (n + PAGE - 1) / PAGE * PAGE))) {
         free(b);
         return emulator_error(cudaErrorMemoryAllocation);
     }
@@ -365,27 +377,38 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute na
 }
 
 typedef struct launch {
-    kernel *k;
-    unsigned blocks, threads;
-    size_t shared;
-    char args[4096];
+    struct ot_emulated **at;
+    emulator_launch l;
 } launch;
 
 static void do_launch(const void *what)
 {
     const launch *l = what;
-    emulator_run(l->k->entry, l->k->at, l->blocks, (int)l->threads, l->shared, l->args);
+    emulator_run(&l->l, l->at);
+}
+
+static bool overlaps(const cudaLaunchConfig_t *c)
+{
+    bool yes = false;
+    for (unsigned i = 0; i < c->numAttrs; i++)
+        yes |= c->attrs[i].id == cudaLaunchAttributeProgrammaticStreamSerialization &&
+               c->attrs[i].val.programmaticStreamSerializationAllowed;
+    return yes;
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *function, void **args)
 {
-    launch l = { .k = (kernel *)(uintptr_t)function,
-                 .blocks = c->gridDim.x,
-                 .threads = c->blockDim.x,
-                 .shared = c->dynamicSmemBytes };
-    if (l.k->bytes > 4000 || c->gridDim.y != 1 || c->gridDim.z != 1 || !l.blocks || !l.threads || l.threads > 1024 ||
-        l.shared > (l.k->shared > SHARED_AT_ONCE ? l.k->shared : SHARED_AT_ONCE))
+    kernel *k = (kernel *)(uintptr_t)function;
+    if (k->bytes > 4000 || c->gridDim.y != 1 || c->gridDim.z != 1 || !c->gridDim.x || !c->blockDim.x ||
+        c->blockDim.x > 1024 || c->dynamicSmemBytes > (k->shared > SHARED_AT_ONCE ? k->shared : SHARED_AT_ONCE))
         return emulator_error(cudaErrorInvalidConfiguration);
-    memcpy(l.args, args[0], (size_t)l.k->bytes);
-    return (cudaError_t)emulator_submit(c->stream, do_launch, &l, sizeof l, l.k->name);
+    launch l = { .at = k->at,
+                 .l = { .name = k->name,
+                        .entry = k->entry,
+                        .blocks = c->gridDim.x,
+                        .threads = (int)c->blockDim.x,
+                        .overlaps = overlaps(c),
+                        .shared = c->dynamicSmemBytes } };
+    memcpy(l.l.args, args[0], (size_t)k->bytes);
+    return (cudaError_t)emulator_submit_launch(c->stream, do_launch, &l, sizeof l, k->name, l.l.overlaps);
 }
