@@ -3,6 +3,7 @@ in which nothing is joined.
 
 usage: test_epilogues.py PROGRAM DEVICE
 """
+import os
 import re
 import sys
 import tempfile
@@ -161,6 +162,28 @@ def main(d):
             check(bits == (8 if name == 'bits' and precision == 'bf16' else 0), f'{name}, {precision}: {bits} with bits: {said}')
             check(joined == expected, f'{name}, {precision}: {joined} joined, expected {expected}: {said}')
     nan(d)
+    if device == 'cuda':
+        refused(d)
+
+
+def refused(d):
+    """A library that refuses: bits are not used, nothing is joined, and the gradients are the same."""
+    n = Net(IMAGE)
+    residual(32)(n)
+    m = n.model()
+    feeds = {'x': rng.standard_normal((BATCH, *IMAGE)).astype('f4'), 'target': rng.standard_normal((BATCH, 8, 9, 7)).astype('f4')}
+    options = '--device', 'cuda', '--precision', 'bf16'
+    want = gradients(d, m, feeds, *options)
+    for lacking, joined, bits in (('bits', 8, 0), ('functions', 0, 0), ('none', 0, 0)):
+        with tempfile.TemporaryDirectory() as cache:  # plans on disk were made where nothing was lacking
+            os.environ.update(ONNXTRAIN_EMULATOR_CUDNN=lacking, XDG_CACHE_HOME=cache)
+            got = gradients(d, m, feeds, *options)
+            said = call('plan', f'{d}/m.onnx', '--data', f'{d}/x.npz', '--loss', 'mse', '--batch-size', str(BATCH), '--why', *options).stdout
+        found = len(re.findall(r'^ +\d+ +batch +\S*(?:\+Map|Map\+)', said, re.M)), said.count('ReLU as bits')
+        check(found == (joined, bits), f'without {lacking}: {found}: {said}')
+        for k, v in want.items():  # separate operators round to 16 bits between them
+            check(far(got[k], v) < .08, f'without {lacking}: {k} is off by {far(got[k], v):.2g}')
+    del os.environ['ONNXTRAIN_EMULATOR_CUDNN']
 
 
 def nan(d):
