@@ -80,6 +80,12 @@ def broadcast(n):  # what is added has another shape
     return n.conv(n.add('Relu', n.add('Add', a, n.add('GlobalAveragePool', a))), 16, 8)
 
 
+def pooled(n):  # ReLU after the pooling, where exporters or we move it
+    a = n.add('Relu', n.add('MaxPool', n.conv('x', 3, 16), kernel_shape=[2, 2], strides=[2, 2]))
+    b = n.add('MaxPool', n.add('Relu', n.conv(a, 16, 16)), kernel_shape=[3, 3], pads=[1] * 4)
+    return n.conv(b, 16, 8)
+
+
 def gelu(form):
     def make(n):
         a = n.add('Gelu', n.linear('x', NARROW, WIDE), approximate=form)
@@ -119,6 +125,7 @@ CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in
     'read_twice': (read_twice, IMAGE, 0, 0, 0),
     'leaky': (leaky, IMAGE, 0, 0, 0),
     'broadcast': (broadcast, IMAGE, 0, 0, 0),
+    'pooled': (pooled, IMAGE, 0, 4, 4),
     'gelu_tanh': (gelu('tanh'), ROWS, 0, 2, 2),
     'gelu_erf': (gelu('none'), ROWS, 0, 0, 0),
     'transformer': (transformer, ROWS, 4, 8, 8),
