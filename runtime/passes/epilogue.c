@@ -425,7 +425,7 @@ ot_status ot_pass_epilogue(ot_plan *p, const ot_config *c)
 {
     pass x = { .p = p, .c = c, .g = p->graph };
     int n = 0;
-    if (c->ref_only || c->apart) return OT_OK;
+    if (c->ref_only) return OT_OK;
     size_t values = (size_t)x.g->n_values + 1;
     x.kept = calloc(values, sizeof *x.kept);
     x.readers = calloc(values, sizeof *x.readers);
