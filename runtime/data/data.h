@@ -104,6 +104,10 @@ typedef struct ot_dataset {
     const int64_t *origin; /* of a part of a set: the number of each sample in the whole; NULL: its own */
 } ot_dataset;
 
+/* "people.csv: the target is column 'income', the last one (change with --target)" of a table that has a target, in a; else
+ * NULL, and where there is no memory. */
+const char *ot_dataset_target_line(const ot_dataset *d, ot_arena *a);
+
 /* Of a table with a header: some column names are numbers, as if the first row of data were taken for a header. */
 bool ot_dataset_odd_header(const ot_dataset *d);
 

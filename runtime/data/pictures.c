@@ -183,6 +183,26 @@ static void find_layout(found *f)
     }
 }
 
+/* Folders of a training and another part, each with class folders, are parts: what is beside them would become one class,
+ * and each part another. */
+static ot_status check_parts(const found *f, ot_error *err)
+{
+    const char *part[3] = { NULL }, *other = NULL;
+    for (int64_t i = 0; i < f->n && !f->parts; i++) {
+        const char *p = name_at(f, i) + f->skip, *end = strchr(p, '/');
+        int of = end ? ot_picture_part(p, (size_t)(end - p)) : -1;
+        if (of < 0) other = p;
+        else if (strchr(end + 1, '/')) part[of] = p;
+    }
+    const char *a = part[OT_SPLIT_TRAIN], *b = part[OT_SPLIT_TEST] ? part[OT_SPLIT_TEST] : part[OT_SPLIT_VAL];
+    if (!a || !b || !other) return OT_OK;
+    return ot_fail(
+        err, OT_E_DATA,
+        "%s: has the parts '%.*s' and '%.*s', each with class folders, but also '%.*s', which is not a part: move "
+        "it away, or rename it to train, val or test",
+        f->m->path, (int)strcspn(a, "/"), a, (int)strcspn(b, "/"), b, (int)strcspn(other, "/"), other);
+}
+
 /* ot_dataset.lacks */
 static unsigned parts_without(const found *f)
 {
@@ -452,6 +472,7 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     bool masks = false;
     if (!hears(&f)) OT_TRY(ot_masks_open(d, f.member, f.n, f.skip, split, &masks, there, err));
     if (masks) return OT_OK;
+    OT_TRY(check_parts(&f, err));
     d->lacks = parts_without(&f);
     *there = take_part(&f, split, &part, &length);
     if (!*there) return OT_OK;

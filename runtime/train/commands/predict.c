@@ -123,12 +123,23 @@ static void find_unit(const ot_trainer *t, answer *a)
     if (z.channels == 1 || z.channels == a->each) a->unit = z;
 }
 
+/* The images that the model takes; NULL: its inputs are no images. */
+static const ot_picture *images_of(const job *j)
+{
+    const ot_feeders *fs = &j->t->eval.fs;
+    for (int i = 0; i < fs->n; i++)
+        if (!fs->f[i].target && fs->f[i].src->picture) return &fs->f[i].to;
+    return NULL;
+}
+
 static ot_status too_wide(const job *j, const answer *a, ot_error *err)
 {
     if (j->form == FORM_NPZ || j->form == FORM_MASKS || a->task == TASK_CLASSES || a->each <= MOST_COLUMNS)
         return OT_OK;
-    return ot_fail(err, OT_E_USAGE, "output '%s' has %lld values for each sample; write them with -o FILE.npz", a->name,
-                   (long long)a->each);
+    ot_mask_form mask;
+    bool masks = images_of(j) && ot_mask_form_of(&a->shape, a->dtype, a->tail, images_of(j), &mask);
+    return ot_fail(err, OT_E_USAGE, "output '%s' has %lld values for each sample; write them with -o FILE.npz%s",
+                   a->name, (long long)a->each, masks ? ", or a mask of each image with -o FOLDER/" : "");
 }
 
 static ot_status open_answer(job *j, const ot_output *o, int k, task asked, answer *a, ot_error *err)
@@ -366,15 +377,6 @@ static const char *file_of(const job *j, int64_t sample)
 }
 
 static const char *mask_file(const void *user, int64_t i) { return file_of(user, i); }
-
-/* The images that the model takes; NULL: its inputs are no images. */
-static const ot_picture *images_of(const job *j)
-{
-    const ot_feeders *fs = &j->t->eval.fs;
-    for (int i = 0; i < fs->n; i++)
-        if (!fs->f[i].target && fs->f[i].src->picture) return &fs->f[i].to;
-    return NULL;
-}
 
 /* Keeps the output that has a class for each pixel. */
 static ot_status open_masks(job *j, const char *to, ot_error *err)
