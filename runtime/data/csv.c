@@ -660,6 +660,13 @@ ot_status ot_table_target(ot_dataset *d, const char *name, ot_error *err)
     return ot_dataset_finish(d, err);
 }
 
+const char *ot_dataset_target_line(const ot_dataset *d, ot_arena *a)
+{
+    if (!d->table || !d->column) return NULL;
+    return ot_arena_printf(a, "%s: the target is column '%s'%s (change with --target)", d->name, d->column,
+                           d->last ? ", the last one" : "");
+}
+
 bool ot_dataset_odd_header(const ot_dataset *d)
 {
     bool odd = false;

@@ -307,17 +307,18 @@ static ot_status tell_unused(const chooser *x)
 static ot_status no_group(const chooser *x)
 {
     const ot_columns *t = x->t;
+    bool texts = !t->options.n_inputs || ot_windows_input(&t->options);
+    const char *hint = texts ? "; a column of text becomes tokens with --tokenizer PATH or --text bytes" : "";
     if (x->n == 1)
         return ot_fail(
             x->err, OT_E_DATA,
             "%s: no column can be an input: column '%s' is the target, others are identifiers, free text or have no "
             "values; choose with --inputs and --target%s",
-            t->path, x->d->column ? x->d->column : "",
-            ot_windows_input(&t->options) ? "; text becomes tokens with --tokenizer PATH or --text bytes" : "");
+            t->path, x->d->column ? x->d->column : "", hint);
     ot_fail(x->err, OT_E_DATA,
             "%s: which columns go to which input? Inputs that are named like a column get that column; others need "
-            "--inputs 'INPUT=COLUMN,COLUMN;INPUT=COLUMN'. Inputs without columns:",
-            t->path);
+            "--inputs 'INPUT=COLUMN,COLUMN;INPUT=COLUMN'%s. Inputs without columns:",
+            t->path, hint);
     for (int i = 0; i < x->n; i++)
         if (!x->g[i].n) ot_fail_more(x->err, OT_E_DATA, "  %s", x->g[i].of->name);
     ot_fail_more(x->err, OT_E_DATA, "columns:");

@@ -98,7 +98,8 @@ ot_status ot_table_record(const ot_dataset *d, const ot_columns *t, const char *
     const char *target = t->target ? t->target : d->column;
     ot_json_set(&root, "inputs", inputs_json(t));
     if (t->n_targets && target) ot_json_set(&root, "target", json_string(target));
-    char *text = ot_json_dump(root, JSON_COMPACT | JSON_REAL_PRECISION(OT_TABLE_DIGITS));
+    /* What was measured has so many digits; scores of a tokenizer have all. */
+    char *text = ot_json_dump(root, JSON_COMPACT | (t->text ? 0 : JSON_REAL_PRECISION(OT_TABLE_DIGITS)));
     json_decref(root);
     *out = text ? ot_arena_strdup(d->arena, text) : NULL;
     free(text);

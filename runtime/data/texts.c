@@ -20,6 +20,7 @@ static const char *const unit_name[] = { "tokens", "bytes", "characters" };
 struct ot_texts {
     ot_data_input *input; /* the model's that tokens feed */
     int n_inputs, of;     /* of them the one of tokens */
+    bool supposed;        /* there is no model */
     int column;
     const char *name; /* of the column */
     unit unit;
@@ -101,7 +102,7 @@ static ot_status take_inputs(ot_dataset *d, ot_columns *t, const ot_data_input *
     ot_data_input *rest = ot_arena_alloc(d->arena, sizeof *rest * (size_t)(o->n_inputs + 1));
     int n = 0;
     if (!x || !mine || !rest) return no_memory(t, err);
-    *x = (ot_texts){ .input = mine };
+    *x = (ot_texts){ .input = mine, .supposed = !of };
     if (!of) mine[x->n_inputs++] = any;
     for (int i = 0; i < o->n_inputs; i++) {
         const ot_data_input *in = &o->input[i];
@@ -498,7 +499,7 @@ static ot_status tell(ot_dataset *d, const ot_columns *t, bool mask, ot_error *e
     OT_TRY(ot_dataset_tell(d, err, "%s: column '%s' goes to input '%s' as %s (%lld different), %lld of each sample%s",
                            t->path, x->name, ot_texts_input(x), unit_name[x->unit], (long long)x->kinds,
                            (long long)x->length, cut));
-    if (mask || !filled) return OT_OK;
+    if (mask || !filled || x->supposed) return OT_OK;
     return ot_dataset_tell(d, err,
                            "%s: shorter samples are padded with token %lld, which the model sees: it has no input "
                            "attention_mask",

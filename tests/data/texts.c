@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/json.h"
+
 #define TOKENIZERS OT_SOURCE_ROOT "/tests/text/fixtures/"
 
 enum { LENGTH = 12 };
@@ -106,6 +108,22 @@ static void as_bert(void **state)
     lines = opened("one.csv", "text\nyes\nno\n", &q);
     expect_row(lines, "input_ids", 0, rows[2], LENGTH);
     ot_dataset_free(lines);
+    ot_dataset_free(d);
+}
+
+/* Scores of pieces are recorded with all their digits: fewer would make other pieces the best ones. */
+static void as_unigram(void **state)
+{
+    (void)state;
+    ot_data_options o = { .input = fixed, .n_inputs = 3, .tokenizer = TOKENIZERS "unigram.json" };
+    ot_dataset *d = opened("t.csv", "label,text\nplain,the king is here\nother,To be or not\n", &o);
+    json_error_t why;
+    json_t *file = json_load_file(TOKENIZERS "unigram.json", 0, &why), *record = json_loads(d->preprocess, 0, &why);
+    const json_t *one = json_object_get(json_object_get(record, "inputs"), "input_ids");
+    assert_non_null(one);
+    assert_true(json_equal(json_object_get(one, "tokenizer"), file));
+    json_decref(file);
+    json_decref(record);
     ot_dataset_free(d);
 }
 
@@ -303,9 +321,9 @@ static void folders(void **state)
 int ot_test_texts(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_bert), cmocka_unit_test(as_roberta), cmocka_unit_test(bytes_and_characters),
-        cmocka_unit_test(lengths), cmocka_unit_test(refused),    cmocka_unit_test(json_lines),
-        cmocka_unit_test(folders),
+        cmocka_unit_test(as_unigram),           cmocka_unit_test(as_bert), cmocka_unit_test(as_roberta),
+        cmocka_unit_test(bytes_and_characters), cmocka_unit_test(lengths), cmocka_unit_test(refused),
+        cmocka_unit_test(json_lines),           cmocka_unit_test(folders),
     };
     return cmocka_run_group_tests_name("texts", tests, ot_folder_make, ot_folder_remove);
 }
