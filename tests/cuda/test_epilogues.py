@@ -111,6 +111,27 @@ def same_weight_twice(n):  # the operand of the product is the residual too
     return n.add('Add', n.add('MatMul', n.add('MatMul', 'x', w), w), 'x')
 
 
+def itself(n):  # a result added to itself: the sum has one operand, which is in no memory
+    a = n.norm(n.conv('x', 3, 16), 16)
+    return n.conv(n.add('Relu', n.add('Add', a, a)), 16, 8)
+
+
+def product_itself(n):
+    a = n.linear('x', NARROW, WIDE, bias=False)
+    a = n.add('Gelu', n.add('Add', a, a), approximate='tanh')
+    b = n.linear(a, WIDE, NARROW, bias=False)
+    return n.add('Add', b, b)
+
+
+def norm_first(n):  # nothing reads the gradient of the norm's input
+    return n.linear(n.add('Relu', n.norm('x', NARROW)), NARROW, WIDE)
+
+
+def rounded(n):  # the model's own rounding is not omitted
+    y = n.add('Cast', n.linear('x', NARROW, NARROW, bias=False), to=T.FLOAT16)
+    return n.linear(n.add('Add', n.add('CastLike', y, 'x'), 'x'), NARROW, NARROW)
+
+
 IMAGE, ROWS = (3, 9, 7), (TOKENS, NARROW)
 CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in f32, and there in bf16
     'norm_relu': (norm_relu, IMAGE, 2, 2, 2),
@@ -125,6 +146,10 @@ CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in
     'before_norm': (before_norm, ROWS, 4, 4, 4),
     'odd': (odd, ROWS, 0, 0, 0),
     'same_weight_twice': (same_weight_twice, ROWS, 1, 1, 1),
+    'itself': (itself, IMAGE, 0, 0, 0),
+    'product_itself': (product_itself, ROWS, 0, 0, 0),
+    'norm_first': (norm_first, (NARROW,), 2, 2, 0),
+    'rounded': (rounded, ROWS, 0, 0, 0),
 }
 
 
