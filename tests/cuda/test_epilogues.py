@@ -167,7 +167,9 @@ def main(d):
         make(n)
         m, exact = n.model(), n.model('f8')
         x = rng.standard_normal((BATCH, *shape)).astype('f4')
-        y = arrays(d, 'run', m, {'x': x})[1]['y']
+        y = arrays(d, 'run', m, {'x': x}, '--device', device)[1]['y']
+        off = far(y, arrays(d, 'run', exact, {'x': x.astype('f8')}, '--device', 'cpu')[1]['y'])
+        check(off <= 1e-4, f'{name}: run is off by {off:.2g}')
         feeds = {'x': x, 'target': rng.standard_normal(y.shape).astype('f4')}
         want = gradients(d, exact, {k: v.astype('f8') for k, v in feeds.items()}, '--device', 'cpu')
         for precision, expected in (('fp32', cpu if device == 'cpu' else f32), ('bf16', bf16)):
