@@ -167,7 +167,7 @@ static const ot_kernel *next_kernel(const ot_node *n, const ot_kernel *const **k
 {
     for (const char *why = NULL; **k; ++*k) {
         const ot_kernel *one = **k;
-        if (one == ot_ref_kernel(&ot_op_Fused) || !one->can || !one->can(n, &why)) continue;
+        if (one == ot_ref_kernel(&ot_op_Fused) || !ot_schedule_can(one, n, &why)) continue;
         if (one->yields && one->yields(n, &why)) continue;
         return *(*k)++;
     }

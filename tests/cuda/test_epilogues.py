@@ -127,6 +127,12 @@ def norm_first(n):  # nothing reads the gradient of the norm's input
     return n.linear(n.add('Relu', n.norm('x', NARROW)), NARROW, WIDE)
 
 
+def rows_of_images(n):  # the gradient of the norm is plain, what is added has channels last
+    a = n.conv('x', 3, 32)
+    b = n.conv(n.add('LayerNormalization', a, n.weight(8, shift=1), n.weight(8)), 32, 32)
+    return n.conv(n.add('Relu', n.add('Add', b, a)), 32, 8)
+
+
 def rounded(n):  # the model's own rounding is not omitted
     y = n.add('Cast', n.linear('x', NARROW, NARROW, bias=False), to=T.FLOAT16)
     return n.linear(n.add('Add', n.add('CastLike', y, 'x'), 'x'), NARROW, NARROW)
@@ -149,6 +155,7 @@ CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in
     'itself': (itself, IMAGE, 0, 0, 0),
     'product_itself': (product_itself, ROWS, 0, 0, 0),
     'norm_first': (norm_first, (NARROW,), 2, 2, 0),
+    'rows_of_images': (rows_of_images, (3, 8, 8), 0, 1, 0),
     'rounded': (rounded, ROWS, 0, 0, 0),
 }
 
