@@ -118,14 +118,22 @@ static bool add_operands(attempt *a, int part)
     return true;
 }
 
-/* Results that anything else reads are outputs. */
+/* Does anything but the other part read result v?  Operators have memory for the first result even if nothing reads it: the gradient
+ * of a norm of the network's input. */
+static bool is_needed(const pass *x, const attempt *a, const ot_value *v)
+{
+    if (v == a->between) return a->views_stay || x->kept[v->id] || x->readers[v->id] > 1;
+    return x->kept[v->id] || x->readers[v->id] > 0 || v == a->second->out[0];
+}
+
+/* Results that are needed are outputs. */
 static bool add_results(const pass *x, attempt *a, int part)
 {
     const ot_node *n = a->f.part[part].node;
     for (int k = 0; k < n->n_out; k++) {
         const ot_value *v = n->out[k];
         a->f.part[part].out[k] = OT_FUSED_NONE;
-        if (!v || (!x->kept[v->id] && x->readers[v->id] <= (v == a->between && !a->views_stay))) continue;
+        if (!v || !is_needed(x, a, v)) continue;
         if (a->node.n_out == OT_FUSED_OUT) return false;
         a->f.part[part].out[k] = (int8_t)a->node.n_out;
         a->out[a->node.n_out++] = n->out[k];
@@ -159,7 +167,7 @@ static const ot_kernel *next_kernel(const ot_node *n, const ot_kernel *const **k
 {
     for (const char *why = NULL; **k; ++*k) {
         const ot_kernel *one = **k;
-        if (one == ot_ref_kernel(&ot_op_Fused) || !one->can || !one->can(n, &why)) continue;
+        if (one == ot_ref_kernel(&ot_op_Fused) || !ot_schedule_can(one, n, &why)) continue;
         if (one->yields && one->yields(n, &why)) continue;
         return *(*k)++;
     }
@@ -269,7 +277,11 @@ static int masked_operand(const ot_node *n)
 {
     const ot_fused *f = n->attrs;
     int at = relu_operand(n), uses = 0;
-    if (at < 0 || f->masked) return -1;
+    ot_chain c;
+    if (at < 0 || f->masked || !ot_chain_of(ot_fused_before(n)->node, -1, &c)) return -1;
+    int y = c.step[c.n - 1].other;
+    for (int i = 0; i < c.n - 1; i++) uses += c.step[i].other == y;
+    uses += c.start == y;
     for (int p = 0; p < OT_FUSED_PARTS; p++)
         for (int i = 0; i < f->part[p].node->n_in; i++) uses += f->part[p].in[i] == at;
     return uses == 1 ? at : -1;

@@ -117,6 +117,33 @@ def same_weight_twice(n):  # the operand of the product is the residual too
     return n.add('Add', n.add('MatMul', n.add('MatMul', 'x', w), w), 'x')
 
 
+def itself(n):  # a result added to itself: the sum has one operand, which is in no memory
+    a = n.norm(n.conv('x', 3, 16), 16)
+    return n.conv(n.add('Relu', n.add('Add', a, a)), 16, 8)
+
+
+def product_itself(n):
+    a = n.linear('x', NARROW, WIDE, bias=False)
+    a = n.add('Gelu', n.add('Add', a, a), approximate='tanh')
+    b = n.linear(a, WIDE, NARROW, bias=False)
+    return n.add('Add', b, b)
+
+
+def norm_first(n):  # nothing reads the gradient of the norm's input
+    return n.linear(n.add('Relu', n.norm('x', NARROW)), NARROW, WIDE)
+
+
+def rows_of_images(n):  # the gradient of the norm is plain, what is added has channels last
+    a = n.conv('x', 3, 32)
+    b = n.conv(n.add('LayerNormalization', a, n.weight(8, shift=1), n.weight(8)), 32, 32)
+    return n.conv(n.add('Relu', n.add('Add', b, a)), 32, 8)
+
+
+def rounded(n):  # the model's own rounding is not omitted
+    y = n.add('Cast', n.linear('x', NARROW, NARROW, bias=False), to=T.FLOAT16)
+    return n.linear(n.add('Add', n.add('CastLike', y, 'x'), 'x'), NARROW, NARROW)
+
+
 IMAGE, ROWS = (3, 9, 7), (TOKENS, NARROW)
 CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in f32, and there in bf16
     'norm_relu': (norm_relu, IMAGE, 2, 2, 2),
@@ -132,6 +159,11 @@ CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in
     'before_norm': (before_norm, ROWS, 4, 4, 4),
     'odd': (odd, ROWS, 0, 0, 0),
     'same_weight_twice': (same_weight_twice, ROWS, 1, 1, 1),
+    'itself': (itself, IMAGE, 0, 0, 0),
+    'product_itself': (product_itself, ROWS, 0, 0, 0),
+    'norm_first': (norm_first, (NARROW,), 2, 2, 0),
+    'rows_of_images': (rows_of_images, (3, 8, 8), 0, 1, 0),
+    'rounded': (rounded, ROWS, 0, 0, 0),
 }
 
 
@@ -149,7 +181,9 @@ def main(d):
         make(n)
         m, exact = n.model(), n.model('f8')
         x = rng.standard_normal((BATCH, *shape)).astype('f4')
-        y = arrays(d, 'run', m, {'x': x})[1]['y']
+        y = arrays(d, 'run', m, {'x': x}, '--device', device)[1]['y']
+        off = far(y, arrays(d, 'run', exact, {'x': x.astype('f8')}, '--device', 'cpu')[1]['y'])
+        check(off <= 1e-4, f'{name}: run is off by {off:.2g}')
         feeds = {'x': x, 'target': rng.standard_normal(y.shape).astype('f4')}
         want = gradients(d, exact, {k: v.astype('f8') for k, v in feeds.items()}, '--device', 'cpu')
         for precision, expected in (('fp32', cpu if device == 'cpu' else f32), ('bf16', bf16)):
