@@ -120,6 +120,7 @@ static const ot_backend backend = {
     .copy = dev_copy,
     .zero = dev_zero,
     .wait = dev_nothing,
+    .ready = dev_nothing,
     .info = dev_info,
     .event_new = dev_event,
     .event_record = dev_record,
