@@ -367,6 +367,15 @@ ot_value *ot_cast(ot_build *b, ot_value *x, ot_dtype t)
     return x->dtype == t ? x : ot_map_emit(b, OT_FN_Copy, 0, 0, &x, 1, t);
 }
 
+ot_value *ot_cast_from(const ot_value *v)
+{
+    const ot_node *n = v->producer;
+    if (!n || n->op != &ot_op_Map) return NULL;
+    const ot_program *m = n->attrs;
+    bool copies = m->n_in == 1 && m->n_out == 1 && m->n_inst == 1 && m->inst[0].row == OT_FN_Copy;
+    return copies && ot_is_float(n->in[0]->dtype) ? n->in[0] : NULL;
+}
+
 static double flops(const ot_node *n)
 {
     const ot_program *p = n->attrs;

@@ -113,4 +113,7 @@ ot_value *ot_map_emit(ot_build *b, int row, double p, double q, ot_value *const 
 /* Emits any program; the outputs are the node's. */
 ot_node *ot_map_emit_program(ot_build *b, const ot_program *m, ot_value *const *in);
 
+/* The operand of v if v is a cast between floats; NULL: it is no cast. */
+ot_value *ot_cast_from(const ot_value *v);
+
 #endif

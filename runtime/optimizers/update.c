@@ -28,12 +28,3 @@ ot_value *ot_update_trust(ot_update *x, ot_value *a, ot_value *b, ot_value *whol
                              ot_map2(&x->b, OT_FN_Greater, 0, 0, b, zero));
     return ot_map3(&x->b, OT_FN_Where, 0, 0, both, whole, num(x, 1));
 }
-
-ot_value *ot_cast_from(const ot_value *v)
-{
-    const ot_node *n = v->producer;
-    if (!n || n->op != &ot_op_Map) return NULL;
-    const ot_program *m = n->attrs;
-    bool copies = m->n_in == 1 && m->n_out == 1 && m->n_inst == 1 && m->inst[0].row == OT_FN_Copy;
-    return copies && ot_is_float(n->in[0]->dtype) ? n->in[0] : NULL;
-}

@@ -24,9 +24,6 @@ typedef struct ot_update {
     int vectors;         /* weights so far that an optimizer for matrices left to AdamW's rule */
 } ot_update;
 
-/* The operand of v if v is a cast between floats; NULL: it is no cast. */
-ot_value *ot_cast_from(const ot_value *v);
-
 /* ---- keys that several have --------------------------------------------------------------------- */
 
 #define OT_LR(dflt)       { "lr", dflt, NULL, "learning rate; --lr is short for it", .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) }

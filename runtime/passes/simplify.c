@@ -1,8 +1,8 @@
 /* simplify.c - removes dead, repeated and redundant nodes.
  *
- * Views of views and views that keep the shape disappear, a Map reads the operand of an expansion directly, a sum of padded
- * parts is one Copy of all parts, nodes equal in operator, attributes and inputs become one, and nodes that are no longer
- * needed are pruned. */
+ * Views of views and views that keep the shape disappear, a Map reads the operand of an expansion or of a widening cast
+ * directly, a Dot reads a matrix instead of its transposed copy, cast or not, a sum of padded parts is one Copy of all parts,
+ * nodes equal in operator, attributes and inputs become one, and nodes that are no longer needed are pruned. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,6 +82,17 @@ static void read_unexpanded(ot_graph *g, ot_node *n)
     }
 }
 
+/* A Map widens what it reads by itself: it reads the operand of a cast to more bits. */
+static void read_uncast(ot_node *n)
+{
+    for (int i = 0; n->op == &ot_op_Map && i < n->n_in; i++) {
+        ot_value *from = ot_cast_from(n->in[i]);
+        if (from && n->in[i]->producer->phase == n->phase && ot_is_float(n->in[i]->dtype) &&
+            ot_dtype_bits(from->dtype) >= 16 && ot_dtype_bits(from->dtype) < ot_dtype_bits(n->in[i]->dtype))
+            n->in[i] = from;
+    }
+}
+
 /* ---- transposing for a Dot ------------------------------------------------------ */
 
 /* Is n a Copy that only swaps the last two axes of its input? */
@@ -106,6 +117,32 @@ static ot_dot *own_attrs(ot_graph *g, ot_node *n)
     ot_dot *a = ot_graph_alloc(g, sizeof *a);
     if (a) n->attrs = memcpy(a, n->attrs, sizeof *a);
     return a;
+}
+
+/* Two nodes in a row change places: what each computes stays, but for the type and shape of the value between them. */
+static void exchange(ot_node *first, ot_node *second)
+{
+    const ot_node was = *first;
+    ot_value *between = first->out[0];
+    ot_shape shape = second->op == &ot_op_Copy ? second->out[0]->shape : first->in[0]->shape;
+    ot_dtype type = second->op == &ot_op_Copy ? first->in[0]->dtype : second->out[0]->dtype;
+    first->op = second->op, first->attrs = second->attrs, first->name = second->name, first->made = second->made;
+    second->op = was.op, second->attrs = was.attrs, second->name = was.name, second->made = was.made;
+    between->shape = shape, between->dtype = type;
+}
+
+/* Between a transposed copy and a cast the value has the narrower type: fewer bytes are moved, and a Dot behind or before
+ * them meets the copy. */
+static void swap_narrow(ot_node *n, const int *uses)
+{
+    ot_node *before = n->n_in ? n->in[0]->producer : NULL;
+    if (!before || before->phase != n->phase || !n->out[0] || uses[n->in[0]->id] > 1) return;
+    const ot_value *cast = is_swap(n) ? n->in[0] : is_swap(before) ? n->out[0] : NULL;
+    const ot_value *from = cast ? ot_cast_from(cast) : NULL;
+    if (!from || !ot_is_float(cast->dtype)) return;
+    if (cast == n->in[0] ? ot_dtype_bits(from->dtype) < ot_dtype_bits(cast->dtype)
+                         : ot_dtype_bits(cast->dtype) < ot_dtype_bits(from->dtype))
+        exchange(before, n);
 }
 
 /* A Dot with op(x) replaces a transposed copy of x. */
@@ -215,10 +252,12 @@ static ot_status fold(ot_plan *p)
     ot_graph *g = p->graph;
     int *uses = count_uses(p);
     if (!uses) return ot_fail(g->err, OT_E_NOMEM, "no memory to simplify the graph");
+    for (ot_node *n = g->first; n; n = n->next) swap_narrow(n, uses);
     for (ot_node *n = g->first; n; n = n->next) {
         read_unswapped(g, n);
         make_swapped(g, n, uses);
         join_parts(g, n, uses);
+        read_uncast(n);
     }
     free(uses);
     return g->err->status;

@@ -303,6 +303,41 @@ static void sixteen_bits_train(void **state_)
     }
 }
 
+/* A weight whose transposed matrix is multiplied too: neither it nor its gradient is transposed in memory, though casts are
+ * between the Transpose and the product, and the sum of its gradients widens them itself. */
+static void casts_do_not_stop_folding(void **state_)
+{
+    static const ot_precision asked[] = { OT_FP32, OT_PREC_BF16, OT_PREC_FP16 };
+    double loss[3], norm[3];
+    (void)state_;
+    for (int i = 0; i < 3; i++) {
+        model m;
+        ot_feed f[2];
+        run r;
+        model_new(&m);
+        ot_value *x = model_node(&m, "Flatten", OT_IN(model_input(&m, "input", OT_F32, SHAPE(-1, 1, 8, 8))));
+        ot_value *w = model_weight(&m, "w", SHAPE(64, 5));
+        x = model_node(&m, "Relu", OT_IN(model_node(&m, "MatMul", OT_IN(x, w))));
+        x = model_node(&m, "MatMul", OT_IN(x, model_node(&m, "Transpose", OT_IN(w))));
+        x = model_node(&m, "Relu", OT_IN(x));
+        model_output(&m, model_node(&m, "MatMul", OT_IN(x, model_weight(&m, "v", SHAPE(64, 5)))), "output");
+        ot_config c = cnn_config(OT_WANT_TRAIN, 4, f);
+        c.options.precision = asked[i];
+        run_new(&r, &m, &c);
+        for (const ot_node *n = r.p->graph->first; n; n = n->next) {
+            assert_false(named(n, "Copy"));
+            if (named(n, "Map") && n->phase == OT_PHASE_BATCH)
+                assert_false(n->n_in == 1 && ot_dtype_bits(n->in[0]->dtype) == 16 && n->out[0]->dtype == OT_F32);
+        }
+        step(&r, 1);
+        loss[i] = number(&r, r.p->loss);
+        norm[i] = number(&r, r.p->grad_norm);
+        run_free(&r);
+        model_free(&m);
+        assert_true(fabs(loss[i] - loss[0]) < 0.02 * loss[0] && fabs(norm[i] - norm[0]) < 0.04 * norm[0]);
+    }
+}
+
 /* Gradients to be looked at are those of the loss, not of the scaled one. */
 static void gradients_are_unscaled(void **state_)
 {
@@ -479,10 +514,11 @@ static void a_bad_batch_leaves_no_trace(void **state_)
 int precision_tests(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(types_follow_the_policy), cmocka_unit_test(places_stay_exact),
-        cmocka_unit_test(a_small_graph_as_text),   cmocka_unit_test(sixteen_bits_train),
-        cmocka_unit_test(gradients_are_unscaled),  cmocka_unit_test(an_overflow_skips_the_update),
-        cmocka_unit_test(the_scale_grows),         cmocka_unit_test(a_bad_batch_leaves_no_trace),
+        cmocka_unit_test(types_follow_the_policy),   cmocka_unit_test(places_stay_exact),
+        cmocka_unit_test(a_small_graph_as_text),     cmocka_unit_test(sixteen_bits_train),
+        cmocka_unit_test(gradients_are_unscaled),    cmocka_unit_test(an_overflow_skips_the_update),
+        cmocka_unit_test(the_scale_grows),           cmocka_unit_test(a_bad_batch_leaves_no_trace),
+        cmocka_unit_test(casts_do_not_stop_folding),
     };
     return cmocka_run_group_tests_name("precision", tests, NULL, NULL);
 }
