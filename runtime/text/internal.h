@@ -121,6 +121,24 @@ const char *ot_decoder_piece(const ot_decoder *d, const char *p, size_t *n, bool
 /* The bytes that GPT-2's characters stand for, at most n; false: there are other characters. */
 bool ot_bytes_of(const char *key, size_t n, char *to, size_t *size);
 
+/* ---- template.c ------------------------------------------------------------------------------------ */
+
+enum { OT_MOST_SPECIALS = 16 };
+
+typedef struct ot_template {
+    const char *name;
+    int64_t size;                         /* tokens */
+    int32_t around[2 * OT_MOST_SPECIALS]; /* those in front of a text, then those behind it */
+    int n_front, n_behind;
+    ot_text_part pair[2 * OT_MOST_SPECIALS];
+    int n_pair;
+    bool given;
+} ot_template;
+
+/* A "post_processor" of tokenizer.json (NULL, null: none), of a vocabulary of `size`.  Errors: OT_E_DATA: not supported, by its
+ * name, or a token that is not there. */
+ot_status ot_template_read(ot_template *t, const json_t *v, const char *name, int64_t size, ot_error *err);
+
 /* ---- models ----------------------------------------------------------------------------------- */
 
 typedef struct ot_bpe {

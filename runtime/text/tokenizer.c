@@ -9,7 +9,7 @@
 
 #include "runtime/text/internal.h"
 
-enum { MOST_TOKENS = 1 << 24, MOST_SPECIALS = 16 };
+enum { MOST_TOKENS = 1 << 24 };
 
 typedef struct token {
     const char *p; /* NULL: there is none of this number */
@@ -55,8 +55,7 @@ struct ot_tokenizer {
     int32_t unknown;    /* WORD_LEVEL: of words that are not in the vocabulary */
     const char *missed; /* UNIGRAM: unknown characters that are not written yet; NULL: none */
     size_t n_missed;
-    int32_t around[2 * MOST_SPECIALS]; /* those in front of a text, then those behind it */
-    int n_front, n_behind;
+    ot_template around;
     ot_ids *out; /* what is encoded to */
 };
 
@@ -369,51 +368,7 @@ static ot_status read_model(ot_tokenizer *t, const json_t *m, ot_error *err)
     }
 }
 
-/* ---- post-processor, the whole --------------------------------------------------------------------------- */
-
-static ot_status add_special(ot_tokenizer *t, const json_t *id, bool behind, ot_error *err)
-{
-    int *n = behind ? &t->n_behind : &t->n_front, at = t->n_front + t->n_behind;
-    json_int_t v = json_integer_value(id);
-    if (!json_is_integer(id) || v < 0 || v >= t->size || *n == MOST_SPECIALS || (t->n_behind && !behind))
-        return ot_fail(err, OT_E_DATA, "%s: its post-processor names a token that is not in the vocabulary", t->name);
-    t->around[at] = (int32_t)v;
-    ++*n;
-    return OT_OK;
-}
-
-static ot_status read_template(ot_tokenizer *t, const json_t *v, ot_error *err)
-{
-    const json_t *single = json_object_get(v, "single"), *tokens = json_object_get(v, "special_tokens");
-    bool behind = false;
-    for (size_t i = 0; i < json_array_size(single); i++) {
-        const json_t *one = json_array_get(single, i), *special = json_object_get(one, "SpecialToken");
-        const char *id = ot_config_text(special, "id");
-        if (json_object_get(one, "Sequence")) behind = true;
-        const json_t *ids = id ? json_object_get(json_object_get(tokens, id), "ids") : NULL;
-        for (size_t k = 0; special && k < json_array_size(ids); k++)
-            OT_TRY(add_special(t, json_array_get(ids, k), behind, err));
-    }
-    return OT_OK;
-}
-
-static ot_status read_specials(ot_tokenizer *t, const json_t *v, int depth, ot_error *err)
-{
-    const char *type = ot_config_text(v, "type");
-    if (!v || json_is_null(v)) return OT_OK;
-    if (type && !strcmp(type, "Sequence") && depth < 4) {
-        const json_t *list = json_object_get(v, "processors");
-        for (size_t i = 0; i < json_array_size(list); i++)
-            OT_TRY(read_specials(t, json_array_get(list, i), depth + 1, err));
-        return OT_OK;
-    }
-    if (type && !strcmp(type, "ByteLevel")) return OT_OK; /* offsets alone */
-    if (type && !strcmp(type, "TemplateProcessing")) return read_template(t, v, err);
-    if (!type || (strcmp(type, "BertProcessing") && strcmp(type, "RobertaProcessing")))
-        return ot_text_unsupported(t->name, "post-processor", type, err);
-    OT_TRY(add_special(t, json_array_get(json_object_get(v, "cls"), 1), false, err));
-    return add_special(t, json_array_get(json_object_get(v, "sep"), 1), true, err);
-}
+/* ---- the whole --------------------------------------------------------------------------- */
 
 /* Of tokens, U+2581 is a blank, and <0x41> the byte. */
 static ot_status build_sentencepiece(ot_tokenizer *t, const json_t *m, ot_error *err)
@@ -435,7 +390,7 @@ static ot_status build_sentencepiece(ot_tokenizer *t, const json_t *m, ot_error 
         own[size] = '\0';
         OT_TRY(name_token(t, i, own, size, special, err));
     }
-    return OT_OK;
+    return ot_template_read(&t->around, NULL, t->name, t->size, err);
 }
 
 /* The parts around the model; the vocabulary, which words, merges and added tokens are looked up in, needs all of them. */
@@ -478,7 +433,7 @@ static ot_status build(ot_tokenizer *t, const json_t *config, ot_error *err)
     OT_TRY(t->model == UNIGRAM ? read_scores(t, vocab, err) : read_vocabulary(t, vocab, err));
     OT_TRY(read_added(t, json_object_get(config, "added_tokens"), err));
     OT_TRY(read_model(t, m, err));
-    return read_specials(t, json_object_get(config, "post_processor"), 0, err);
+    return ot_template_read(&t->around, json_object_get(config, "post_processor"), t->name, t->size, err);
 }
 
 ot_status ot_tokenizer_new(const json_t *config, const char *name, ot_tokenizer **out, ot_error *err)
@@ -539,9 +494,15 @@ const char *ot_tokenizer_piece(const ot_tokenizer *t, int64_t id, size_t *n, boo
 
 const int32_t *ot_tokenizer_around(const ot_tokenizer *t, int *front, int *behind)
 {
-    *front = t->n_front;
-    *behind = t->n_behind;
-    return t->around;
+    *front = t->around.n_front;
+    *behind = t->around.n_behind;
+    return t->around.around;
+}
+
+const ot_text_part *ot_tokenizer_pair(const ot_tokenizer *t, int *n)
+{
+    *n = t->around.n_pair;
+    return t->around.pair;
 }
 
 static int64_t added_of(const added_set *s, const char *name)
@@ -674,9 +635,10 @@ ot_status ot_tokenizer_encode(ot_tokenizer *t, const char *text, size_t n, bool 
         if (!k) return ot_fail(err, OT_E_DATA, "byte %zu of the text is not UTF-8", i);
         i += (size_t)k;
     }
-    for (int i = 0; specials && good && i < t->n_front; i++) good = ot_ids_add(out, t->around[i]);
+    const ot_template *a = &t->around;
+    for (int i = 0; specials && good && i < a->n_front; i++) good = ot_ids_add(out, a->around[i]);
     t->out = out;
     good = good && cut(t, &t->raw, text, n, true, encode_normal);
-    for (int i = 0; specials && good && i < t->n_behind; i++) good = ot_ids_add(out, t->around[t->n_front + i]);
+    for (int i = 0; specials && good && i < a->n_behind; i++) good = ot_ids_add(out, a->around[a->n_front + i]);
     return good ? OT_OK : no_memory(t, err);
 }
