@@ -161,6 +161,24 @@ static void pairs_of_texts(void **state)
     expect_refused("t.csv", csv, &o, OT_E_USAGE, "need --tokenizer");
 }
 
+/* What every sample has in common is in memory once: its fingerprint is of that row, and of nothing behind it. */
+static void one_row_for_all(void **state)
+{
+    (void)state;
+    enum { ROWS = 20000 };
+    char *csv = malloc(16 * ROWS + 16), *p = csv + sprintf(csv, "text,y\n");
+    for (int i = 0; i < ROWS; i++) p += sprintf(p, "yes,%d\n", i % 2);
+    ot_data_options o = { .input = fixed, .n_inputs = 3, .tokenizer = TOKENIZERS "bert.json" };
+    ot_dataset *d = opened("t.csv", csv, &o);
+    assert_true(ot_dataset_find(d, "token_type_ids")->same);
+    uint64_t hash = d->hash;
+    ot_dataset_free(d);
+    d = opened("t.csv", csv, &o);
+    assert_true(d->hash == hash);
+    ot_dataset_free(d);
+    free(csv);
+}
+
 /* Scores of pieces are recorded with all their digits: fewer would make other pieces the best ones. */
 static void as_unigram(void **state)
 {
@@ -371,9 +389,10 @@ static void folders(void **state)
 int ot_test_texts(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_unigram), cmocka_unit_test(pairs_of_texts),       cmocka_unit_test(as_bert),
-        cmocka_unit_test(as_roberta), cmocka_unit_test(bytes_and_characters), cmocka_unit_test(lengths),
-        cmocka_unit_test(refused),    cmocka_unit_test(json_lines),           cmocka_unit_test(folders),
+        cmocka_unit_test(as_unigram), cmocka_unit_test(one_row_for_all), cmocka_unit_test(pairs_of_texts),
+        cmocka_unit_test(as_bert),    cmocka_unit_test(as_roberta),      cmocka_unit_test(bytes_and_characters),
+        cmocka_unit_test(lengths),    cmocka_unit_test(refused),         cmocka_unit_test(json_lines),
+        cmocka_unit_test(folders),
     };
     return cmocka_run_group_tests_name("texts", tests, ot_folder_make, ot_folder_remove);
 }
