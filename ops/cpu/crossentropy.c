@@ -1,6 +1,6 @@
 /* crossentropy.c - CrossEntropy and its gradient for f32 logits, one sample per thread step.
  *
- * Memory    workspace: one f64 per sample
+ * Memory    workspace: one f64 per sample.  The gradient may replace the logits: a sample's loss is computed before
  * Numerics  log-sum-exp in f32 lanes, losses added in f64 in the order of the samples */
 #include "ops/kernels/crossentropy.h"
 
@@ -107,46 +107,60 @@ static bool all_f32(const ot_node *n, int x, const char **why)
 
 static bool can(const ot_node *n, const char **why) { return all_f32(n, 0, why); }
 
-static ot_status loss_prepare(const ot_node *n, ot_prep *p)
+static ot_status prepare(const ot_node *n, ot_prep *p, int x, const ot_value *loss)
 {
     const ot_cross_entropy *a = n->attrs;
-    ot_along v = ot_along_axis(&n->in[0]->shape, a->axis);
-    p->work = (size_t)(v.outer * v.inner) * sizeof(double);
+    ot_along v = ot_along_axis(&n->in[x]->shape, a->axis);
+    if (loss) p->work = (size_t)(v.outer * v.inner) * sizeof(double);
     return OT_OK;
 }
+
+static ot_status loss_prepare(const ot_node *n, ot_prep *p) { return prepare(n, p, 0, n->out[0]); }
+static ot_status dx_prepare(const ot_node *n, ot_prep *p) { return prepare(n, p, 1, n->n_out > 1 ? n->out[1] : NULL); }
+
+/* The losses of the samples, reduced to y. */
+static void reduced(const entropy *l, const double *each, double count, float *y)
+{
+    double total = 0;
+    int64_t rows = l->v.outer * l->v.inner;
+    for (int64_t r = 0; r < rows; r++) {
+        if (l->a->reduction == OT_REDUCTION_NONE) y[r] = (float)each[r];
+        else total += each[r];
+    }
+    if (l->a->reduction == OT_REDUCTION_MEAN) total /= count;
+    if (l->a->reduction != OT_REDUCTION_NONE) y[0] = (float)total;
+}
+
+/* The first element of row r. */
+static int64_t row_at(const entropy *l, int64_t r) { return r / l->v.inner * l->v.n * l->v.inner + r % l->v.inner; }
 
 static ot_status loss_run(const ot_call *c)
 {
     entropy l = loss_of(c, 0);
-    double count, *each = c->work, total = 0;
+    double count, *each = c->work;
     int64_t rows = l.v.outer * l.v.inner;
-    float *logp = c->node->n_out > 1 ? c->out[1] : NULL, *loss = c->out[0];
+    float *logp = c->node->n_out > 1 ? c->out[1] : NULL;
     int threads = rows * l.v.n < 8192 ? 1 : c->threads;
     OT_TRY(denominator(&l, c, &count));
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t r = 0; r < rows; r++) {
-        int64_t at = r / l.v.inner * l.v.n * l.v.inner + r % l.v.inner;
+        int64_t at = row_at(&l, r);
         float lse = log_sum(&l, l.x + at);
-        each[r] = sample_loss(&l, at, l.a->probs ? 0 : label_of(&l, r), lse);
+        if (each) each[r] = sample_loss(&l, at, l.a->probs ? 0 : label_of(&l, r), lse);
         for (int64_t i = 0; i < l.v.n && logp; i++) logp[at + i * l.v.inner] = l.x[at + i * l.v.inner] - lse;
     }
-    if (!loss) return OT_OK;
-    for (int64_t r = 0; r < rows; r++) {
-        if (l.a->reduction == OT_REDUCTION_NONE) loss[r] = (float)each[r];
-        else total += each[r];
-    }
-    if (l.a->reduction == OT_REDUCTION_MEAN) total /= count;
-    if (l.a->reduction != OT_REDUCTION_NONE) loss[0] = (float)total;
+    if (c->out[0]) reduced(&l, each, count, c->out[0]);
     return OT_OK;
 }
 
-OT_WIDE static void softmax_times(const float *restrict x, float *restrict dx, int64_t n, float lse, float f)
+/* dx may be x. */
+OT_WIDE static void softmax_times(const float *x, float *dx, int64_t n, float lse, float f)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) dx[i] = f * expf(x[i] - lse);
 }
 
-static void sample_grad(const entropy *l, float *dx, int64_t at, int64_t label, float g)
+static void sample_grad(const entropy *l, float *dx, int64_t at, int64_t label, float lse, float g)
 {
     const float *x = l->x + at;
     float *d = dx + at;
@@ -161,7 +175,6 @@ static void sample_grad(const entropy *l, float *dx, int64_t at, int64_t label, 
         for (int64_t i = 0; i < n; i++) sum += spread(l, at, i);
     else sum = own + s / (float)n * l->all;
 
-    float lse = log_sum(l, x);
     if (l->a->log_input)
         for (int64_t i = 0; i < n; i++) d[i * step] = 0;
     else if (step == 1) softmax_times(x, d, n, lse, g * sum);
@@ -178,19 +191,24 @@ static ot_status dx_run(const ot_call *c)
 {
     entropy l = loss_of(c, 1);
     const float *dloss = c->in[0];
-    double count;
+    float *loss = c->node->n_out > 1 ? c->out[1] : NULL;
+    double count, *each = c->work;
     int64_t rows = l.v.outer * l.v.inner;
-    bool each = l.a->reduction == OT_REDUCTION_NONE;
+    bool many = l.a->reduction == OT_REDUCTION_NONE, mean = l.a->reduction == OT_REDUCTION_MEAN;
     int threads = rows * l.v.n < 8192 ? 1 : c->threads;
     OT_TRY(denominator(&l, c, &count));
-    if (l.a->reduction != OT_REDUCTION_MEAN) count = 1;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t r = 0; r < rows; r++) {
-        int64_t at = r / l.v.inner * l.v.n * l.v.inner + r % l.v.inner;
-        sample_grad(&l, c->out[0], at, l.a->probs ? 0 : label_of(&l, r), (float)((double)dloss[each ? r : 0] / count));
+        int64_t at = row_at(&l, r), label = l.a->probs ? 0 : label_of(&l, r);
+        float lse = label < 0 && !loss ? 0 : log_sum(&l, l.x + at);
+        if (loss) each[r] = sample_loss(&l, at, label, lse);
+        sample_grad(&l, c->out[0], at, label, lse, (float)((double)dloss[many ? r : 0] / (mean ? count : 1)));
     }
+    if (loss) reduced(&l, each, count, loss);
     return OT_OK;
 }
 
 const ot_kernel ot_cpu_CrossEntropy = { .name = "cpu", .can = can, .prepare = loss_prepare, .run = loss_run };
-const ot_kernel ot_cpu_CrossEntropyDx = { .name = "cpu", .can = dx_can, .run = dx_run };
+const ot_kernel ot_cpu_CrossEntropyDx = {
+    .name = "cpu", .can = dx_can, .prepare = dx_prepare, .run = dx_run, .inplace = 2
+};

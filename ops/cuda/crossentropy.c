@@ -1,7 +1,8 @@
 /* crossentropy.c - CrossEntropy and its gradient: a group of threads per sample, then sums over the samples.
  *
  * The loss reads the logits once, and once more if it depends on every class; a sample's logits stay in registers
- * between the two, and in the gradient, if they fit (group.c).  Few samples: one launch, of one block.
+ * between the two, and in the gradient, if they fit (group.c).  The gradient computes the loss too, from the same reading,
+ * if it is wanted.  Few samples: one launch, of one block.
  *
  * Memory    workspace: a loss per sample, the sums of CHUNK samples each
  * Numerics  f32 (f64 for f64) within a sample, f64 over the samples, in an order that depends only on their number */
@@ -30,7 +31,7 @@ typedef struct loss_node {
     const ot_value *x, *target, *weight, *loss;
     ot_along v;
     int64_t samples;
-    bool gradient, logp;
+    bool gradient, logp, losses; /* losses: are a result */
 } loss_node;
 
 static loss_node node_of(const ot_node *n, bool gradient)
@@ -42,7 +43,8 @@ static loss_node node_of(const ot_node *n, bool gradient)
                     .weight = n->n_in > first + 2 ? n->in[first + 2] : NULL,
                     .loss = gradient ? n->in[0] : n->out[0],
                     .gradient = gradient,
-                    .logp = !gradient && n->n_out > 1 && n->out[1] };
+                    .logp = !gradient && n->n_out > 1 && n->out[1],
+                    .losses = gradient ? n->n_out > 1 && n->out[1] : n->out[0] != NULL };
     l.v = ot_along_axis(&l.x->shape, l.a->axis);
     l.samples = l.v.outer * l.v.inner;
     return l;
@@ -53,6 +55,9 @@ static bool mean(const loss_node *l) { return l->a->reduction == OT_REDUCTION_ME
 
 /* Is the divisor of the mean a sum over the labels instead of their number? */
 static bool must_count(const loss_node *l) { return mean(l) && !l->a->probs && (l->weight || l->a->has_ignore); }
+
+/* Are the losses of samples added? */
+static bool folds(const loss_node *l) { return !each(l) && l->losses; }
 
 static ot_dtype loss_type(const loss_node *l)
 {
@@ -91,7 +96,7 @@ static void choose(const loss_node *l, loss_state *s)
     else if (l->v.inner != 1) s->g = ot_group_columns(l->samples, l->v.n, l->gradient || spread);
     else s->g = ot_group_rows(l->v.n, l->x->dtype, l->gradient || spread);
     int64_t threads = (l->samples * s->g.group + 31) / 32 * 32;
-    s->whole = !l->gradient && !each(l) && s->g.group <= 32 && threads <= WHOLE_MOST;
+    s->whole = folds(l) && s->g.group <= 32 && threads <= WHOLE_MOST;
     if (s->whole) s->g.threads = threads < 32 ? 32 : threads < WHOLE_THREADS ? (int)threads : WHOLE_THREADS;
 }
 
@@ -100,12 +105,12 @@ static ot_status compile(const loss_node *l, loss_state *s, ot_prep *p)
     ot_text text = { 0 };
     ot_group_text(&s->g, l->x->dtype, &text);
     node_text(l, s->whole, &text);
-    ot_text_add(&text, "#define STAGE %d\n", l->gradient);
+    ot_text_add(&text, "#define STAGE %d\n#define LOSS %d\n", l->gradient, l->losses);
     ot_status st = ot_gpu_compile(p->device, "crossentropy.cu", text.text,
                                   l->gradient ? "cross_entropy_dx" : "cross_entropy", &s->main, p->err);
     ot_text_free(&text);
     for (int stage = 2; stage <= 3 && st == OT_OK; stage++) {
-        if (s->whole || (l->gradient ? !must_count(l) : each(l)) || (stage == 3 && l->samples <= CHUNK)) break;
+        if (s->whole || (!folds(l) && !(l->gradient && must_count(l))) || (stage == 3 && l->samples <= CHUNK)) break;
         node_text(l, false, &text);
         ot_text_add(&text, "#define STAGE %d\n#define CHUNK %d\n#define THREADS %d\n", stage, CHUNK, FOLD_THREADS);
         st = ot_gpu_compile(p->device, "crossentropy.cu", text.text, "cross_entropy_fold",
@@ -116,7 +121,10 @@ static ot_status compile(const loss_node *l, loss_state *s, ot_prep *p)
 }
 
 static int64_t chunks_of(int64_t n) { return n > CHUNK ? (n + CHUNK - 1) / CHUNK : 1; }
-static size_t losses_bytes(const loss_node *l) { return ((size_t)l->samples * sizeof(double) + 63) / 64 * 64; }
+static size_t losses_bytes(const loss_node *l)
+{
+    return folds(l) ? ((size_t)l->samples * sizeof(double) + 63) / 64 * 64 : 0;
+}
 
 static ot_status prepare(const ot_node *n, ot_prep *p, bool gradient)
 {
@@ -131,8 +139,7 @@ static ot_status prepare(const ot_node *n, ot_prep *p, bool gradient)
     }
     p->state = s;
     if (s->fold_samples) /* sums of chunks, of chunks of those ...: less than twice the first */
-        p->work =
-            (gradient ? 0 : losses_bytes(&l)) + 2 * (size_t)(chunks_of(l.samples) + 1) * sizeof(ot_cross_entropy_sum);
+        p->work = losses_bytes(&l) + 2 * (size_t)(chunks_of(l.samples) + 1) * sizeof(ot_cross_entropy_sum);
     return OT_OK;
 }
 
@@ -144,7 +151,7 @@ static ot_status fold(const ot_call *c, const loss_node *l, const void *losses, 
                       void *loss, const ot_cross_entropy_sum **last)
 {
     const loss_state *s = c->state;
-    ot_cross_entropy_sum *sums = (ot_cross_entropy_sum *)((char *)c->work + (losses ? losses_bytes(l) : 0));
+    ot_cross_entropy_sum *sums = (ot_cross_entropy_sum *)((char *)c->work + losses_bytes(l));
     ot_cross_entropy_fold_args a = { .each = losses,
                                      .target = target,
                                      .weight = weight,
@@ -191,9 +198,9 @@ static ot_status loss_run(const ot_call *c)
     const ot_cross_entropy_sum *sum;
     int64_t blocks = s->whole ? 1 : ot_gpu_blocks(c->device, a.samples, ot_group_samples(&s->g));
     a.logp = l.logp ? c->out[1] : NULL;
-    a.loss = s->whole || each(&l) || !c->out[0] ? c->out[0] : c->work;
+    a.loss = s->whole || !folds(&l) ? c->out[0] : c->work;
     OT_TRY(ot_gpu_launch(c->device, s->main, blocks, s->g.threads, 0, &a, c->err));
-    if (s->whole || each(&l) || !c->out[0]) return OT_OK;
+    if (s->whole || !folds(&l)) return OT_OK;
     return fold(c, &l, a.loss, a.target, a.weight, c->out[0], &sum);
 }
 
@@ -203,14 +210,17 @@ static ot_status dx_run(const ot_call *c)
     loss_node l = node_of(c->node, true);
     ot_cross_entropy_args a = args_of(c, &l);
     const ot_cross_entropy_sum *sum;
+    int64_t blocks = s->whole ? 1 : ot_gpu_blocks(c->device, a.samples, ot_group_samples(&s->g));
+    void *loss = l.losses ? c->out[1] : NULL;
     a.dloss = c->in[0];
     a.dx = c->out[0];
-    if (must_count(&l)) {
+    a.loss = folds(&l) && !s->whole ? c->work : loss;
+    if (must_count(&l) && !s->whole) {
         OT_TRY(fold(c, &l, NULL, a.target, a.weight, NULL, &sum));
         a.count = &sum->count;
     }
-    return ot_gpu_launch(c->device, s->main, ot_gpu_blocks(c->device, a.samples, ot_group_samples(&s->g)), s->g.threads,
-                         0, &a, c->err);
+    OT_TRY(ot_gpu_launch(c->device, s->main, blocks, s->g.threads, 0, &a, c->err));
+    return folds(&l) && !s->whole ? fold(c, &l, a.loss, a.target, a.weight, loss, &sum) : OT_OK;
 }
 
 const ot_kernel ot_cuda_CrossEntropy = {

@@ -1,10 +1,13 @@
 /* crossentropy.cu - cross-entropy of logits and classes, its gradient, and the sums over the samples.
  *
- * STAGE 0 the losses, 1 the gradient: a group of threads per sample (group.cuh), which reads the logits once if they
- * fit in registers.  2, 3: a block adds CHUNK samples, or CHUNK sums, in f64.
+ * STAGE 0 the losses, 1 the gradient, and with LOSS the losses too: a group of threads per sample (group.cuh), which reads
+ * the logits once if they fit in registers.  2, 3: a block adds CHUNK samples, or CHUNK sums, in f64.
+ *
+ * In the gradient a thread adds to the loss what its own elements contribute, before it writes over them: dx may be x.
  *
  *   PROBS LOG_INPUT LOGP SMOOTH WEIGHT IGNORE MEAN EACH   the node's operands and attributes (crossentropy.h); EACH: no
  *                  reduction
+ *   LOSS           STAGE 1: the losses are wanted
  *   WHOLE          one block computes everything, the reduction included
  *   TT TW TL TP    types of target, class weights and loss; TP of the losses of single samples */
 #include "crossentropy.cuh"
@@ -140,13 +143,27 @@ OT_KERNEL(cross_entropy_dx, ot_cross_entropy_args, BOUNDS)
 {
     OT_SHARED(ACC, shared, OT_GROUP_SHARED);
     double count = !MEAN ? 1 : a.count ? *a.count : (double)a.samples;
+#if WHOLE
+    OT_SHARED(double, sums, 32);
+    double total = 0;
+    if (MEAN && !PROBS && (WEIGHT || IGNORE)) {
+        count = 0;
+        for (ot_i64 k = OT_THREAD; k < a.samples; k += THREADS) {
+            ot_i64 c = class_of(a.target, k, a.n, a.ignore);
+            count += c >= 0 ? weight_of(a.weight, c) : 0;
+        }
+        count = block_sum(count, sums);
+    }
+#endif
     OT_EACH_BLOCK_OF_SAMPLES(first, a.samples) {
         ot_line l = line_of(first, a.samples, a.n, a.step);
         sample  s = sample_of(&a, &l);
-        ACC     max = LOWEST, sum = 0, factors = 0, g = 0, v[LANES];
+        ACC     max = LOWEST, sum = 0, lse = 0, factors = 0, g = 0, loss = 0, v[LANES];
         if (s.label >= 0) g = (ACC)((double)OT_LD(TL, a.dloss, EACH ? l.sample : 0) / count);
-#if LOGITS
+#if LOGITS || LOSS
         OT_KEEP(x, a.x, &l, a.step);
+#endif
+#if LOGITS
         OT_EACH_PACK(&l, i) {
             OT_OPEN(x, a.x, &l, i, a.step, -OT_INF, v);
             softmax_more(v, &max, &sum);
@@ -156,19 +173,35 @@ OT_KERNEL(cross_entropy_dx, ot_cross_entropy_args, BOUNDS)
         softmax_join(&max, &sum, shared);
         if (SPREAD) factors = group_sum(factors, shared);
         factors = (factors + s.own) / sum;
+        lse = log(sum);
+#else
+        max = sum = 0;
 #endif
         OT_EACH_PACK(&l, i) {
-#if LOGITS
+#if LOGITS || LOSS
             OT_OPEN(x, a.x, &l, i, a.step, 0, v);
 #endif
             for (int e = 0; e < LANES; e++) {
                 ACC f = (SPREAD ? spread(&a, &l, i + e) : (ACC)0) + (i + e == s.label ? s.own : (ACC)0);
                 ACC p = LOGITS ? factors * exp(v[e] - max) : (ACC)0;
+                if (LOSS && f != 0 && s.label >= 0) loss -= f * (v[e] - max - lse); /* as in stage 0 */
                 v[e] = s.label < 0 ? (ACC)0 : g * (p - f);
             }
             put(a.dx, &l, i, a.step, v);
         }
+#if LOSS
+        loss = group_sum(loss, shared);
+#if WHOLE
+        total += l.live && l.member == 0 ? loss : (ACC)0;
+#else
+        if (l.live && l.member == 0) OT_ST(TP, a.loss, l.sample, loss);
+#endif
+#endif
     }
+#if WHOLE
+    total = block_sum(total, sums);
+    if (OT_THREAD == 0) OT_ST(TL, a.loss, 0, (ACC)(total / count));
+#endif
 }
 
 #else

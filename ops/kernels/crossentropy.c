@@ -3,7 +3,8 @@
  * Shapes    crossentropy.h
  * Grad      with a = the weight of class c in the sample's loss and A = sum_c a:
  *           dx[c] = (A p[c] - a[c]) dloss / denominator; log_input: -a[c] dloss / denominator.
- *           Reads x again instead of storing p: one exp per logit is cheaper than its memory.
+ *           Reads x again instead of storing p: one exp per logit is cheaper than its memory.  Where nothing between
+ *           them reads the loss, the gradient's node computes it too (pass simplify).
  * Numerics  losses are summed in f64 */
 #include "ops/kernels/crossentropy.h"
 #include "ops/kernels/map.h"
@@ -33,22 +34,28 @@ static ot_status check(const ot_node *n, const ot_value *x, const ot_value *t, c
     return OT_OK;
 }
 
-static ot_status loss_infer(ot_node *n, ot_error *err)
+/* The loss of logits x, without the class axis if it is not reduced. */
+static ot_status set_loss(const ot_node *n, const ot_value *x, ot_value *loss)
 {
     const ot_cross_entropy *a = n->attrs;
-    const ot_value *x = n->in[0];
-    OT_TRY(check(n, x, n->in[1], ot_node_in(n, 2), err));
     ot_shape y = OT_SCALAR;
     if (a->reduction == OT_REDUCTION_NONE)
         for (int d = 0; d < x->shape.rank; d++)
             if (d != a->axis) y.dim[y.rank++] = x->shape.dim[d];
-    if (n->n_out > 1) ot_like(n->out[1], x);
-    return ot_set(n->out[0], ot_dtype_bits(x->dtype) < 32 ? OT_F32 : x->dtype, &y);
+    return ot_set(loss, ot_dtype_bits(x->dtype) < 32 ? OT_F32 : x->dtype, &y);
+}
+
+static ot_status loss_infer(ot_node *n, ot_error *err)
+{
+    OT_TRY(check(n, n->in[0], n->in[1], ot_node_in(n, 2), err));
+    if (n->n_out > 1) ot_like(n->out[1], n->in[0]);
+    return set_loss(n, n->in[0], n->out[0]);
 }
 
 static ot_status dx_infer(ot_node *n, ot_error *err)
 {
     OT_TRY(check(n, n->in[1], n->in[2], ot_node_in(n, 3), err));
+    if (n->n_out > 1) OT_TRY(set_loss(n, n->in[1], n->out[1]));
     return ot_like(n->out[0], n->in[1]);
 }
 
@@ -98,7 +105,7 @@ const ot_op ot_op_CrossEntropyDx = {
     .name = "CrossEntropyDx",
     .types = { "WTnr", .T = OT_SET_FLOAT },
     .in = { 3, 4 },
-    .out = { 1, 1 },
+    .out = { 1, 2 },
     .flops_each = 5,
     .flags = OT_INTERNAL,
     .nondiff = 1u << 2 | 1u << 3,

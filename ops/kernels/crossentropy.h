@@ -7,7 +7,8 @@
  *                weight: (C), of any float type
  *                loss: rank 0, or without reduction x's shape without `axis`; f32 where x has 16 bits, else
  *                of x's type; logp: log-softmax of x, of its type
- * CrossEntropyDx (dloss, x, target[, weight]) -> dx
+ * CrossEntropyDx (dloss, x, target[, weight]) -> dx[, loss]
+ *                loss: that of CrossEntropy; the pass simplify makes one node of both, which reads x once
  *
  * With p = softmax(x), s = label_smoothing, a sample's loss is
  *     (1-s) w[t] (-log p[t]) + s/C sum_c w[c] (-log p[c]),     probs: t' = (1-s) t + s/C,

@@ -79,11 +79,11 @@ static ot_status denominator(const entropy *l, const ot_call *c, double *out)
     return OT_OK;
 }
 
-OT_INLINE ot_status loss(ot_dtype t, const ot_call *c)
+/* y: the loss; NULL: only logp is wanted. */
+OT_INLINE ot_status loss(ot_dtype t, const ot_call *c, const entropy *given, void *y, ot_dtype y_type, void *logp)
 {
-    entropy l = loss_of(c, 0);
+    const entropy l = *given;
     double total = 0, count;
-    void *logp = c->node->n_out > 1 ? c->out[1] : NULL;
     OT_TRY(denominator(&l, c, &count));
     for (int64_t b = 0; b < l.v.outer; b++)
         for (int64_t k = 0; k < l.v.inner; k++) {
@@ -95,11 +95,11 @@ OT_INLINE ot_status loss(ot_dtype t, const ot_call *c)
                 if (f != 0) sum -= f * p; /* 0 times an infinite logarithm counts nothing */
                 if (logp) ot_store(logp, t, at + i * l.v.inner, p);
             }
-            if (l.a->reduction == OT_REDUCTION_NONE && c->out[0]) ot_store(c->out[0], c->node->out[0]->dtype, r, sum);
+            if (l.a->reduction == OT_REDUCTION_NONE && y) ot_store(y, y_type, r, sum);
             total += sum;
         }
     if (l.a->reduction == OT_REDUCTION_MEAN) total /= count;
-    if (l.a->reduction != OT_REDUCTION_NONE && c->out[0]) ot_store(c->out[0], c->node->out[0]->dtype, 0, total);
+    if (l.a->reduction != OT_REDUCTION_NONE && y) ot_store(y, y_type, 0, total);
     return OT_OK;
 }
 
@@ -125,15 +125,23 @@ OT_INLINE ot_status loss_grad(ot_dtype t, const ot_call *c)
     return OT_OK;
 }
 
+static ot_status each_loss(ot_dtype t, const ot_call *c, int x, int y, void *logp)
+{
+    entropy l = loss_of(c, x);
+    ot_dtype type = c->node->out[y] ? c->node->out[y]->dtype : OT_F32;
+    if (t == OT_F32) return loss(OT_F32, c, &l, c->out[y], type, logp);
+    return t == OT_F64 ? loss(OT_F64, c, &l, c->out[y], type, logp) : loss(t, c, &l, c->out[y], type, logp);
+}
+
 static ot_status loss_run(const ot_call *c)
 {
-    ot_dtype t = c->node->in[0]->dtype;
-    return t == OT_F32 ? loss(OT_F32, c) : t == OT_F64 ? loss(OT_F64, c) : loss(t, c);
+    return each_loss(c->node->in[0]->dtype, c, 0, 0, c->node->n_out > 1 ? c->out[1] : NULL);
 }
 
 static ot_status dx_run(const ot_call *c)
 {
     ot_dtype t = c->node->in[1]->dtype;
+    if (c->node->n_out > 1 && c->out[1]) OT_TRY(each_loss(t, c, 1, 1, NULL));
     return t == OT_F32 ? loss_grad(OT_F32, c) : t == OT_F64 ? loss_grad(OT_F64, c) : loss_grad(t, c);
 }
 

@@ -2,11 +2,13 @@
  *
  * Views of views and views that keep the shape disappear, a Map reads the operand of an expansion or of a widening cast
  * directly, a Dot reads a matrix instead of its transposed copy, cast or not, a sum of padded parts is one Copy of all parts,
- * nodes equal in operator, attributes and inputs become one, and nodes that are no longer needed are pruned. */
+ * a cross-entropy and its gradient are one node, nodes equal in operator, attributes and inputs become one, and nodes that
+ * are no longer needed are pruned. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ops/kernels/copy.h"
+#include "ops/kernels/crossentropy.h"
 #include "ops/kernels/dot.h"
 #include "ops/kernels/map.h"
 #include "ops/op.h"
@@ -230,6 +232,82 @@ static void join_parts(ot_graph *g, ot_node *n, const int *uses)
     n->n_in = x->n_in + y->n_in;
 }
 
+/* ---- a loss and its gradient -------------------------------------------------------- */
+
+static bool is_loss_of(const ot_node *loss, const ot_node *dx, const int *uses)
+{
+    bool logp = loss->n_out > 1 && loss->out[1] && uses[loss->out[1]->id];
+    return loss->op == &ot_op_CrossEntropy && loss->phase == dx->phase && !logp && loss->out[0] &&
+           loss->n_in + 1 == dx->n_in && !memcmp(loss->in, dx->in + 1, (size_t)loss->n_in * sizeof *loss->in) &&
+           !memcmp(loss->attrs, dx->attrs, dx->op->attr_size);
+}
+
+static void move(ot_graph *g, ot_node *n, ot_node *to)
+{
+    ot_graph_remove(g, n);
+    ot_graph_link(g, n, to);
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i]) n->out[i]->producer = n;
+}
+
+/* Moves dx in front of loss, with what it needs from between them; false: that depends on the loss. */
+static bool move_up(ot_graph *g, ot_node *loss, ot_node *dx)
+{
+    for (ot_node *k = loss; k != dx->next; k = k->next)
+        for (int i = 0; i < k->n_out; i++)
+            if (k->out[i]) k->out[i]->mark = k == dx;
+    for (ot_node *k = dx; k != loss; k = k->prev) {
+        bool needed = false;
+        for (int i = 0; i < k->n_out; i++) needed = needed || (k->out[i] && k->out[i]->mark);
+        for (int i = 0; i < k->n_in && needed; i++)
+            if (k->in[i]) k->in[i]->mark = true;
+        k->mark = needed;
+    }
+    if (loss->out[0]->mark) return false;
+    for (ot_node *k = loss->next, *end = dx->next, *next; k != end; k = next) {
+        next = k->next;
+        if (k->mark) move(g, k, loss);
+    }
+    return true;
+}
+
+/* The gradient's node computes the loss too: at its place if nothing before it reads the loss, else at that of the loss,
+ * unless the gradient depends on its value: logits are then read twice. */
+static bool join_loss(ot_graph *g, ot_node *loss, ot_node *dx)
+{
+    bool down = true;
+    ot_value **out = ot_graph_alloc(g, 2 * sizeof *out);
+    for (const ot_node *k = loss->next; k != dx; k = k->next)
+        for (int i = 0; i < k->n_in; i++) down = down && k->in[i] != loss->out[0];
+    if (!out || (!down && !move_up(g, loss, dx))) return false;
+    ot_graph_remove(g, loss);
+    out[0] = dx->out[0], out[1] = loss->out[0];
+    out[1]->producer = dx, out[1]->port = 1;
+    dx->out = out;
+    dx->n_out = 2;
+    return true;
+}
+
+static void join_losses(ot_graph *g, const int *uses)
+{
+    bool joined = false;
+    for (ot_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        if (n->op != &ot_op_CrossEntropy) continue;
+        for (ot_node *dx = n->next; dx; dx = dx->next) {
+            if (dx->op != &ot_op_CrossEntropyDx || dx->n_out > 1 || !uses[dx->out[0]->id] || !is_loss_of(n, dx, uses))
+                continue;
+            joined |= join_loss(g, n, dx);
+            break;
+        }
+    }
+    for (ot_node *n = g->first; n && joined; n = n->next) /* what reads the loss is of the backward part now */
+        for (int i = 0; i < n->n_in; i++) {
+            const ot_node *maker = n->in[i] ? n->in[i]->producer : NULL;
+            if (maker && maker->stage > n->stage) n->stage = maker->stage;
+        }
+}
+
 /* Numbers of readers by value id; malloc'ed, NULL: no memory. */
 static int *count_uses(const ot_plan *p)
 {
@@ -259,6 +337,7 @@ static ot_status fold(ot_plan *p)
         join_parts(g, n, uses);
         read_uncast(n);
     }
+    join_losses(g, uses);
     free(uses);
     return g->err->status;
 }

@@ -154,10 +154,12 @@ static void types_follow_the_policy(void **state_)
                 assert_int_equal(n->in[0]->dtype, n->op->name[0] == 'B' ? half : n->out[0]->dtype);
                 for (int k = 1; k < n->n_in; k++) assert_int_equal(n->in[k]->dtype, OT_F32);
                 for (int k = 1; k < n->n_out; k++) assert_true(!n->out[k] || n->out[k]->dtype == OT_F32);
-            } else if (!strcmp(n->op->name, "CrossEntropy")) {
+            } else if (!strcmp(n->op->name, "CrossEntropyDx")) { /* computes the loss too */
                 losses++;
-                assert_int_equal(n->in[0]->dtype, half);
-                assert_int_equal(n->out[0]->dtype, OT_F32);
+                assert_int_equal(n->n_out, 2);
+                assert_int_equal(n->in[1]->dtype, half);
+                assert_int_equal(n->out[0]->dtype, half);
+                assert_int_equal(n->out[1]->dtype, OT_F32);
             }
         }
         assert_true(products == 5 + 9); /* no dx of the input; dw of all five */

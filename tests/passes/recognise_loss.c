@@ -1,5 +1,5 @@
-/* recognise_loss.c - decomposed softmax cross-entropy becomes one CrossEntropy, similar graphs do not; the results
- * are the same: the loss, gradients, five steps. */
+/* recognise_loss.c - decomposed softmax cross-entropy becomes one CrossEntropy, similar graphs do not; it is one node with its
+ * gradient unless that depends on it; the results are the same: the loss, gradients, five steps. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,6 +84,17 @@ static ot_value *flat_likelihood(model *m, ot_value *l) /* of rows, where l is L
     return two(m, "NegativeLogLikelihoodLoss", with_int(one(m, "LogSoftmax", rows), "axis", 1), t);
 }
 
+static ot_value *squared(model *m, ot_value *l) /* its gradient depends on its value */
+{
+    ot_value *y = likelihood(m, l);
+    return two(m, "Mul", y, y);
+}
+static ot_value *penalised(model *m, ot_value *l) /* something reads it before its gradient is computed */
+{
+    return two(m, "Add", likelihood(m, l),
+               two(m, "Mul", num(m, 0.5), one(m, "ReduceSum", model_weight(m, "w", SHAPE(3)))));
+}
+
 static ot_value *trained_shares(model *m, ot_value *l)
 {
     ot_value *t = two(m, "Mul", model_weight(m, "temperature", SHAPE(C)), one(m, "Sin", l->producer->in[0]));
@@ -102,8 +113,9 @@ static ot_value *several_picked(model *m, ot_value *l)
 
 /* ---- both ------------------------------------------------------------------------- */
 
-/* once: nothing else reads the log-probabilities. */
-static int trained(const char *name, rule *r, bool once, ot_want want, double *all, int *losses)
+/* once: nothing else reads the log-probabilities.  *losses: CrossEntropy in the plan, and how many of them are one node with
+ * their gradient. */
+static int trained(const char *name, rule *r, bool once, ot_want want, double *all, int *losses, int *joined)
 {
     static float data[N * T * C];
     static int64_t class[N * T];
@@ -134,7 +146,7 @@ static int trained(const char *name, rule *r, bool once, ot_want want, double *a
                     .options.optimizer = { .name = "sgd" } };
     for (int i = 0; i < N * T * C; i++) data[i] = 0.5f + sinf((float)i * 1.7f);
     for (int i = 0; i < N * T; i++) class[i] = i % 5 ? i * 3 % C : -1 - i % C; /* some count from the end */
-    bool ends = r == likelihood || r == flat_likelihood || r == one_hot;
+    bool ends = r == likelihood || r == flat_likelihood || r == one_hot || r == squared || r == penalised;
     for (int i = 0; i < N * T && ends; i++) class[i] = i * 3 % C;
     if (ot_plan_new(m.g, &c, NULL, &p, &m.err) != OT_OK) fail_msg("%s: %s", name, m.err.text);
     assert_int_equal(ot_exec_new(p, NULL, &x, &m.err), OT_OK);
@@ -148,8 +160,13 @@ static int trained(const char *name, rule *r, bool once, ot_want want, double *a
         assert_int_equal(ot_exec_batch(x, &m.err), OT_OK);
         if (want == OT_WANT_TRAIN) assert_int_equal(ot_exec_update(x, &m.err), OT_OK);
     }
-    *losses = 0;
-    for (int i = 0; i < p->n_batch_steps; i++) *losses += !strcmp(p->batch_steps[i].node->op->name, "CrossEntropy");
+    *losses = *joined = 0;
+    for (int i = 0; i < p->n_batch_steps; i++) {
+        const ot_node *k = p->batch_steps[i].node;
+        bool both = !strcmp(k->op->name, "CrossEntropyDx") && k->n_out > 1;
+        *losses += both || !strcmp(k->op->name, "CrossEntropy");
+        *joined += both;
+    }
     all[n++] = ot_get_f64(ot_exec_bytes(x, p->loss), p->loss->dtype, 0);
     for (int i = 0; i < p->n_weights; i++) {
         const ot_value *g = want == OT_WANT_GRAD ? p->weights[i]->grad : p->weights[i];
@@ -166,28 +183,30 @@ static void losses(void **state)
     static const struct {
         const char *name;
         rule *r;
-        int found, before;
+        int found, before, joined;
     } rows[] = {
-        { "gathered by labels", gather, 1, 0 },
-        { "gathered, and used further", gather_masked, 1, 0 },
-        { "times one-hot labels", one_hot, 1, 0 },
-        { "times shares, all summed", shares, 1, 0 },
-        { "the likelihood of rows", flat_likelihood, 1, 1 },
-        { "the likelihood of transposed rows", likelihood, 1, 1 },
-        { "shares that weights reach", trained_shares, 0, 0 },
-        { "summed over another axis", other_axis, 0, 0 },
-        { "two for a row", several_picked, 0, 0 },
+        { "gathered by labels", gather, 1, 0, 1 },
+        { "gathered, and used further", gather_masked, 1, 0, 0 },
+        { "times one-hot labels", one_hot, 1, 0, 1 },
+        { "times shares, all summed", shares, 1, 0, 1 },
+        { "the likelihood of rows", flat_likelihood, 1, 1, 1 },
+        { "the likelihood of transposed rows", likelihood, 1, 1, 1 },
+        { "squared", squared, 1, 1, 0 },
+        { "with a penalty", penalised, 1, 1, 1 },
+        { "shares that weights reach", trained_shares, 0, 0, 0 },
+        { "summed over another axis", other_axis, 0, 0, 0 },
+        { "two for a row", several_picked, 0, 0, 0 },
     };
     static const ot_want wants[] = { OT_WANT_GRAD, OT_WANT_TRAIN };
     static double a[256], b[256];
     (void)state;
     for (int i = 0; i < OT_LEN(rows); i++)
         for (int w = 0; w < 2; w++) {
-            int found, before;
-            int n = trained(rows[i].name, rows[i].r, true, wants[w], a, &found),
-                k = trained(rows[i].name, rows[i].r, false, wants[w], b, &before);
-            if (found != rows[i].found || before != rows[i].before)
-                fail_msg("%s: %d and %d CrossEntropy", rows[i].name, found, before);
+            int found, before, joined, other;
+            int n = trained(rows[i].name, rows[i].r, true, wants[w], a, &found, &joined),
+                k = trained(rows[i].name, rows[i].r, false, wants[w], b, &before, &other);
+            if (found != rows[i].found || before != rows[i].before || joined != rows[i].joined)
+                fail_msg("%s: %d and %d CrossEntropy, %d with its gradient", rows[i].name, found, before, joined);
             assert_int_equal(n, k);
             for (int j = 0; j < n; j++)
                 if (!(fabs(a[j] - b[j]) <= 1e-7 + 1e-5 * fabs(b[j])))
