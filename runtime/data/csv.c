@@ -661,11 +661,13 @@ ot_status ot_table_target(ot_dataset *d, const char *name, ot_error *err)
     return ot_dataset_finish(d, err);
 }
 
-const char *ot_dataset_target_line(const ot_dataset *d, ot_arena *a)
+ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **line, ot_error *err)
 {
-    if (!d->table || !d->column) return NULL;
-    return ot_arena_printf(a, "%s: the target is column '%s'%s (change with --target)", d->name, d->column,
-                           d->last ? ", the last one" : "");
+    *line = NULL;
+    if (!d->table || !d->column) return OT_OK;
+    *line = ot_arena_printf(a, "%s: the target is column '%s'%s (change with --target)", d->name, d->column,
+                            d->last ? ", the last one" : "");
+    return *line ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a note");
 }
 
 bool ot_dataset_odd_header(const ot_dataset *d)

@@ -116,9 +116,9 @@ typedef struct ot_dataset {
     const ot_image_part *tile; /* samples are parts of images; NULL: they are not */
 } ot_dataset;
 
-/* "people.csv: the target is column 'income', the last one (change with --target)" of a table that has a target, in a; else
- * NULL, and where there is no memory. */
-const char *ot_dataset_target_line(const ot_dataset *d, ot_arena *a);
+/* "people.csv: the target is column 'income', the last one (change with --target)" of a table that has a target, in a; else *line is
+ * NULL.  OT_E_NOMEM. */
+ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **line, ot_error *err);
 
 /* Of a table with a header: some column names are numbers, as if the first row of data were taken for a header. */
 bool ot_dataset_odd_header(const ot_dataset *d);

@@ -210,10 +210,10 @@ static void print_array(const ot_array *a, FILE *f)
 }
 
 /* What a training on it would say, without the name of the set, which stands above. */
-static void print_notes(const job *j, const ot_dataset *d, FILE *f)
+static ot_status print_notes(const job *j, const ot_dataset *d, FILE *f, ot_error *err)
 {
-    const char *target = ot_options_nth(j->o, "target", 0) ? NULL : ot_dataset_target_line(d, j->a);
-    const char *line[] = { target, d->notes };
+    const char *line[] = { NULL, d->notes };
+    if (!ot_options_nth(j->o, "target", 0)) OT_TRY(ot_dataset_target_line(d, j->a, &line[0], err));
     char classes[40], one[1024], shown[4096];
     size_t name = strlen(d->name), k = (size_t)snprintf(classes, sizeof classes, "%d classes:", d->n_classes);
     for (int i = 0; i < OT_LEN(line); i++)
@@ -225,6 +225,7 @@ static void print_notes(const job *j, const ot_dataset *d, FILE *f)
                 fprintf(f, "  %s\n", ot_shown(one, shown, sizeof shown)); /* else: listed below */
             p += n + (p[n] == '\n');
         }
+    return OT_OK;
 }
 
 static void print_classes(const ot_dataset *d, const class_counts *c, FILE *f)
@@ -276,7 +277,7 @@ static ot_status print_text(job *j, FILE *f, ot_error *err)
         fprintf(f, "%s%s, %s: %lld sample%s\n", p ? "\n" : "", ot_shown(d->name, name, sizeof name), j->part[p].name,
                 (long long)d->samples, d->samples == 1 ? "" : "s");
         for (int i = 0; i < d->n; i++) print_array(&d->array[i], f);
-        print_notes(j, d, f);
+        OT_TRY(print_notes(j, d, f, err));
         for (int i = 0; i < d->n; i++) {
             OT_TRY(count_classes(j, d, &d->array[i], &c, err));
             if (c.n) print_classes(d, &c, f);
