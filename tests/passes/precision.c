@@ -362,7 +362,11 @@ static void table_gradient(bool tied, double *sum, int64_t n, int *scatters)
         for (int64_t k = 0; k < n; k++) sum[k] += (double)g[k];
     }
     *scatters = 0;
-    for (const ot_node *k = r.p->graph->first; k; k = k->next) *scatters += named(k, "Scatter") - named(k, "TakeDx");
+    for (const ot_node *k = r.p->graph->first; k; k = k->next) {
+        *scatters += named(k, "Scatter") - named(k, "TakeDx");
+        if (named(k, "Scatter")) assert_true(ot_node_bytes(k) == 4 * 8 + 3 * 4 * 5 * sizeof(float)); /* of 64 rows, 4 */
+        if (!strcmp(k->op->name, "Take")) assert_true(ot_node_bytes(k) == 4 * 8 + 2 * 4 * 5 * sizeof(float));
+    }
     run_free(&r);
     model_free(&m);
 }
