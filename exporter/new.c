@@ -74,12 +74,15 @@ static ot_status options_resolve(const ot_recipe *r, ot_new_options *o, int64_t 
                        (long long)o->batch, OT_NEW_EXTENT_MAX);
     OT_TRY(hidden_resolve(r, o, hidden, err));
     OT_TRY(option_extent("classes", &o->classes, usual(r, "classes"), err));
-    if (sequence(r) ? o->channels > 0 : o->tokens > 0 || o->layers > 0)
-        return ot_fail(err, OT_E_USAGE,
-                       sequence(r) ? "new: the input of %s must be a number of tokens"
-                                   : "new: tokens and layers can be set "
-                                     "for gpt2 and bert only, not for %s",
-                       name);
+    if (sequence(r) && o->channels > 0)
+        return ot_fail(err, OT_E_USAGE, "new: the input of %s must be a number of tokens", name);
+    if (!sequence(r) && o->tokens > 0)
+        return ot_fail(
+            err, OT_E_USAGE,
+            "new: the input of %s must be channels, height and width, such as %s, or 1x1x%lld for %lld values", name,
+            ot_entry_key(&r->entry, "input")->dflt, (long long)o->tokens, (long long)o->tokens);
+    if (!sequence(r) && o->layers > 0)
+        return ot_fail(err, OT_E_USAGE, "new: layers can be set for gpt2 and bert only, not for %s", name);
     if (sequence(r)) {
         OT_TRY(option_extent("tokens", &o->tokens, usual(r, "input"), err));
         return option_extent("layers", &o->layers, usual(r, "layers"), err);

@@ -384,6 +384,7 @@ static ot_status do_bench(job *j)
 static ot_status fetch(job *j)
 {
     ot_status s = OT_OK;
+    if (!j->word[1]) return ot_data_fetch("", j->o, &j->cb, &j->err);
     for (int i = 1; i < 16 && j->word[i] && !s; i++) s = ot_data_fetch(j->word[i], j->o, &j->cb, &j->err);
     return s;
 }
@@ -392,7 +393,7 @@ static ot_status do_data(job *j)
 {
     char *text = NULL, *all = NULL;
     size_t size = 0;
-    if (!strcmp(j->word[0], "fetch") && j->word[1]) return fetch(j);
+    if (!strcmp(j->word[0], "fetch") && (j->word[1] || access("fetch", F_OK))) return fetch(j);
     for (int i = 0; i < 2; i++)
         if (ot_options_get(j->o, i ? "mirror" : "to")) {
             j->err.status = OT_E_USAGE;

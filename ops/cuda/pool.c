@@ -1,15 +1,18 @@
-/* pool.c - PoolMax, PoolAvg and their gradients: a thread per pixel and 16 bytes of channels, in any layout.
+/* pool.c - PoolMax, PoolAvg and their gradients: a thread per pixel and 16 bytes of channels, in any layout; PoolMax also with ReLU
+ * after it, and its gradient with that of ReLU before it.
  *
  * If every tensor has its channels last, a thread computes 16 bytes of channels; else one element.
  * Numerics  sums in f32 (f64 for f64 and integers), in the order of the windows */
 #include "ops/kernels/pool.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/group.h"
 #include "ops/cuda/pool.cuh"
 #include "ops/cuda/types.h"
+#include "ops/kernels/fused.h"
 
 enum { THREADS = 128 };
 
@@ -54,7 +57,7 @@ static const char *least(ot_dtype t)
     return t == OT_U8 ? "0" : t == OT_I8 ? "-128" : "-9223372036854775807ll - 1";
 }
 
-static void pool_text(const pool_node *p, stage s, int lanes, ot_text *t)
+static void pool_text(const pool_node *p, stage s, bool relu, int lanes, ot_text *t)
 {
     ot_dtype type = p->x->dtype;
     ot_window w;
@@ -64,6 +67,7 @@ static void pool_text(const pool_node *p, stage s, int lanes, ot_text *t)
                 "#define STAGE %d\n#define T %s\n#define CLS %s\n#define ACC %s\n#define LANES %d\n#define INDEX %s\n",
                 s, ot_cuda_type(type), ot_cuda_class(type), ot_is_float(type) && type != OT_F64 ? "float" : "double",
                 lanes, wide ? "ot_i64" : "int");
+    ot_text_add(t, "#define RELU %d\n", relu);
     ot_text_add(t, "#define BOUNDS %d%s\n", THREADS,
                 type == OT_F64 || s == AVG_DX ? ", 1" : ""); /* both contain divisions in a loop */
     ot_text_add(t, "#define X_LAST %d\n#define Y_LAST %d\n#define WHERE_LAST %d\n#define INDICES_LAST %d\n",
@@ -78,7 +82,7 @@ static void pool_text(const pool_node *p, stage s, int lanes, ot_text *t)
 
 static bool pool_can(const ot_node *n, const char **why) { return ot_cuda_type_can(n->in[0]->dtype, why); }
 
-static ot_status prepare(const ot_node *n, ot_prep *p, stage s)
+static ot_status prepare(const ot_node *n, ot_prep *p, stage s, bool relu)
 {
     static const char *const entries[] = { "pool_max", "pool_max_dx", "pool_avg", "pool_avg_dx" };
     pool_node node = node_of(n, s);
@@ -86,7 +90,7 @@ static ot_status prepare(const ot_node *n, ot_prep *p, stage s)
     ot_text text = { 0 };
     if (!st) return ot_fail(p->err, OT_E_NOMEM, "no memory to prepare %s", n->op->name);
     st->lanes = lanes_of(&node);
-    pool_text(&node, s, st->lanes, &text);
+    pool_text(&node, s, relu, st->lanes, &text);
     ot_status done = ot_gpu_compile(p->device, "pool.cu", text.text, entries[s], &st->f, p->err);
     ot_text_free(&text);
     if (done == OT_OK) p->state = st;
@@ -94,12 +98,14 @@ static ot_status prepare(const ot_node *n, ot_prep *p, stage s)
     return done;
 }
 
-static ot_status run(const ot_call *c, stage s)
+/* relu: what its gradient reads. */
+static ot_status run(const ot_call *c, stage s, const void *relu)
 {
     const pool_state *st = c->state;
     pool_node n = node_of(c->node, s);
     ot_pool_args a = { .x = c->in[0],
                        .y = c->out[0],
+                       .relu = relu,
                        .N = n.x->shape.dim[0],
                        .C = n.x->shape.dim[1],
                        .column_major = n.a->column_major != 0 };
@@ -121,11 +127,65 @@ static ot_status run(const ot_call *c, stage s)
 }
 
 #define KERNEL(op, stage)                                                                             \
-    static ot_status op##_prepare(const ot_node *n, ot_prep *p) { return prepare(n, p, stage); }       \
-    static ot_status op##_run(const ot_call *c) { return run(c, stage); }                              \
+    static ot_status op##_prepare(const ot_node *n, ot_prep *p) { return prepare(n, p, stage, false); } \
+    static ot_status op##_run(const ot_call *c) { return run(c, stage, NULL); }                        \
     const ot_kernel ot_cuda_##op = { .name = "cuda", .can = pool_can, .prepare = op##_prepare, .run = op##_run, \
                                        .release = free, .any_layout = true };
 KERNEL(PoolMax, MAX)
 KERNEL(PoolMaxDx, MAX_DX)
 KERNEL(PoolAvg, AVG)
 KERNEL(PoolAvgDx, AVG_DX)
+
+/* ---- with ReLU ------------------------------------------------------------------------------- */
+
+static bool is_forward(const ot_node *n) { return !strcmp(ot_fused_op(n)->node->op->name, "PoolMax"); }
+
+/* The Map is ReLU of y, or its gradient, and nothing else.  *y: what the gradient reads, an operand of the Map. */
+static bool relu_of(const ot_node *n, int *y)
+{
+    const ot_fused_part *map = is_forward(n) ? ot_fused_behind(n) : ot_fused_before(n);
+    ot_chain c;
+    if (!map || !ot_chain_of(map->node, is_forward(n) ? ot_fused_between(n) : -1, &c) || c.n != 1) return false;
+    *y = c.step[0].other;
+    return c.step[0].row == (is_forward(n) ? OT_FN_Relu : OT_FN_Relu_da);
+}
+
+static bool same(const ot_value *a, const ot_value *b)
+{
+    return a->dtype == b->dtype && a->layout == b->layout && ot_shape_eq(&a->shape, &b->shape);
+}
+
+static bool fused_can(const ot_node *n, const char **why)
+{
+    const ot_fused *f = n->attrs;
+    const ot_fused_part *op = ot_fused_op(n);
+    int y = -1;
+    *why = "only ReLU beside PoolMax";
+    if (strcmp(op->node->op->name, "PoolMax") != 0 && strcmp(op->node->op->name, "PoolMaxDx") != 0) return false;
+    if (f->mask_out >= 0 || f->masked || f->part[0].out[f->between] >= 0 || !relu_of(n, &y)) return false;
+    if (!pool_can(op->node, why)) return false;
+    if (is_forward(n)) return same(ot_fused_behind(n)->node->out[0], op->node->out[0]);
+    const ot_node *map = ot_fused_before(n)->node;
+    return y >= 0 && same(map->in[y], map->out[0]) && same(map->in[!y], map->out[0]);
+}
+
+static ot_status fused_prepare(const ot_node *n, ot_prep *p)
+{
+    return prepare(ot_fused_op(n)->node, p, is_forward(n) ? MAX : MAX_DX, true);
+}
+
+static ot_status fused_run(const ot_call *c)
+{
+    ot_fused_call call;
+    int y = 0;
+    ot_fused_call_of(c, &call);
+    if (is_forward(c->node)) return run(&call.call, MAX, NULL);
+    relu_of(c->node, &y);
+    const ot_fused_part *map = ot_fused_before(c->node);
+    call.in[0] = c->in[map->in[!y]];
+    return run(&call.call, MAX_DX, c->in[map->in[y]]);
+}
+
+const ot_kernel ot_pool_Fused = {
+    .name = "cuda", .can = fused_can, .prepare = fused_prepare, .run = fused_run, .release = free, .any_layout = true
+};

@@ -7,6 +7,7 @@
  *   LANES                 more than 1: channels are innermost in every tensor
  *   X_LAST Y_LAST WHERE_LAST INDICES_LAST   layouts; Y of y or dy, X of x or dx
  *   K0 .. K2, S0 .., D0 ..  window, strides and dilations; WHERE_TYPE u8 or i32; INCLUDE_PAD
+ *   RELU                  PoolMax: y is followed by ReLU; PoolMaxDx: dy is preceded by its gradient
  *   INDEX                 type of a position;  BOUNDS for OT_KERNEL: threads of a block, and 1 where registers go
  *                         before blocks that run side by side */
 #include "packs.cuh"
@@ -147,6 +148,9 @@ OT_KERNEL(pool_max, ot_pool_args, BOUNDS)
             for (int e = 0; e < LANES; e++)
                 if (from[e] < 0 || v[e] > best[e] || (v[e] != v[e] && best[e] == best[e])) best[e] = v[e], from[e] = f, pixel[e] = i;
         }
+#if RELU
+        for (int e = 0; e < LANES; e++) best[e] = best[e] <= 0 ? (CLS)0 : best[e];
+#endif
         if (a.y) SET(a.y, AT(Y_LAST, r.n, r.c, r.pixel, OUT), best);
         if (a.where) put_where(a.where, AT(WHERE_LAST, r.n, r.c, r.pixel, OUT), from);
         for (int e = 0; e < LANES && a.indices; e++) {
@@ -170,6 +174,11 @@ OT_KERNEL(pool_max_dx, ot_pool_args, BOUNDS)
         FOR_WINDOWS(r) {
             INDEX q = ((INDEX)q0 * a.out[1] + q1) * a.out[2] + q2;
             GET(a.x, AT(Y_LAST, r.n, r.c, q, OUT), v);
+#if RELU
+            CLS y[LANES];
+            GET(a.relu, AT(Y_LAST, r.n, r.c, q, OUT), y);
+            for (int e = 0; e < LANES; e++) v[e] = y[e] <= 0 ? (CLS)0 : v[e];
+#endif
             where_at(a.where, AT(WHERE_LAST, r.n, r.c, q, OUT), f);
             for (int e = 0; e < LANES; e++) sum[e] += f[e] == (k0 * K1 + k1) * K2 + k2 ? (ACC)v[e] : (ACC)0;
         }

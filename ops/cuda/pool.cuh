@@ -2,6 +2,7 @@
 typedef struct ot_pool_args {
     const void *x;     /* dy */
     void       *y;     /* dx */
+    const void *relu;  /* with RELU, PoolMaxDx: like dy, which counts where this is > 0 */
     void       *where; /* PoolMax writes it, PoolMaxDx reads it */
     long long  *indices;
     long long   N, C;

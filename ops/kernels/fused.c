@@ -95,13 +95,19 @@ const char *ot_node_title(const ot_node *n, char text[48])
 
 static bool commutes(int row) { return row == OT_FN_Add || row == OT_FN_Mul || row == OT_FN_Max || row == OT_FN_Min; }
 
+/* Rounding on the way, to the type of the result: another one is the model's own. */
+static bool may_omit(const ot_program *m, const ot_inst *convert)
+{
+    return convert->cls == OT_CLASS_F32 && (convert->p == 0 || (int)convert->p == m->out_dtype[0]);
+}
+
 /* Appends one instruction that reads register `run`. */
 static bool follow(const ot_program *m, const ot_inst *inst, int run, ot_chain *c)
 {
     const ot_fn_info *info = ot_fn_of(inst->row);
     ot_chain_step s = { .row = inst->row, .other = -1, .p = inst->p, .q = inst->q };
     int others = 0, at = -1;
-    if (inst->row == OT_FN_Convert) return inst->arg[0] == run && inst->cls == OT_CLASS_F32; /* rounding on the way */
+    if (inst->row == OT_FN_Convert) return inst->arg[0] == run && may_omit(m, inst);
     for (int a = 0; a < OT_MAP_ARGS; a++) {
         if (inst->arg[a] < 0) continue;
         if (inst->arg[a] == run && at < 0) at = a;
@@ -122,6 +128,8 @@ bool ot_chain_of(const ot_node *map, int start, ot_chain *c)
     if (run < 0 || run >= m->n_in || m->n_out != 1) return false;
     for (int i = 0; i < m->n_inst; i++, run = m->n_in + i - 1)
         if (m->inst[i].cls > OT_CLASS_F64 || !follow(m, &m->inst[i], run, c)) return false;
+    for (int i = 0; i < c->n; i++) /* x + x: the result between two parts is in no memory */
+        if (start >= 0 && c->step[i].other == start) return false;
     return m->out[0] == run;
 }
 

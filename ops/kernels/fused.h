@@ -78,7 +78,7 @@ typedef struct ot_chain {
 } ot_chain;
 
 /* The Map of a part as a chain from input `start` (-1: the first operand of its first function) to its only output;
- * false: it is none.  Only functions with commuting operands have two, and derivatives that read y: `other` is then y. */
+ * false: it is none, or a function has `start` as its other operand too.  Only functions with commuting operands have two, and derivatives that read y: `other` is then y. */
 bool ot_chain_of(const ot_node *map, int start, ot_chain *c);
 
 #endif

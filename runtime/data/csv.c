@@ -1,8 +1,9 @@
 /* csv.c - reads tables: what the columns are, and the arrays of them.
  *
  * The file is read twice, and a third time in between for the texts of categories: only the arrays are in memory.  The first
- * line is a header if a cell in it is text above a number, or if all its cells are texts that no other row has.  Numbers with a
- * decimal comma become numbers with a point where a row is read, before anything else looks at it.
+ * line is a header if a cell in it is text above a number, if all its cells are texts that no other row has, or if it names a
+ * column that the model was trained with.  Numbers with a decimal comma become numbers with a point where a row is read, before
+ * anything else looks at it.
  *
  * Shapes    inputs: (rows, elements); target: (rows) i64 for whole numbers and for text, whose sorted values become the
  *           classes, f32 otherwise. */
@@ -145,7 +146,7 @@ static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
     ot_columns *t = x->t;
     bool image = false;
     for (int i = 0; i < t->columns && !image; i++) OT_TRY(ot_table_names_image(d, t, x->first[i], &image, err));
-    t->header = x->names || (!image && (x->above || all_names(x)));
+    t->header = x->names || (!image && (x->above || all_names(x) || ot_table_knows_name(t, x->first)));
     t->rows = x->rows + !t->header;
     for (int i = 0; i < t->columns; i++) {
         t->column[i].name = t->header ? x->first[i] : ot_arena_printf(d->arena, "%d", i + 1);
@@ -658,6 +659,13 @@ ot_status ot_table_target(ot_dataset *d, const char *name, ot_error *err)
     OT_TRY(arranged(d, t, err));
     ot_dataset_arrange(d);
     return ot_dataset_finish(d, err);
+}
+
+const char *ot_dataset_target_line(const ot_dataset *d, ot_arena *a)
+{
+    if (!d->table || !d->column) return NULL;
+    return ot_arena_printf(a, "%s: the target is column '%s'%s (change with --target)", d->name, d->column,
+                           d->last ? ", the last one" : "");
 }
 
 bool ot_dataset_odd_header(const ot_dataset *d)

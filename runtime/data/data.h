@@ -38,6 +38,9 @@ struct ot_image_source {
      * a room of its own.  Errors: OT_E_DATA (damaged, too large), OT_E_IO, each with the file's name; OT_E_NOMEM. */
     ot_status (*read)(const ot_image_source *s, int64_t row, int channels, ot_image_room *room, ot_image *out,
                       ot_error *err);
+    /* The size of the upright image of a row, from its header; NULL: only `read` tells it. */
+    ot_status (*size)(const ot_image_source *s, int64_t row, ot_image_room *room, int64_t *height, int64_t *width,
+                      ot_error *err);
     int64_t height, width; /* of the images that were looked at when the set was opened; 0: they differ */
     const char *(*name)(const ot_image_source *s, int64_t row); /* of the file, below `folder` */
     const char *folder;                                         /* or archive */
@@ -75,6 +78,14 @@ typedef struct ot_masking {
     int64_t kinds; /* of ot_dataset: tokens from 0 that may replace others */
 } ot_masking;
 
+/* A part of an image that is a sample of its own (ot_dataset_tile). */
+typedef struct ot_image_part {
+    int64_t image, parts;    /* the sample that it was, and of how many parts */
+    int64_t height, width;   /* of the image; 0: it cannot be read */
+    int64_t top, left, h, w; /* which pixels of it */
+    bool last;               /* of the image's parts */
+} ot_image_part;
+
 typedef struct ot_dataset {
     ot_arena *arena;  /* owns the arrays' bytes */
     const char *name; /* "mnist", or the path */
@@ -100,9 +111,14 @@ typedef struct ot_dataset {
     struct ot_members *members;            /* the files that sources read; owned; NULL: there are none */
     unsigned lacks;                        /* bits 1 << ot_split: parts that its folder or archive does not have */
     bool several;                          /* of several files: each is of arrays */
-    bool renumbers;        /* class numbers are those of sorted names; ot_dataset_number gives them others */
-    const int64_t *origin; /* of a part of a set: the number of each sample in the whole; NULL: its own */
+    bool renumbers;            /* class numbers are those of sorted names; ot_dataset_number gives them others */
+    const int64_t *origin;     /* of a part of a set: the number of each sample in the whole; NULL: its own */
+    const ot_image_part *tile; /* samples are parts of images; NULL: they are not */
 } ot_dataset;
+
+/* "people.csv: the target is column 'income', the last one (change with --target)" of a table that has a target, in a; else
+ * NULL, and where there is no memory. */
+const char *ot_dataset_target_line(const ot_dataset *d, ot_arena *a);
 
 /* Of a table with a header: some column names are numbers, as if the first row of data were taken for a header. */
 bool ot_dataset_odd_header(const ot_dataset *d);
@@ -171,6 +187,11 @@ ot_status ot_dataset_fold(ot_dataset *d, int fold, int folds, uint64_t seed, ot_
  * inputs of d and of `part`, which was kept back from it (NULL: nothing was), and sets d->preprocess.  A set that was opened
  * without options.part is complete.  Errors: OT_E_NOMEM. */
 ot_status ot_dataset_fit(ot_dataset *d, ot_dataset *part, ot_error *err);
+
+/* Divides the images of an array, which are in files, into parts of the proportions h x w, which are samples then, one after
+ * the other.  decode: sizes are those of decoded images, so that a damaged one is one part; else headers tell them.  Errors:
+ * OT_E_DATA (too many parts), OT_E_NOMEM. */
+ot_status ot_dataset_tile(ot_dataset *d, int array, int64_t h, int64_t w, bool decode, ot_error *err);
 
 /* The number of a sample in the file that it came from. */
 int64_t ot_dataset_origin(const ot_dataset *d, int64_t sample);

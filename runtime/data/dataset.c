@@ -427,6 +427,7 @@ static uint64_t array_hash(uint64_t h, const ot_array *a, const ot_shape *s)
         h = ot_hash(h, text, strlen(text));
     }
     if (a->t.dtype == OT_STRING) return h;
+    if (a->same) return ot_hash(h, a->t.data, s->dim[0] ? ot_bytes(s, a->t.dtype) / (size_t)s->dim[0] : 0);
     if (each == n) return ot_hash(h, a->t.data, ot_bytes(s, a->t.dtype));
     size_t size = (size_t)ot_dtype_bits(a->t.dtype) / 8;
     for (int64_t k = 0; k < n; k += each)

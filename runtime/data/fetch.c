@@ -266,6 +266,10 @@ static ot_status find_set(const char *name, const remote_set **out, ot_error *er
     char known[200] = "";
     for (int i = 0; i < OT_LEN(remote_sets); i++)
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", remote_sets[i].name);
+    if (!*name)
+        return ot_fail(err, OT_E_USAGE,
+                       "data fetch: the name of a data set is missing; expected %s, such as data fetch %s", known,
+                       remote_sets[0].name);
     return ot_fail(
         err, OT_E_USAGE,
         "data fetch: cannot download '%.80s', only %s; for other named sets 'onnxtrain data NAME' says how to get them",
@@ -323,9 +327,9 @@ ot_status ot_fetch_set(const char *name, const ot_fetch_options *o, ot_error *er
     (void)o;
     return ot_fail(
         err, OT_E_IO,
-        "%s: data fetch needs libcurl and libcrypto, which this program was built without; Debian: apt-get install "
+        "%s%sdata fetch needs libcurl and libcrypto, which this program was built without; Debian: apt-get install "
         "libcurl4-openssl-dev libssl-dev, then build again",
-        name);
+        name, *name ? ": " : "");
 }
 
 #endif

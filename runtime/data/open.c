@@ -280,6 +280,29 @@ static bool is_audio(const char *path, const unsigned char *head)
     X(text, open_text, "a text (.txt) for a language model, as bytes or characters (--text) or with --tokenizer; a model that was trained on a table's column of text takes each line as a sample") \
     X(idx, ot_idx_open, "MNIST's format (plain or .gz): images, with the labels in a file beside it")
 
+/* Archives that are compressed as a whole, and compressions that are not read.  OT_OK: it is none. */
+static ot_status refuse_packed(const char *path, const unsigned char *head, ot_error *err)
+{
+    bool xz = head && !memcmp(head,
+                              "\xfd"
+                              "7zXZ",
+                              5),
+         bzip2 = head && !memcmp(head, "BZh", 3);
+    bool other = head && (!memcmp(head, "7z\xbc\xaf", 4) || !memcmp(head, "Rar!", 4));
+    bool tar = strstr(path, ".tar.") || ends_in(path, ".tgz") || ends_in(path, ".tbz2") || ends_in(path, ".txz");
+    if (tar)
+        return ot_fail(err, OT_E_DATA,
+                       "%s: is a compressed archive, of which no file can be read without those before it: unpack it "
+                       "('tar -xf') and name the folder, or pack it as .tar or .zip",
+                       path);
+    if (!xz && !bzip2 && !other) return OT_OK;
+    return ot_fail(err, OT_E_DATA, "%s: is compressed by %s, which is not supported: unpack it first%s", path,
+                   xz      ? "xz"
+                   : bzip2 ? "bzip2"
+                           : "7-Zip or RAR",
+                   other ? ", and name the folder" : ", or compress it with gzip or zstd");
+}
+
 ot_status ot_dataset_file(const char *path, ot_dataset *d, ot_error *err)
 {
     static const struct {
@@ -314,9 +337,11 @@ ot_status ot_dataset_file(const char *path, ot_dataset *d, ot_error *err)
                        "%s: is a Parquet file, which is not supported: save the table as .csv, for example with "
                        "pandas.read_parquet(...).to_csv('table.csv', index=False)",
                        path);
+    OT_TRY(refuse_packed(path, got >= 6 ? head : NULL, err));
     return ot_fail(err, OT_E_DATA,
-                   "%s: unknown file format; supported: %sor a folder with the MNIST or CIFAR (binary) files", path,
-                   known);
+                   "%s: unknown file format; supported: %star, zip, or a folder (of class folders with images or "
+                   "recordings, or with the MNIST or CIFAR binary files)",
+                   path, known);
 }
 
 static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bool *found, ot_error *err)

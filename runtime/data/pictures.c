@@ -13,7 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MOST_PIXELS = 1 << 27, LOOKED_AT = 16, SHOWN = 10, MOST_CLASSES = 1 << 20 };
+enum { MOST_PIXELS = 1 << 27, LOOKED_AT = 16, SHOWN = 10, MOST_CLASSES = 1 << 20, HEADER = 1 << 16 };
 
 typedef struct picture_source {
     ot_image_source base;
@@ -53,6 +53,36 @@ static ot_status read_picture(const ot_image_source *s, int64_t row, int channel
         .data = x->data, .height = x->height, .width = x->width, .channels = channels, .stride = x->width * channels
     };
     return OT_OK;
+}
+
+static bool header_size(const uint8_t *bytes, int64_t n, int64_t *height, int64_t *width)
+{
+    ot_pixels x;
+    ot_error bad = { 0 };
+    if (ot_picture_size(bytes, (size_t)n, &x, &bad)) return false;
+    bool across = x.orientation >= 5;
+    *height = across ? x.width : x.height;
+    *width = across ? x.height : x.width;
+    return true;
+}
+
+static ot_status size_of(const ot_image_source *s, int64_t row, ot_image_room *room, int64_t *height, int64_t *width,
+                         ot_error *err)
+{
+    const picture_source *p = (const picture_source *)s;
+    int64_t i = p->member[row], all = p->m->list[i].size, n = all < HEADER ? all : HEADER;
+    ot_file_room bytes = { room->bytes, room->size };
+    bool enough = ot_file_room_reserve(&bytes, HEADER);
+    ot_status status = enough ? ot_members_peek(p->m, i, bytes.data, &n, err)
+                              : ot_fail(err, OT_E_NOMEM, "%s: no memory to read images", p->m->path);
+    bool known = !status && header_size(bytes.data, n, height, width);
+    if (!status && !known) { /* the header is longer, or at the end */
+        status = ot_members_read(p->m, i, &bytes, err);
+        known = !status && header_size(bytes.data, all, height, width);
+    }
+    room->bytes = bytes.data;
+    room->size = bytes.size;
+    return status || known ? status : ot_fail(err, OT_E_DATA, "%s/%s: has no size", p->m->path, p->m->list[i].name);
 }
 
 static const char *name_of(const ot_image_source *s, int64_t row)
@@ -181,6 +211,26 @@ static void find_layout(found *f)
         const char *p = name_at(f, i) + f->skip, *end = strchr(p, '/');
         f->parts = end && ot_picture_part(p, (size_t)(end - p)) >= 0;
     }
+}
+
+/* Folders of a training and another part, each with class folders, are parts: what is beside them would become one class,
+ * and each part another. */
+static ot_status check_parts(const found *f, ot_error *err)
+{
+    const char *part[3] = { NULL }, *other = NULL;
+    for (int64_t i = 0; i < f->n && !f->parts; i++) {
+        const char *p = name_at(f, i) + f->skip, *end = strchr(p, '/');
+        int of = end ? ot_picture_part(p, (size_t)(end - p)) : -1;
+        if (of < 0) other = p;
+        else if (strchr(end + 1, '/')) part[of] = p;
+    }
+    const char *a = part[OT_SPLIT_TRAIN], *b = part[OT_SPLIT_TEST] ? part[OT_SPLIT_TEST] : part[OT_SPLIT_VAL];
+    if (!a || !b || !other) return OT_OK;
+    return ot_fail(
+        err, OT_E_DATA,
+        "%s: has the parts '%.*s' and '%.*s', each with class folders, but also '%.*s', which is not a part: move "
+        "it away, or rename it to train, val or test",
+        f->m->path, (int)strcspn(a, "/"), a, (int)strcspn(b, "/"), b, (int)strcspn(other, "/"), other);
 }
 
 /* ot_dataset.lacks */
@@ -417,10 +467,12 @@ ot_status ot_pictures_array(ot_dataset *d, ot_array *x, const int64_t *member, i
 {
     picture_source *s = ot_arena_alloc(d->arena, sizeof *s);
     if (!s) return ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
-    *s = (picture_source){ .base = { .read = read_picture, .name = name_of, .folder = d->members->path },
-                           .m = d->members,
-                           .member = member,
-                           .masks = masks };
+    *s = (picture_source){
+        .base = { .read = read_picture, .size = size_of, .name = name_of, .folder = d->members->path },
+        .m = d->members,
+        .member = member,
+        .masks = masks
+    };
     OT_TRY(look_at(s, n, err));
     if (masks) s->base.channels = 1;
     x->source = &s->base;
@@ -452,6 +504,7 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     bool masks = false;
     if (!hears(&f)) OT_TRY(ot_masks_open(d, f.member, f.n, f.skip, split, &masks, there, err));
     if (masks) return OT_OK;
+    OT_TRY(check_parts(&f, err));
     d->lacks = parts_without(&f);
     *there = take_part(&f, split, &part, &length);
     if (!*there) return OT_OK;

@@ -85,7 +85,15 @@ static ot_status find_kind(const uint8_t *p, size_t n, size_t size, kind *out, b
 
 /* ---- libsndfile --------------------------------------------------------------------------------- */
 
-enum { BLOCK = 8192 };
+enum { BLOCK = 8192, PER_BYTE = 16 };
+static const int64_t long_flac = INT64_C(1) << 28; /* values, which take about a second to read */
+
+/* Constant samples take next to no bytes in FLAC, but as much time as others, at each use, because files are read whole. */
+static bool is_mostly_constant(const SF_INFO *info, size_t size)
+{
+    int64_t n = info->frames, channels = info->channels;
+    return n > long_flac / channels && n / PER_BYTE > (int64_t)size / channels;
+}
 
 typedef struct view {
     const uint8_t *bytes;
@@ -166,6 +174,12 @@ static ot_status sound_open(const uint8_t *bytes, size_t n, size_t size, opened 
     else if (info.samplerate < 1 || info.channels < 1 || info.channels > OT_SOUND_CHANNELS)
         s = ot_fail(err, OT_E_DATA, "the %s file has %d channels at %d Hz; the limit is %d channels", name,
                     info.channels, info.samplerate, OT_SOUND_CHANNELS);
+    else if (k == FLAC && is_mostly_constant(&info, size))
+        s = ot_fail(
+            err, OT_E_DATA,
+            "the FLAC file has %lld samples per channel in %zu bytes, so nearly all of them are silence; cut that out "
+            "(of files this long at most %d values per byte are read)",
+            (long long)info.frames, size, PER_BYTE);
     o->what = (ot_sound){ info.frames, info.samplerate, info.channels };
     if ((s || *more) && o->f) sound_close(o);
     return s;

@@ -8,7 +8,7 @@
 
 #include "runtime/data/internal.h"
 
-enum { MOST_CLASSES = 4096 };
+enum { MOST_CLASSES = 4096, MANY_CLASSES = 100 };
 
 /* The epoch whose order picks the samples; no training gets so far. */
 static const uint64_t split_epoch = UINT64_MAX;
@@ -73,7 +73,9 @@ static void find_classes(const ot_dataset *d, int64_t *value, int64_t *sorted, c
         if (count == MOST_CLASSES) return;
         c[count++] = (class_count){ .value = sorted[i], .n = 1 };
     }
-    *n = 2 * (int64_t)count <= d->samples ? count : 0; /* else nearly every value is another: a measured quantity */
+    /* Nearly every value is another, or many are far from each other: a measured quantity. */
+    bool far = count > MANY_CLASSES && c[count - 1].value - c[0].value >= 2 * (int64_t)count;
+    *n = 2 * (int64_t)count <= d->samples && !far ? count : 0;
 }
 
 /* How many samples of each class are kept, `keep` in all. */

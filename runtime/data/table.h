@@ -180,9 +180,9 @@ ot_status ot_table_each_row(const ot_columns *t, ot_row_function *f, void *user,
 /* Sets t->text if --tokenizer, --text or what is recorded in the model says that a column of t goes to its input of tokens, and
  * takes that input, and those beside it, from t->options.  Errors: OT_E_DATA: no input takes tokens, or no column is text. */
 ot_status ot_texts_find(ot_dataset *d, ot_columns *t, ot_error *err);
-bool ot_texts_known(const ot_data_options *o); /* whether the model that the data are for records such a column */
-int ot_texts_column(const ot_texts *x);
-const char *ot_texts_input(const ot_texts *x); /* the name of the input of tokens */
+bool ot_texts_known(const ot_data_options *o);    /* whether the model that the data are for records such a column */
+bool ot_texts_has(const ot_texts *x, int column); /* whether it is one of those that go there */
+const char *ot_texts_input(const ot_texts *x);    /* the name of the input of tokens */
 
 /* Adds the arrays: tokens, and masks and positions beside them.  Errors: OT_E_DATA: a text is not UTF-8, by its line. */
 ot_status ot_texts_read(ot_dataset *d, ot_columns *t, ot_error *err);
@@ -191,6 +191,9 @@ void ot_texts_forget(ot_texts *x); /* frees what is not in the arena; NULL is al
 
 /* The column of that name; -1: there is none. */
 int ot_column_find(const ot_columns *t, const char *name);
+
+/* Whether a cell of the first row is the name of a column that the model was trained with: then it has names. */
+bool ot_table_knows_name(const ot_columns *t, const char *const *first);
 
 /* Which columns the targets are, by --target, by what was recorded, or by the rule: `target`, else the last one. */
 ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err);

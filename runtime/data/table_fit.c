@@ -120,9 +120,9 @@ static ot_status tell(ot_dataset *d, const ot_columns *t, ot_error *err)
                                    *in->of ? " for input '" : "", in->of, *in->of ? "'" : ""));
             continue;
         }
-        OT_TRY(ot_dataset_tell(d, err, "%s: %d column%s, %lld element%s for input '%s':", t->path, in->n,
-                               in->n == 1 ? "" : "s", (long long)ot_numel(&in->shape),
-                               ot_numel(&in->shape) == 1 ? "" : "s", in->of));
+        OT_TRY(ot_dataset_tell(d, err, "%s: %d column%s, %lld element%s%s%s%s:", t->path, in->n, in->n == 1 ? "" : "s",
+                               (long long)ot_numel(&in->shape), ot_numel(&in->shape) == 1 ? "" : "s",
+                               *in->of ? " for input '" : "", in->of, *in->of ? "'" : ""));
         for (int k = 0; k < in->n && k < SHOWN; k++) OT_TRY(tell_field(d, t, in, &in->field[k], err));
         if (in->n > SHOWN) OT_TRY(ot_dataset_tell(d, err, "  (%d more)", in->n - SHOWN));
     }

@@ -163,7 +163,10 @@ ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
         return s ? ot_fail(err, s, "%-s", missing.text) : OT_OK;
     }
     if (t->text && o->unlabelled && t->columns == 1) return OT_OK;
-    if (t->text && ot_texts_column(t->text) == last) last = 0;
+    if (t->text && ot_texts_has(t->text, last)) { /* the first that is no text */
+        last = 0;
+        while (last < t->columns - 1 && ot_texts_has(t->text, last)) last++;
+    }
     for (int i = 0; i < t->columns; i++)
         if (t->text && !named && !strcmp(t->column[i].name, "label")) last = i;
         else if (!strcmp(t->column[i].name, "target")) last = i, named++;
@@ -298,8 +301,11 @@ static ot_status tell_unused(const chooser *x)
         if (n[k])
             OT_TRY(ot_dataset_tell(x->d, x->err, "%s: column%s %s %s not used%s", t->path, n[k] > 1 ? "s" : "", all,
                                    n[k] > 1 ? "are" : "is",
-                                   k ? ": identifiers, free text or nothing but missing values (change with --inputs)"
-                                     : ""));
+                                   !k           ? ""
+                                   : x->t->text ? ": identifiers, free text or nothing but missing values (change with "
+                                                  "--inputs COLUMN, or A,B for two columns of text)"
+                                                : ": identifiers, free text or nothing but missing values (change with "
+                                                  "--inputs)"));
     }
     return OT_OK;
 }
@@ -307,17 +313,18 @@ static ot_status tell_unused(const chooser *x)
 static ot_status no_group(const chooser *x)
 {
     const ot_columns *t = x->t;
+    bool texts = !t->options.n_inputs || ot_windows_input(&t->options);
+    const char *hint = texts ? "; a column of text becomes tokens with --tokenizer PATH or --text bytes" : "";
     if (x->n == 1)
         return ot_fail(
             x->err, OT_E_DATA,
             "%s: no column can be an input: column '%s' is the target, others are identifiers, free text or have no "
             "values; choose with --inputs and --target%s",
-            t->path, x->d->column ? x->d->column : "",
-            ot_windows_input(&t->options) ? "; text becomes tokens with --tokenizer PATH or --text bytes" : "");
+            t->path, x->d->column ? x->d->column : "", hint);
     ot_fail(x->err, OT_E_DATA,
             "%s: which columns go to which input? Inputs that are named like a column get that column; others need "
-            "--inputs 'INPUT=COLUMN,COLUMN;INPUT=COLUMN'. Inputs without columns:",
-            t->path);
+            "--inputs 'INPUT=COLUMN,COLUMN;INPUT=COLUMN'%s. Inputs without columns:",
+            t->path, hint);
     for (int i = 0; i < x->n; i++)
         if (!x->g[i].n) ot_fail_more(x->err, OT_E_DATA, "  %s", x->g[i].of->name);
     ot_fail_more(x->err, OT_E_DATA, "columns:");
@@ -518,7 +525,7 @@ static ot_status choose(chooser *x)
     bool all = true;
     for (int k = 0; k < t->n_targets; k++)
         for (int i = 0; i < t->wanted[k].n; i++) x->taken[t->wanted[k].column[i]] = true;
-    if (t->text) x->taken[ot_texts_column(t->text)] = true;
+    for (int i = 0; t->text && i < t->columns; i++) x->taken[i] = x->taken[i] || ot_texts_has(t->text, i);
     bool *targets = ot_arena_copy(x->d->arena, x->taken, (size_t)t->columns);
     if (!targets) return no_memory(t, x->err);
     if (given(t) && x->n) OT_TRY(given_groups(x, t->options.columns));

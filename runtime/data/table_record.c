@@ -98,7 +98,8 @@ ot_status ot_table_record(const ot_dataset *d, const ot_columns *t, const char *
     const char *target = t->target ? t->target : d->column;
     ot_json_set(&root, "inputs", inputs_json(t));
     if (t->n_targets && target) ot_json_set(&root, "target", json_string(target));
-    char *text = ot_json_dump(root, JSON_COMPACT | JSON_REAL_PRECISION(OT_TABLE_DIGITS));
+    /* What was measured has so many digits; scores of a tokenizer have all. */
+    char *text = ot_json_dump(root, JSON_COMPACT | (t->text ? 0 : JSON_REAL_PRECISION(OT_TABLE_DIGITS)));
     json_decref(root);
     *out = text ? ot_arena_strdup(d->arena, text) : NULL;
     free(text);
@@ -106,6 +107,34 @@ ot_status ot_table_record(const ot_dataset *d, const ot_columns *t, const char *
 }
 
 /* ---- reading ------------------------------------------------------------------------------------ */
+
+static bool is_among(const ot_columns *t, const char *const *first, const json_t *name)
+{
+    const char *text = json_string_value(name);
+    double v;
+    if (!text || ot_cell_number(text, t->point, &v)) return false; /* columns without a name have numbers */
+    for (int i = 0; i < t->columns; i++)
+        if (!strcmp(first[i], text)) return true;
+    return false;
+}
+
+bool ot_table_knows_name(const ot_columns *t, const char *const *first)
+{
+    const char *text = t->options.preprocess, *key;
+    json_t *root = NULL, *one;
+    bool known = false;
+    if (!text || ot_json_parse(text, strlen(text), &root)) return false;
+    json_object_foreach(json_object_get(root, "inputs"), key, one)
+    {
+        const json_t *columns = json_object_get(one, "columns");
+        known = known || is_among(t, first, json_object_get(one, "column")) ||
+                is_among(t, first, json_object_get(one, "pair"));
+        for (size_t i = 0; i < json_array_size(columns) && !known; i++)
+            known = is_among(t, first, json_object_get(json_array_get(columns, i), "name"));
+    }
+    json_decref(root);
+    return known;
+}
 
 static ot_status load(const ot_columns *t, json_t **root, ot_error *err)
 {
@@ -238,9 +267,9 @@ static ot_status tell_extra(ot_dataset *d, const ot_columns *t, ot_error *err)
     bool *used = ot_arena_alloc(d->arena, (size_t)t->columns);
     int n = 0;
     if (!name || !used) return no_memory(t, err);
+    for (int i = 0; t->text && i < t->columns; i++) used[i] = ot_texts_has(t->text, i);
     for (int i = 0; i < t->n_inputs; i++)
         for (int k = 0; k < t->input[i].n; k++) used[t->input[i].field[k].column] = true;
-    if (t->text) used[ot_texts_column(t->text)] = true;
     for (int i = 0; i < t->n_targets; i++)
         for (int k = 0; k < t->wanted[i].n; k++) used[t->wanted[i].column[k]] = true;
     for (int i = 0; i < t->columns; i++)

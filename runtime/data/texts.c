@@ -1,9 +1,12 @@
-/* texts.c - a column of texts as tokens for classifiers: truncated or padded to one length, with masks and positions beside them.
+/* texts.c - a column of texts, or two, as tokens for classifiers: truncated or padded to one length, with masks and positions beside
+ * them.
  *
  * The trained model records how, under the input of tokens:
  *   {"kind": "text", "column": "text", "unit": "tokens", "tokenizer": {...}, "length": 64}
  * or unit "bytes"; or "characters" with their code points as "vocabulary": character i has number i + 2, behind those for
- * padding (0) and for characters that were not in the training texts (1). */
+ * padding (0) and for characters that were not in the training texts (1).  A pair has the second column as "pair".
+ *
+ * Source  Two texts are truncated as tokenizers' longest_first does (utils/truncation.rs). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,17 +14,20 @@
 #include "runtime/data/table.h"
 #include "runtime/text/text.h"
 
-enum { POINTS = 0x110000, USUAL_LENGTH = 512, FILL = 0, UNKNOWN = 1, FIRST = 2 };
+enum { POINTS = 0x110000, USUAL_LENGTH = 512, FILL = 0, UNKNOWN = 1, FIRST = 2, MOST_PARTS = 32 };
 
 typedef enum unit { TOKENS, BYTES, CHARACTERS } unit;
 
 static const char *const unit_name[] = { "tokens", "bytes", "characters" };
 
 struct ot_texts {
-    ot_data_input *input; /* the model's that tokens feed */
-    int n_inputs, of;     /* of them the one of tokens */
-    int column;
-    const char *name; /* of the column */
+    ot_data_input *input;              /* the model's that tokens feed */
+    int n_inputs, of;                  /* of them the one of tokens */
+    bool supposed;                     /* there is no model */
+    int column, second;                /* -1: there is one text */
+    const char *name;                  /* of the column, or of both */
+    ot_text_part part[2 * MOST_PARTS]; /* of a sample, in order */
+    int n_parts;
     unit unit;
     json_t *config; /* of the tokenizer */
     ot_tokenizer *k;
@@ -30,11 +36,11 @@ struct ot_texts {
     int64_t kinds;
     int64_t most, length, fixed; /* tokens of a sample: at most, and when it is known; the model's own, 0: open */
     ot_ids all;                  /* of all texts, and where each ends */
-    int64_t *end, cut;           /* texts that were longer */
+    int64_t *end, *middle, cut;  /* where the second of two begins; texts that were longer */
     const char *json;
 };
 
-int ot_texts_column(const ot_texts *x) { return x->column; }
+bool ot_texts_has(const ot_texts *x, int column) { return column == x->column || column == x->second; }
 
 const char *ot_texts_input(const ot_texts *x) { return x->input[x->of].name; }
 
@@ -52,11 +58,12 @@ void ot_texts_forget(ot_texts *x)
     free(x->number);
     free(x->all.id);
     free(x->end);
+    free(x->middle);
     x->k = NULL;
     x->config = NULL;
     x->number = NULL;
     x->all = (ot_ids){ 0 };
-    x->end = NULL;
+    x->end = x->middle = NULL;
 }
 
 static ot_status no_memory(const ot_columns *t, ot_error *err)
@@ -101,7 +108,7 @@ static ot_status take_inputs(ot_dataset *d, ot_columns *t, const ot_data_input *
     ot_data_input *rest = ot_arena_alloc(d->arena, sizeof *rest * (size_t)(o->n_inputs + 1));
     int n = 0;
     if (!x || !mine || !rest) return no_memory(t, err);
-    *x = (ot_texts){ .input = mine };
+    *x = (ot_texts){ .input = mine, .supposed = !of };
     if (!of) mine[x->n_inputs++] = any;
     for (int i = 0; i < o->n_inputs; i++) {
         const ot_data_input *in = &o->input[i];
@@ -115,8 +122,15 @@ static ot_status take_inputs(ot_dataset *d, ot_columns *t, const ot_data_input *
     return OT_OK;
 }
 
-/* The column that --inputs names; -1: it names none for this input. */
-static int given_column(const ot_columns *t, const ot_texts *x)
+static int named_column(const ot_columns *t, const char *name, size_t n)
+{
+    for (int i = 0; i < t->columns; i++)
+        if (strlen(t->column[i].name) == n && !memcmp(t->column[i].name, name, n)) return i;
+    return -1;
+}
+
+/* The column, or the two, that --inputs names; -1: it names none for this input. */
+static int given_column(const ot_columns *t, ot_texts *x)
 {
     const char *text = t->options.columns, *input = ot_texts_input(x);
     size_t n = strlen(input);
@@ -126,10 +140,13 @@ static int given_column(const ot_columns *t, const ot_texts *x)
         bool named = (size_t)(end - p) > n && !memcmp(p, input, n) && p[n] == '=';
         if (!named && (t->options.n_inputs || p > text || *end)) continue;
         const char *from = named ? p + n + 1 : p;
-        for (int i = 0; i < t->columns; i++)
-            if (strlen(t->column[i].name) == (size_t)(end - from) &&
-                !memcmp(t->column[i].name, from, (size_t)(end - from)))
-                return i;
+        int one = named_column(t, from, (size_t)(end - from));
+        for (const char *q = from; one < 0 && q < end; q++) {
+            int first = *q == ',' ? named_column(t, from, (size_t)(q - from)) : -1;
+            int second = first >= 0 ? named_column(t, q + 1, (size_t)(end - q - 1)) : -1;
+            if (second >= 0 && second != first) x->second = second, one = first;
+        }
+        if (one >= 0) return one;
     }
     return -1;
 }
@@ -163,10 +180,22 @@ static ot_status other_column(ot_dataset *d, const ot_columns *t, const ot_texts
 static ot_status choose_column(ot_dataset *d, ot_columns *t, ot_texts *x, const json_t *one, ot_error *err)
 {
     const char *name = json_string_value(json_object_get(one, "column"));
+    const char *pair = json_string_value(json_object_get(one, "pair"));
+    x->second = -1;
     x->column = given_column(t, x);
     if (x->column < 0 && t->options.columns && strcmp(t->options.columns, "auto") && !t->options.n_inputs)
-        return ot_fail(err, OT_E_USAGE, "--inputs %s: expected the one column that contains the text, or %s=COLUMN",
+        return ot_fail(err, OT_E_USAGE,
+                       "--inputs %s: expected the column that contains the text, or two (A,B), or %s=COLUMN",
                        t->options.columns, ot_texts_input(x));
+    if (x->column < 0 && name && pair) {
+        x->column = ot_column_find(t, name);
+        x->second = ot_column_find(t, pair);
+        if (x->column < 0 || x->second < 0)
+            return ot_fail(err, OT_E_DATA,
+                           "%s: no column '%s': the model was trained with pairs of columns, '%s' and '%s'; choose two "
+                           "columns with --inputs A,B",
+                           t->path, x->column < 0 ? name : pair, name, pair);
+    }
     if (x->column < 0 && name) x->column = ot_column_find(t, name);
     bool other = x->column < 0;
     if (other) x->column = longest_column(t);
@@ -176,6 +205,7 @@ static ot_status choose_column(ot_dataset *d, ot_columns *t, ot_texts *x, const 
                        t->path, ot_texts_input(x));
     x->name = t->column[x->column].name;
     t->column[x->column].kind = OT_KIND_LABEL; /* its words are no categories */
+    if (x->second >= 0) t->column[x->second].kind = OT_KIND_LABEL;
     return OT_OK;
 }
 
@@ -230,13 +260,28 @@ static ot_status set_unit(const ot_columns *t, ot_texts *x, const json_t *one, o
     return OT_OK;
 }
 
-/* Tokens around a text. */
-static int around(const ot_texts *x)
+/* What a sample is made of. */
+static ot_status set_parts(const ot_columns *t, ot_texts *x, ot_error *err)
 {
-    int front = 0, behind = 0;
-    if (x->k) ot_tokenizer_around(x->k, &front, &behind);
-    return front + behind;
+    int front = 0, behind = 0, n = 0;
+    const ot_text_part *pair = x->k && x->second >= 0 ? ot_tokenizer_pair(x->k, &n) : NULL;
+    if (x->second >= 0 && !x->k)
+        return ot_fail(err, OT_E_USAGE, "%s: two columns of text need --tokenizer, which puts tokens between them",
+                       t->path);
+    if (x->second >= 0 && (n < 2 || n > OT_LEN(x->part)))
+        return ot_fail(err, OT_E_DATA, "%s: the tokenizer's post-processor has no template for pairs", t->path);
+    x->n_parts = 0;
+    for (int i = 0; i < n; i++) x->part[x->n_parts++] = pair[i];
+    if (n) return OT_OK;
+    const int32_t *special = x->k ? ot_tokenizer_around(x->k, &front, &behind) : NULL;
+    for (int i = 0; i < front; i++) x->part[x->n_parts++] = (ot_text_part){ special[i], 0 };
+    x->part[x->n_parts++] = (ot_text_part){ OT_FIRST_TEXT, 0 };
+    for (int i = 0; i < behind; i++) x->part[x->n_parts++] = (ot_text_part){ special[front + i], 0 };
+    return OT_OK;
 }
+
+/* Tokens around a text, or two. */
+static int around(const ot_texts *x) { return x->n_parts - 1 - (x->second >= 0); }
 
 static ot_status set_length(const ot_columns *t, ot_texts *x, const json_t *one, ot_error *err)
 {
@@ -273,6 +318,7 @@ ot_status ot_texts_find(ot_dataset *d, ot_columns *t, ot_error *err)
     else if (wanted && !t->text) s = take_inputs(d, t, of, &t->text, err);
     if (wanted && !s) s = choose_column(d, t, t->text, one, err);
     if (wanted && !s) s = set_unit(t, t->text, one, err);
+    if (wanted && !s) s = set_parts(t, t->text, err);
     if (wanted && !s) s = set_length(t, t->text, one, err);
     json_decref(one);
     return s;
@@ -330,16 +376,36 @@ static ot_status add_text(const reading *r, const ot_rows *row, const char *text
     return OT_OK;
 }
 
+/* Of two texts of n[0] and n[1] tokens, which together are at most `most`. */
+static void longest_first(int64_t n[2], int64_t most)
+{
+    bool swap = n[0] > n[1];
+    int64_t *a = &n[swap], *b = &n[!swap]; /* the shorter, the longer */
+    if (*a > most) *b = *a;
+    else *b = most - *a > *a ? most - *a : *a;
+    if (*a + *b <= most) return;
+    *a = most / 2;
+    *b = *a + most % 2;
+}
+
 static ot_status read_row(void *user, const ot_rows *row, int64_t at, ot_error *err)
 {
     reading *r = user;
     ot_texts *x = r->x;
     int64_t begin = x->all.n, most = x->most - around(x);
     OT_TRY(add_text(r, row, row->cell[x->column], err));
-    if (x->all.n - begin > most) {
-        x->all.n = begin + most;
+    int64_t n[2] = { x->all.n - begin, 0 };
+    if (x->second >= 0) OT_TRY(add_text(r, row, row->cell[x->second], err));
+    n[1] = x->all.n - begin - n[0];
+    int64_t was = n[0];
+    if (n[0] + n[1] > most) {
+        if (x->second >= 0) longest_first(n, most);
+        else n[0] = most;
+        if (n[1]) memmove(x->all.id + begin + n[0], x->all.id + begin + was, (size_t)n[1] * sizeof *x->all.id);
+        x->all.n = begin + n[0] + n[1];
         x->cut++;
     }
+    x->middle[at] = begin + n[0];
     x->end[at] = x->all.n;
     return OT_OK;
 }
@@ -400,16 +466,19 @@ static int64_t fill_of(const ot_texts *x)
     return pad < 0 ? 0 : pad;
 }
 
-static void fill_tokens(const ot_texts *x, ot_array *a, int64_t rows)
+/* a: the tokens, or the type of each. */
+static void fill_tokens(const ot_texts *x, ot_array *a, int64_t rows, bool types)
 {
-    int front = 0, behind = 0;
-    const int32_t *special = x->k ? ot_tokenizer_around(x->k, &front, &behind) : NULL;
-    int64_t pad = fill_of(x);
+    int64_t pad = types ? 0 : fill_of(x);
     for (int64_t i = 0; i < rows; i++) {
         int64_t at = i * x->length, stop = at + x->length;
-        for (int k = 0; k < front; k++) put(a, at++, special[k]);
-        for (int64_t k = begin_of(x, i); k < x->end[i]; k++) put(a, at++, x->all.id[k]);
-        for (int k = 0; k < behind; k++) put(a, at++, special[front + k]);
+        for (int p = 0; p < x->n_parts; p++) {
+            const ot_text_part *part = &x->part[p];
+            int64_t from = part->id == OT_SECOND_TEXT ? x->middle[i] : begin_of(x, i);
+            int64_t end = part->id == OT_SECOND_TEXT ? x->end[i] : x->middle[i];
+            if (part->id >= 0) put(a, at++, types ? part->type : part->id);
+            for (int64_t k = from; part->id < 0 && k < end; k++) put(a, at++, types ? part->type : x->all.id[k]);
+        }
         while (at < stop) put(a, at++, pad);
     }
 }
@@ -430,9 +499,9 @@ static ot_status add_arrays(ot_dataset *d, const ot_columns *t, bool *mask, ot_e
     for (int i = 0; i < x->n_inputs; i++) {
         const ot_data_input *in = &x->input[i];
         ot_beside k = i == x->of ? OT_TOKENS : ot_beside_of(in->name);
-        bool same = k == OT_ZEROS || k == OT_PLACES;
+        bool types = k == OT_ZEROS && x->second >= 0, same = (k == OT_ZEROS && !types) || k == OT_PLACES;
         OT_TRY(add_array(d, t, in->name, k == OT_TOKENS ? type : k == OT_PLACES ? OT_I32 : OT_U8, same, &a, err));
-        if (k == OT_TOKENS) fill_tokens(x, a, t->rows);
+        if (k == OT_TOKENS || types) fill_tokens(x, a, t->rows, types);
         if (k == OT_ONES) fill_mask(x, a, t->rows);
         for (int64_t p = 0; p < x->length && k == OT_PLACES; p++) put(a, p, p);
         *mask |= k == OT_ONES;
@@ -475,6 +544,7 @@ static ot_status record(ot_dataset *d, const ot_columns *t, ot_texts *x, ot_erro
     json_t *o = json_object();
     ot_json_set(&o, "kind", json_string("text"));
     ot_json_set(&o, "column", json_string(x->name));
+    if (x->second >= 0) ot_json_set(&o, "pair", json_string(t->column[x->second].name));
     ot_json_set(&o, "unit", json_string(unit_name[x->unit]));
     if (x->unit == TOKENS) ot_json_set(&o, "tokenizer", json_incref(x->config));
     if (x->unit == CHARACTERS) ot_json_set(&o, "vocabulary", vocabulary_of(x));
@@ -486,6 +556,14 @@ static ot_status record(ot_dataset *d, const ot_columns *t, ot_texts *x, ot_erro
     return x->json ? OT_OK : no_memory(t, err);
 }
 
+/* Is a token between two texts? */
+static bool separated(const ot_texts *x)
+{
+    for (int i = 1; i < x->n_parts; i++)
+        if (x->part[i].id < 0 && x->part[i - 1].id < 0) return false;
+    return true;
+}
+
 static ot_status tell(ot_dataset *d, const ot_columns *t, bool mask, ot_error *err)
 {
     const ot_texts *x = t->text;
@@ -495,10 +573,15 @@ static ot_status tell(ot_dataset *d, const ot_columns *t, bool mask, ot_error *e
     if (x->cut)
         snprintf(cut, sizeof cut, "; %lld of %lld samples are longer and were truncated%s", (long long)x->cut,
                  (long long)t->rows, x->fixed ? "" : " (change with --length)");
-    OT_TRY(ot_dataset_tell(d, err, "%s: column '%s' goes to input '%s' as %s (%lld different), %lld of each sample%s",
-                           t->path, x->name, ot_texts_input(x), unit_name[x->unit], (long long)x->kinds,
-                           (long long)x->length, cut));
-    if (mask || !filled) return OT_OK;
+    const char *second = x->second >= 0 ? t->column[x->second].name : NULL;
+    OT_TRY(ot_dataset_tell(d, err,
+                           "%s: column%s '%s'%s%s%s to input '%s' as %s%s (%lld different), %lld of each sample%s",
+                           t->path, second ? "s" : "", x->name, second ? " and '" : "", second ? second : "",
+                           second ? "' go" : " goes", ot_texts_input(x), second ? "pairs of " : "", unit_name[x->unit],
+                           (long long)x->kinds, (long long)x->length, cut));
+    if (second && !separated(x))
+        OT_TRY(ot_dataset_tell(d, err, "%s: the tokenizer puts no token between the two", t->path));
+    if (mask || !filled || x->supposed) return OT_OK;
     return ot_dataset_tell(d, err,
                            "%s: shorter samples are padded with token %lld, which the model sees: it has no input "
                            "attention_mask",
@@ -512,7 +595,8 @@ ot_status ot_texts_read(ot_dataset *d, ot_columns *t, ot_error *err)
     bool mask = false;
     x->cut = 0;
     x->end = calloc((size_t)t->rows + 1, sizeof *x->end);
-    if (!x->end) return no_memory(t, err);
+    x->middle = calloc((size_t)t->rows + 1, sizeof *x->middle);
+    if (!x->end || !x->middle) return no_memory(t, err);
     OT_TRY(ot_table_each_row(t, read_row, &r, err));
     if (x->fresh) number_characters(x);
     find_length(x, t->rows);

@@ -7,7 +7,7 @@
  * Then the gradient of a ReLU that is part of such a node reads a bit for each element instead of ReLU's result, if the kernels of
  * both take that.
  *
- * A kernel that may refuse a node when it is prepared is tried: what it refuses stays two nodes.  The node is
+ * At the end kernels that may refuse a node when it is prepared are tried: what they refuse becomes two nodes again.  The node is
  * at the place of the later one if nothing reads the results of the earlier one before, else at that of the earlier one
  * if all other operands exist by then. */
 #include <stdlib.h>
@@ -18,7 +18,16 @@
 #include "runtime/passes/passes.h"
 #include "runtime/passes/tune.h"
 
+enum { MOST_VIEWS = 4 };
 enum { REACH = 64 }; /* nodes that one is moved over at most: values live longer then */
+
+/* What was joined, for separating it again. */
+typedef struct join {
+    ot_node *node; /* NULL: separated */
+    ot_node *first, *second;
+    int n_views;
+    ot_node *view[MOST_VIEWS]; /* that were removed, in order */
+} join;
 
 typedef struct pass {
     ot_plan *p;
@@ -26,13 +35,17 @@ typedef struct pass {
     ot_graph *g;
     bool *kept;   /* by value id: read by other than nodes */
     int *readers; /* by value id */
+    join *joins;  /* as many as there are operators, at most */
+    int n_joins;
 } pass;
 
 /* One attempt: parts in order. */
 typedef struct attempt {
     ot_node *first, *second;
     ot_value *between, *seen; /* the result of `first` that `second` reads, as it is or through views as `seen` */
-    bool views_stay;          /* something else reads `seen` */
+    int n_views;
+    ot_node *view[MOST_VIEWS];
+    bool views_stay; /* something else reads `seen` */
     ot_fused f;
     ot_node node; /* in no list */
     ot_value *in[OT_FUSED_IN], *out[OT_FUSED_OUT];
@@ -62,10 +75,10 @@ static bool reads(const ot_node *n, const ot_node *maker)
 }
 
 /* The views through which `seen` is `between`. */
-static bool is_view_between(const ot_node *k, const ot_value *seen, const ot_value *between)
+static bool is_view_between(const ot_node *k, const attempt *a)
 {
-    for (const ot_value *v = seen; v != between; v = v->producer->in[0])
-        if (v->producer == k) return true;
+    for (int i = 0; i < a->n_views; i++)
+        if (a->view[i] == k) return true;
     return false;
 }
 
@@ -76,7 +89,7 @@ static ot_node *place(const attempt *a)
     int n = 0;
     for (const ot_node *k = a->first->next; k != a->second; k = k->next) {
         if (!k || ++n > REACH) return NULL;
-        bool view = is_view_between(k, a->seen, a->between);
+        bool view = is_view_between(k, a);
         down = down && ((view && !a->views_stay) || !reads(k, a->first));
         up = up && (view || !reads(a->second, k));
     }
@@ -105,14 +118,22 @@ static bool add_operands(attempt *a, int part)
     return true;
 }
 
-/* Results that anything else reads are outputs. */
+/* Does anything but the other part read result v?  Operators have memory for the first result even if nothing reads it: the gradient
+ * of a norm of the network's input. */
+static bool is_needed(const pass *x, const attempt *a, const ot_value *v)
+{
+    if (v == a->between) return a->views_stay || x->kept[v->id] || x->readers[v->id] > 1;
+    return x->kept[v->id] || x->readers[v->id] > 0 || v == a->second->out[0];
+}
+
+/* Results that are needed are outputs. */
 static bool add_results(const pass *x, attempt *a, int part)
 {
     const ot_node *n = a->f.part[part].node;
     for (int k = 0; k < n->n_out; k++) {
         const ot_value *v = n->out[k];
         a->f.part[part].out[k] = OT_FUSED_NONE;
-        if (!v || (!x->kept[v->id] && x->readers[v->id] <= (v == a->between && !a->views_stay))) continue;
+        if (!v || !is_needed(x, a, v)) continue;
         if (a->node.n_out == OT_FUSED_OUT) return false;
         a->f.part[part].out[k] = (int8_t)a->node.n_out;
         a->out[a->node.n_out++] = n->out[k];
@@ -141,24 +162,22 @@ static bool assemble(const pass *x, attempt *a)
     return add_operands(a, 0) && add_operands(a, 1) && add_results(x, a, 1) && add_results(x, a, 0);
 }
 
-/* Is there a kernel that does not refuse it? */
-static ot_status is_taken(const pass *x, const ot_node *n, bool *taken)
+/* The next kernel from *k on that can compute it and is not slower than separate ones; NULL: none. */
+static const ot_kernel *next_kernel(const ot_node *n, const ot_kernel *const **k)
 {
-    *taken = false;
-    for (const ot_kernel *const *k = ot_kernels(&ot_op_Fused, x->c->device); *k && !*taken; k++) {
-        const char *why = NULL;
-        if (*k == ot_ref_kernel(&ot_op_Fused) || !(*k)->can || !(*k)->can(n, &why)) continue;
-        if ((*k)->yields && (*k)->yields(n, &why)) continue;
-        if (!(*k)->may_refuse) {
-            *taken = true;
-            break;
-        }
-        ot_prep p = ot_schedule_prep(x->p, x->c, 0);
-        OT_TRY((*k)->prepare(n, &p));
-        *taken = !p.refused;
-        if (p.state && (*k)->release) (*k)->release(p.state);
+    for (const char *why = NULL; **k; ++*k) {
+        const ot_kernel *one = **k;
+        if (one == ot_ref_kernel(&ot_op_Fused) || !ot_schedule_can(one, n, &why)) continue;
+        if (one->yields && one->yields(n, &why)) continue;
+        return *(*k)++;
     }
-    return OT_OK;
+    return NULL;
+}
+
+static bool is_taken(const pass *x, const ot_node *n)
+{
+    const ot_kernel *const *k = ot_kernels(&ot_op_Fused, x->c->device);
+    return next_kernel(n, &k) != NULL;
 }
 
 static void forget(pass *x, ot_node *n)
@@ -180,9 +199,11 @@ static ot_status put(pass *x, const attempt *a, ot_node *at)
     n->made = a->node.made;
     n->stage = a->node.stage;
     for (int i = 0; i < n->n_in; i++) x->readers[n->in[i]->id]++;
-    for (ot_value *v = a->seen, *from; v != a->between && !a->views_stay; v = from) {
-        from = v->producer->in[0];
-        forget(x, v->producer);
+    join *j = &x->joins[x->n_joins++];
+    *j = (join){ .node = n, .first = a->first, .second = a->second, .n_views = a->views_stay ? 0 : a->n_views };
+    for (int k = 0; k < j->n_views; k++) {
+        j->view[k] = a->view[k];
+        forget(x, a->view[k]);
     }
     forget(x, a->first);
     forget(x, a->second);
@@ -200,7 +221,7 @@ static ot_status try_pair(pass *x, attempt *a, bool *done)
     a->views_stay = a->seen != a->between && (x->kept[a->seen->id] || x->readers[a->seen->id] > 1);
     ot_node *at = place(a);
     if (!at || !assemble(x, a)) return OT_OK;
-    OT_TRY(is_taken(x, &a->node, done));
+    *done = is_taken(x, &a->node);
     return *done ? put(x, a, at) : OT_OK;
 }
 
@@ -220,7 +241,8 @@ static bool find_behind(const pass *x, ot_node *n, attempt *a)
         a->second = k;
         if (is_map(x, k)) return true;
         if (k->op != &ot_op_View || x->kept[a->seen->id] || x->readers[a->seen->id] > 1) return false;
-        if (a->seen->layout != OT_PLAIN) return false;
+        if (a->seen->layout != OT_PLAIN || a->n_views == MOST_VIEWS) return false;
+        a->view[a->n_views++] = k;
         a->seen = k->out[0];
     }
     return false;
@@ -240,15 +262,26 @@ static ot_status try_node(pass *x, ot_node *n)
 
 /* ---- ReLU as bits --------------------------------------------------------------------------- */
 
-/* The operand of a Fused node that only the gradient of ReLU in front of its operator reads; -1: none. */
+/* The operand of a Fused node that the gradient of ReLU in front of its operator reads; -1: none. */
+static int relu_operand(const ot_node *n)
+{
+    const ot_fused_part *before = ot_fused_before(n);
+    ot_chain c;
+    if (!before || !ot_chain_of(before->node, -1, &c) || !c.n) return -1;
+    const ot_chain_step *last = &c.step[c.n - 1];
+    return last->row == OT_FN_Relu_da && last->other >= 0 ? before->in[last->other] : -1;
+}
+
+/* The same, if nothing else in the node reads it; -1: none. */
 static int masked_operand(const ot_node *n)
 {
     const ot_fused *f = n->attrs;
-    const ot_fused_part *before = ot_fused_before(n);
+    int at = relu_operand(n), uses = 0;
     ot_chain c;
-    if (!before || f->masked || !ot_chain_of(before->node, -1, &c) || !c.n) return -1;
-    const ot_chain_step *last = &c.step[c.n - 1];
-    int at = last->row == OT_FN_Relu_da && last->other >= 0 ? before->in[last->other] : -1, uses = 0;
+    if (at < 0 || f->masked || !ot_chain_of(ot_fused_before(n)->node, -1, &c)) return -1;
+    int y = c.step[c.n - 1].other;
+    for (int i = 0; i < c.n - 1; i++) uses += c.step[i].other == y;
+    uses += c.start == y;
     for (int p = 0; p < OT_FUSED_PARTS; p++)
         for (int i = 0; i < f->part[p].node->n_in; i++) uses += f->part[p].in[i] == at;
     return uses == 1 ? at : -1;
@@ -304,15 +337,12 @@ static ot_status share_mask(pass *x, ot_node *n)
 {
     ot_graph *g = x->g;
     int at = masked_operand(n);
-    bool taken = false;
     masks m;
     if (at < 0 || !is_relu(n->in[at])) return OT_OK;
     ot_node *from = n->in[at]->producer;
     ot_value trial = { .name = "", .dtype = OT_U8, .shape = { 1, { (ot_numel(&n->in[at]->shape) + 7) / 8 } } };
     if (!with_bits(&m, n, at, &trial)) return OT_OK;
-    OT_TRY(is_taken(x, &m.made, &taken));
-    if (taken) OT_TRY(is_taken(x, &m.read, &taken));
-    if (!taken) return OT_OK;
+    if (!is_taken(x, &m.made) || !is_taken(x, &m.read)) return OT_OK;
     ot_value *bits = m.made.n_out > from->n_out ? ot_graph_value(g, from->name, OT_TEMP, OT_U8, &trial.shape) : NULL;
     with_bits(&m, n, at, bits);
     m.made.attrs = kept_copy(g, &m.made_f, sizeof m.made_f);
@@ -323,6 +353,74 @@ static ot_status share_mask(pass *x, ot_node *n)
     if (bits) bits->producer = from, bits->port = m.made_f.mask_out;
     *from = m.made;
     *n = m.read;
+    return OT_OK;
+}
+
+/* ---- refusals ------------------------------------------------------------------------------- */
+
+/* The gradients of a ReLU read its result again. */
+static void drop_mask(pass *x, ot_node *made)
+{
+    ot_fused *f = (ot_fused *)(uintptr_t)made->attrs;
+    ot_value *bits = made->out[f->mask_out], *y = made->out[ot_fused_behind(made)->out[0]];
+    for (int k = 0; k < x->n_joins; k++) {
+        ot_node *n = x->joins[k].node;
+        for (int i = 0; n && i < n->n_in; i++) {
+            if (n->in[i] != bits) continue;
+            n->in[i] = y;
+            ((ot_fused *)(uintptr_t)n->attrs)->masked = false;
+        }
+    }
+    bits->producer = NULL;
+    f->mask_out = OT_FUSED_NONE;
+    made->n_out--; /* the last one */
+}
+
+static void link_before(ot_graph *g, ot_node *n, ot_node *at)
+{
+    ot_graph_link(g, n, at);
+    for (int k = 0; k < n->n_out; k++)
+        if (n->out[k]) n->out[k]->producer = n, n->out[k]->port = k;
+}
+
+static void separate(pass *x, join *j)
+{
+    ot_node *n = j->node;
+    ot_graph_remove(x->g, n);
+    link_before(x->g, j->first, n->next);
+    for (int k = 0; k < j->n_views; k++) link_before(x->g, j->view[k], n->next);
+    link_before(x->g, j->second, n->next);
+    j->node = NULL;
+}
+
+/* Prepares a node with each kernel that can compute it. */
+static ot_status is_refused(const pass *x, const ot_node *n, bool *refused)
+{
+    const ot_kernel *const *k = ot_kernels(&ot_op_Fused, x->c->device), *one;
+    *refused = true;
+    while (*refused && (one = next_kernel(n, &k))) {
+        ot_prep p = ot_schedule_prep(x->p, x->c, 0);
+        if (one->may_refuse) OT_TRY(one->prepare(n, &p));
+        *refused = p.refused != NULL;
+        if (p.state && one->release) one->release(p.state);
+    }
+    return OT_OK;
+}
+
+/* What a kernel refuses is tried without bits, then separated. */
+static ot_status settle(pass *x)
+{
+    for (int k = 0; k < x->n_joins; k++) {
+        join *j = &x->joins[k];
+        bool refused = false;
+        if (j->node) OT_TRY(is_refused(x, j->node, &refused));
+        if (!refused) continue;
+        const ot_fused *f = j->node->attrs;
+        ot_node *made = f->mask_out >= 0 ? j->node : f->masked ? j->node->in[relu_operand(j->node)]->producer : NULL;
+        if (made) drop_mask(x, made);
+        else separate(x, j);
+        k = -1; /* the others have other operands now */
+    }
     return OT_OK;
 }
 
@@ -339,19 +437,23 @@ ot_status ot_pass_epilogue(ot_plan *p, const ot_config *c)
 {
     pass x = { .p = p, .c = c, .g = p->graph };
     int n = 0;
-    if (c->ref_only || c->apart) return OT_OK;
+    if (c->ref_only) return OT_OK;
     size_t values = (size_t)x.g->n_values + 1;
     x.kept = calloc(values, sizeof *x.kept);
     x.readers = calloc(values, sizeof *x.readers);
+    x.joins = calloc((size_t)x.g->n_nodes + 1, sizeof *x.joins);
     ot_node **list = operators(x.g, &n);
-    ot_status s =
-        x.kept && x.readers && list ? OT_OK : ot_fail(x.g->err, OT_E_NOMEM, "no memory to join operators with Maps");
+    ot_status s = x.kept && x.readers && x.joins && list
+                      ? OT_OK
+                      : ot_fail(x.g->err, OT_E_NOMEM, "no memory to join operators with Maps");
     if (s == OT_OK) count_readers(&x);
     for (int i = 0; i < n && s == OT_OK; i++) s = try_node(&x, list[i]);
     for (ot_node *k = x.g->first; k && s == OT_OK; k = k->next)
         if (k->op == &ot_op_Fused) s = share_mask(&x, k);
+    if (s == OT_OK) s = settle(&x);
     free(x.kept);
     free(x.readers);
+    free(x.joins);
     free(list);
     return s;
 }

@@ -146,7 +146,6 @@ typedef struct ot_config {
     const char *const *wanted; /* run: outputs to compute; 0: all */
     int threads;
     bool ref_only;     /* reference kernels only, for tests */
-    bool apart;        /* no operator is joined with a Map (pass epilogue), for tests */
     ot_device *device; /* the device; NULL: the CPU.  Borrowed, outlives the plan */
     struct ot_decisions
         *decisions; /* data-dependent decisions (decide.h): read, and completed; NULL: none are possible */

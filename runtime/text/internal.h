@@ -60,7 +60,8 @@ bool ot_buffer_char(ot_buffer *b, uint32_t c);
 typedef enum ot_normal { OT_NFC, OT_NFD, OT_NFKC, OT_NFKD } ot_normal;
 bool ot_normal_form(ot_normal form, const char *p, size_t n, ot_buffer *out); /* false: no memory */
 bool ot_lower_case(const char *p, size_t n, ot_buffer *out);
-extern const bool ot_has_unicode; /* the library was there at build */
+size_t ot_grapheme(const char *p, size_t left); /* bytes of the extended grapheme cluster at p; left > 0 */
+extern const bool ot_has_unicode;               /* the library was there at build */
 
 /* ---- words.c ---------------------------------------------------------------------------------- */
 
@@ -120,6 +121,24 @@ const char *ot_decoder_piece(const ot_decoder *d, const char *p, size_t *n, bool
 /* The bytes that GPT-2's characters stand for, at most n; false: there are other characters. */
 bool ot_bytes_of(const char *key, size_t n, char *to, size_t *size);
 
+/* ---- template.c ------------------------------------------------------------------------------------ */
+
+enum { OT_MOST_SPECIALS = 16 };
+
+typedef struct ot_template {
+    const char *name;
+    int64_t size;                         /* tokens */
+    int32_t around[2 * OT_MOST_SPECIALS]; /* those in front of a text, then those behind it */
+    int n_front, n_behind;
+    ot_text_part pair[2 * OT_MOST_SPECIALS];
+    int n_pair;
+    bool given;
+} ot_template;
+
+/* A "post_processor" of tokenizer.json (NULL, null: none), of a vocabulary of `size`.  Errors: OT_E_DATA: not supported, by its
+ * name, or a token that is not there. */
+ot_status ot_template_read(ot_template *t, const json_t *v, const char *name, int64_t size, ot_error *err);
+
 /* ---- models ----------------------------------------------------------------------------------- */
 
 typedef struct ot_bpe {
@@ -145,6 +164,58 @@ typedef struct ot_wordpiece {
     int64_t longest; /* characters */
     ot_buffer piece;
 } ot_wordpiece;
+
+/* ---- unigram.c ---- */
+
+typedef struct ot_text_piece {
+    const char *p;
+    uint32_t n;
+    int32_t id;
+} ot_text_piece;
+
+typedef struct ot_pieces {
+    ot_text_piece *list; /* in ot_piece_order */
+    int32_t n;
+} ot_pieces;
+
+typedef struct ot_piece_range { /* of pieces that begin with the same bytes */
+    int32_t low, high;
+} ot_piece_range;
+
+int ot_piece_order(const void *a, const void *b); /* by their bytes, for qsort */
+
+/* The part of r whose byte `depth` is c. */
+ot_piece_range ot_pieces_narrow(const ot_pieces *s, ot_piece_range r, uint32_t depth, unsigned char c);
+int32_t ot_pieces_exact(const ot_pieces *s, ot_piece_range r, size_t n); /* the one of n bytes; -1: none */
+
+typedef struct ot_unigram {
+    ot_pieces pieces;
+    const double *score; /* by number; -INFINITY: the piece is not used */
+    double unknown_score;
+    int32_t unknown; /* what a character becomes that is no piece */
+    bool single;     /* sums are f32 */
+    struct ot_ending *best;
+    size_t room;
+} ot_unigram;
+
+/* Each piece of the best way over a text, in order; false: no memory. */
+typedef bool ot_piece_taker(void *user, int32_t id, const char *p, size_t n);
+bool ot_unigram_run(ot_unigram *u, const char *text, size_t n, ot_piece_taker *take, void *user);
+
+/* ---- charsmap.c ---- */
+
+typedef struct ot_charsmap {
+    const uint8_t *trie; /* NULL: there are no rules */
+    uint32_t units;
+    const char *texts;
+    size_t n_texts;
+} ot_charsmap;
+
+/* From base64, in the arena.  Errors: OT_E_DATA, OT_E_NOMEM. */
+ot_status ot_charsmap_read(const char *base64, const char *name, ot_arena *a, ot_charsmap *m, ot_error *err);
+
+/* Bytes of the longest (else the shortest) rule for what begins at p; 0: none.  *to: its replacement, 0-terminated. */
+size_t ot_charsmap_find(const ot_charsmap *m, const char *p, const char *end, bool longest, const char **to);
 
 /* ---- sentencepiece.c ---- */
 

@@ -19,7 +19,8 @@ typedef enum step_kind {
     TO_NFKD,
     PREPEND,
     REPLACE,
-    STRIP
+    STRIP,
+    PRECOMPILED
 } step_kind;
 
 typedef struct step {
@@ -28,6 +29,7 @@ typedef struct step {
     size_t from_n, to_n;
     ot_regex *regex;  /* of REPLACE, NULL: `from` */
     bool left, right; /* of STRIP */
+    ot_charsmap map;  /* of PRECOMPILED */
 } step;
 
 struct ot_normalizer {
@@ -98,6 +100,16 @@ static ot_status read_prepend(ot_normalizer *z, const json_t *v, ot_error *err)
     return s.to ? add(z, s, err) : no_memory(z, err);
 }
 
+static ot_status read_precompiled(ot_normalizer *z, const json_t *v, ot_error *err)
+{
+    step s = { .kind = PRECOMPILED };
+    const char *map = ot_config_text(v, "precompiled_charsmap");
+    if (!map || !*map)
+        return ot_fail(err, OT_E_DATA, "%s: a normalizer Precompiled has no precompiled_charsmap", z->name);
+    OT_TRY(ot_charsmap_read(map, z->name, z->a, &s.map, err));
+    return add(z, s, err);
+}
+
 static ot_status read(ot_normalizer *z, const json_t *v, int depth, ot_error *err)
 {
     static const struct {
@@ -121,6 +133,7 @@ static ot_status read(ot_normalizer *z, const json_t *v, int depth, ot_error *er
         if (!strcmp(type, plain[i].type)) return add_kind(z, plain[i].kind, err);
     if (type && !strcmp(type, "BertNormalizer")) return read_bert(z, v, err);
     if (type && !strcmp(type, "Replace")) return read_replace(z, v, err);
+    if (type && !strcmp(type, "Precompiled")) return read_precompiled(z, v, err);
     if (type && !strcmp(type, "Prepend")) return read_prepend(z, v, err);
     if (type && !strcmp(type, "Strip"))
         return add(z,
@@ -203,6 +216,27 @@ static bool strip(const step *s, const char *p, const char *end, ot_buffer *out)
     return ot_buffer_add(out, p, (size_t)(end - p));
 }
 
+/* Whole graphemes of fewer than six bytes by the shortest rule for their beginning, else character by character: as
+ * tokenizers' spm_precompiled does, which is not what SentencePiece does. */
+static bool precompiled(const ot_charsmap *m, const char *p, size_t n, ot_buffer *out)
+{
+    const char *to = NULL;
+    for (size_t k, i; n; p += k, n -= k) {
+        k = ot_grapheme(p, n);
+        if (k < 6 && ot_charsmap_find(m, p, p + strnlen(p, k), false, &to)) {
+            if (!ot_buffer_add(out, to, strlen(to))) return false;
+            continue;
+        }
+        for (i = 0; i < k;) {
+            size_t one = ot_character(p + i, k - i);
+            bool ruled = ot_charsmap_find(m, p + i, p + i + strnlen(p + i, one), false, &to);
+            if (!(ruled ? ot_buffer_add(out, to, strlen(to)) : ot_buffer_add(out, p + i, one))) return false;
+            i += one;
+        }
+    }
+    return true;
+}
+
 static bool apply(const step *s, const char *p, size_t n, ot_buffer *out)
 {
     uint32_t c;
@@ -217,6 +251,7 @@ static bool apply(const step *s, const char *p, size_t n, ot_buffer *out)
     case PREPEND: return ot_buffer_add(out, s->to, s->to_n) && ot_buffer_add(out, p, n);
     case REPLACE: return replace(s, p, p + n, out);
     case STRIP: return strip(s, p, p + n, out);
+    case PRECOMPILED: return precompiled(&s->map, p, n, out);
     default: break;
     }
     for (int k; n && (k = ot_utf8(p, n, &c)); p += k, n -= (size_t)k)

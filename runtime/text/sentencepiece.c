@@ -1,8 +1,9 @@
 /* sentencepiece.c - SentencePiece: its .model files, its normalisation, and its unigram and BPE models.
  *
  * Spec      google/sentencepiece: sentencepiece_model.proto (numbers of fields), normalizer.cc, unigram_model.cc (best path),
- *           bpe_model.cc. The rules of normalisation are in the file itself, as a double-array trie (darts-clone).
+ *           bpe_model.cc. The rules of normalisation are in the file itself (charsmap.c).
  * Numerics  Scores are f32 and are added in f32, so that ties and rounding are those of SentencePiece. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,6 @@
 
 enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 };
 enum { UNIGRAM = 1, BPE = 2 };
-enum { MOST_RULE = 1024 };
 
 static const char space_symbol[] = "\xE2\x96\x81"; /* U+2581 replaces a blank */
 
@@ -29,22 +29,6 @@ static json_t *to_base64(const uint8_t *p, size_t n)
     json_t *j = s ? json_stringn(s, (size_t)(at - s)) : NULL;
     free(s);
     return j;
-}
-
-/* Into the arena; NULL: no base64, or no memory. */
-static uint8_t *from_base64(const char *s, size_t *n, ot_arena *a)
-{
-    size_t size = strlen(s);
-    uint8_t *out = ot_arena_alloc(a, size / 4 * 3 + 4);
-    uint32_t v = 0;
-    *n = 0;
-    for (size_t i = 0; out && i < size && s[i] != '='; i++) {
-        const char *d = strchr(digits64, s[i]);
-        if (!d) return NULL;
-        v = v << 6 | (uint32_t)(d - digits64);
-        if (i % 4) out[(*n)++] = (uint8_t)(v >> (6 - 2 * (i % 4)));
-    }
-    return out;
 }
 
 /* ---- the file: protobuf's wire format ------------------------------------------------------------- */
@@ -184,12 +168,6 @@ typedef struct piece {
     int type;
 } piece;
 
-typedef struct ending { /* the best way to the end of a prefix */
-    int32_t id;
-    float score;
-    int64_t from; /* -1: there is none yet */
-} ending;
-
 typedef struct symbol {
     int64_t at, n; /* bytes of the text; n 0: it is part of another */
     int64_t before, next;
@@ -204,17 +182,13 @@ typedef struct pair {
 struct ot_sentencepiece {
     piece *piece;
     int32_t n, unknown, byte[256];
-    int32_t *sorted; /* normal, user-defined and unused pieces by their bytes */
-    int32_t n_sorted;
+    ot_pieces sorted;                                             /* normal, user-defined and unused pieces */
+    ot_unigram unigram;                                           /* of them */
     ot_string_table reserved;                                     /* the others */
     bool bpe, fallback, prefix, squeeze, escape, suffix, defined; /* defined: some piece is USER_DEFINED */
     float least, most;
-    const uint8_t *trie;
-    uint32_t units;
-    const char *texts; /* of the trie, 0-terminated */
-    size_t n_texts;
+    ot_charsmap map;
     ot_buffer text;
-    ending *best;
     symbol *symbol;
     pair *heap;
     size_t room, heap_room, n_heap;
@@ -225,23 +199,9 @@ void ot_sentencepiece_free(ot_sentencepiece *s)
     if (!s) return;
     free(s->reserved.slot);
     free(s->text.p);
-    free(s->best);
+    free(s->unigram.best);
     free(s->symbol);
     free(s->heap);
-}
-
-/* qsort has no argument for the pieces: the text itself is compared. */
-typedef struct entry {
-    const char *p;
-    uint32_t n;
-    int32_t id;
-} entry;
-
-static int by_bytes(const void *a, const void *b)
-{
-    const entry *x = a, *y = b;
-    int c = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
-    return c ? c : (x->n > y->n) - (x->n < y->n);
 }
 
 static int32_t number(const json_t *m, const char *key, int32_t dflt)
@@ -294,47 +254,43 @@ int ot_sentencepiece_byte(const char *p, size_t n)
 
 static ot_status sort_pieces(ot_sentencepiece *s, const char *name, ot_arena *a, ot_error *err)
 {
-    entry *list = malloc((size_t)s->n * sizeof *list);
-    s->sorted = ot_arena_struct(a, (size_t)s->n * sizeof *s->sorted);
-    bool good = list && s->sorted;
+    ot_text_piece *list = s->sorted.list = ot_arena_struct(a, (size_t)s->n * sizeof *list);
+    bool good = list != NULL;
     memset(s->byte, -1, sizeof s->byte);
     for (int32_t i = 0; good && i < s->n; i++) {
         const piece *q = &s->piece[i];
         int b = q->type == BYTE ? ot_sentencepiece_byte(q->p, q->n) : -1;
         if (b >= 0) s->byte[b] = i;
-        if (in_trie(q)) list[s->n_sorted++] = (entry){ q->p, q->n, i };
+        if (in_trie(q)) list[s->sorted.n++] = (ot_text_piece){ q->p, q->n, i };
         else good = ot_string_table_put(&s->reserved, q->p, q->n, i);
     }
-    if (good) qsort(list, (size_t)s->n_sorted, sizeof *list, by_bytes);
-    for (int32_t i = 0; good && i < s->n_sorted; i++) s->sorted[i] = list[i].id;
-    ot_status status = good ? OT_OK : no_memory(name, err);
-    for (int32_t i = 1; good && !status && i < s->n_sorted; i++)
-        if (!by_bytes(&list[i - 1], &list[i]))
-            status = ot_fail(err, OT_E_DATA, "%s: piece '%.60s' is there twice", name, list[i].p);
-    free(list);
-    for (int b = 0; b < 256 && !status && s->fallback; b++)
+    if (!good) return no_memory(name, err);
+    qsort(list, (size_t)s->sorted.n, sizeof *list, ot_piece_order);
+    for (int32_t i = 1; i < s->sorted.n; i++)
+        if (!ot_piece_order(&list[i - 1], &list[i]))
+            return ot_fail(err, OT_E_DATA, "%s: piece '%.60s' is there twice", name, list[i].p);
+    for (int b = 0; b < 256 && s->fallback; b++)
         if (s->byte[b] < 0)
-            status = ot_fail(err, OT_E_DATA, "%s: has byte_fallback, but no piece <0x%02X>", name, (unsigned)b);
-    return status;
+            return ot_fail(err, OT_E_DATA, "%s: has byte_fallback, but no piece <0x%02X>", name, (unsigned)b);
+    return OT_OK;
 }
 
-static ot_status read_map(ot_sentencepiece *s, const json_t *v, const char *name, ot_arena *a, ot_error *err)
+/* User-defined pieces are better than any way over others. */
+static ot_status set_scores(ot_sentencepiece *s, const char *name, ot_arena *a, ot_error *err)
 {
-    size_t n = 0;
-    const char *text = json_string_value(v);
-    if (!text || !*text) return OT_OK;
-    const uint8_t *p = from_base64(text, &n, a);
-    uint64_t size = p && n >= 4 ? little(p, 4) : 0;
-    if (!size || size % 4 || size + 4 >= n || p[n - 1])
-        return ot_fail(err, OT_E_DATA, "%s: its table of normalisation is malformed", name);
-    s->trie = p + 4;
-    s->units = (uint32_t)(size / 4);
-    s->texts = (const char *)p + 4 + size;
-    s->n_texts = n - 4 - (size_t)size;
-    for (const char *q = s->texts; q < s->texts + s->n_texts; q += strlen(q) + 1)
-        if (strlen(q) > MOST_RULE)
-            return ot_fail(err, OT_E_DATA, "%s: its table of normalisation makes more than %d bytes of one character",
-                           name, MOST_RULE);
+    double *score = ot_arena_alloc(a, (size_t)s->n * sizeof *score);
+    if (!score) return no_memory(name, err);
+    for (int32_t i = 0; i < s->n; i++) {
+        const piece *q = &s->piece[i];
+        score[i] = q->type == UNUSED         ? (double)-INFINITY
+                   : q->type == USER_DEFINED ? (double)((float)q->n * s->most) - 0.1
+                                             : (double)q->score;
+    }
+    s->unigram = (ot_unigram){ .pieces = s->sorted,
+                               .score = score,
+                               .unknown = s->unknown,
+                               .unknown_score = (double)(s->least - 10),
+                               .single = true };
     return OT_OK;
 }
 
@@ -360,7 +316,9 @@ ot_status ot_sentencepiece_new(const json_t *m, const char *name, ot_arena *a, o
     for (int32_t i = 0; s->bpe && i < s->n; i++)
         if (s->piece[i].type == UNUSED)
             return ot_fail(err, OT_E_DATA, "%s: unsupported: piece '%.60s' of BPE is unused", name, s->piece[i].p);
-    return read_map(s, json_object_get(m, "charsmap"), name, a, err);
+    OT_TRY(set_scores(s, name, a, err));
+    const char *map = ot_config_text(m, "charsmap");
+    return map && *map ? ot_charsmap_read(map, name, a, &s->map, err) : OT_OK;
 }
 
 int32_t ot_sentencepiece_size(const ot_sentencepiece *s) { return s->n; }
@@ -374,70 +332,16 @@ const char *ot_sentencepiece_piece(const ot_sentencepiece *s, int32_t i, size_t 
 
 /* ---- normalisation --------------------------------------------------------------------------------------- */
 
-/* A range of sorted pieces that begin with the same bytes. */
-typedef struct range {
-    int32_t low, high;
-} range;
-
-/* The part of r whose byte `depth` is c. */
-static range narrow(const ot_sentencepiece *s, range r, uint32_t depth, unsigned char c)
-{
-    range out = r;
-    for (int side = 0; side < 2; side++) {
-        int32_t low = side ? out.low : r.low, high = r.high;
-        while (low < high) {
-            int32_t mid = low + (high - low) / 2;
-            const piece *q = &s->piece[s->sorted[mid]];
-            int b = q->n > depth ? (unsigned char)q->p[depth] : -1;
-            if (b < c + side) low = mid + 1;
-            else high = mid;
-        }
-        if (side) out.high = low;
-        else out.low = low;
-    }
-    return out;
-}
-
-/* The piece that is exactly the n bytes of r; -1: none. */
-static int32_t exact(const ot_sentencepiece *s, range r, size_t n)
-{
-    return r.low < r.high && s->piece[s->sorted[r.low]].n == n ? s->sorted[r.low] : -1;
-}
-
 /* Bytes of the longest user-defined piece at p; 0: none. */
 static size_t user_defined(const ot_sentencepiece *s, const char *p, const char *end)
 {
     size_t best = 0;
-    range r = { 0, s->n_sorted };
+    ot_piece_range r = { 0, s->sorted.n };
     for (size_t n = 0; s->defined && p + n < end && r.low < r.high;) {
-        r = narrow(s, r, (uint32_t)n, (unsigned char)p[n]);
+        r = ot_pieces_narrow(&s->sorted, r, (uint32_t)n, (unsigned char)p[n]);
         n++;
-        int32_t id = exact(s, r, n);
+        int32_t id = ot_pieces_exact(&s->sorted, r, n);
         if (id >= 0 && s->piece[id].type == USER_DEFINED) best = n;
-    }
-    return best;
-}
-
-static uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & 1u << 9) >> 6); }
-
-/* The longest rule for what begins at p; 0: none.  *to: its replacement. */
-static size_t rule(const ot_sentencepiece *s, const char *p, const char *end, const char **to)
-{
-    size_t best = 0;
-    if (!s->trie) return 0;
-    uint32_t at = offset_of((uint32_t)little(s->trie, 4));
-    for (size_t i = 0; p + i < end; i++) {
-        unsigned char c = (unsigned char)p[i];
-        at ^= c;
-        if (at >= s->units) break;
-        uint32_t unit = (uint32_t)little(s->trie + 4 * (size_t)at, 4);
-        if ((unit & (1u << 31 | 0xFF)) != c) break;
-        at ^= offset_of(unit);
-        if (at >= s->units) break;
-        uint32_t value = (uint32_t)little(s->trie + 4 * (size_t)at, 4) & 0x7FFFFFFF;
-        if (!(unit >> 8 & 1) || value >= s->n_texts) continue;
-        best = i + 1;
-        *to = s->texts + value;
     }
     return best;
 }
@@ -448,7 +352,7 @@ static size_t normal_prefix(const ot_sentencepiece *s, const char *p, const char
     uint32_t c;
     size_t k = user_defined(s, p, end);
     *to = p;
-    if (!k && (k = rule(s, p, end, to))) {
+    if (!k && (k = ot_charsmap_find(&s->map, p, end, true, to))) {
         *n = strlen(*to);
         return k;
     }
@@ -495,39 +399,7 @@ static bool normalize(ot_sentencepiece *s, const char *p, const char *end)
     return !s->prefix || !s->suffix || add_blank(s);
 }
 
-/* ---- unigram ------------------------------------------------------------------------------------------------ */
-
-static size_t character(const char *p, size_t left)
-{
-    static const char length[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4 };
-    size_t n = (size_t)length[(unsigned char)*p >> 4];
-    return n < left ? n : left;
-}
-
-/* The best ways over the pieces that begin at byte `from`. */
-static void extend(ot_sentencepiece *s, size_t from)
-{
-    const char *p = s->text.p + from;
-    size_t left = s->text.n - from, one = character(p, left);
-    bool single = false;
-    range r = { 0, s->n_sorted };
-    float till = s->best[from].score;
-    for (size_t n = 0; n < left && r.low < r.high;) {
-        r = narrow(s, r, (uint32_t)n, (unsigned char)p[n]);
-        n++;
-        int32_t id = exact(s, r, n);
-        if (id < 0 || s->piece[id].type == UNUSED) continue;
-        double score =
-            s->piece[id].type == USER_DEFINED ? (double)((float)n * s->most) - 0.1 : (double)s->piece[id].score;
-        double all = score + (double)till;
-        ending *e = &s->best[from + n];
-        if (e->from < 0 || all > (double)e->score) *e = (ending){ id, (float)all, (int64_t)from };
-        single |= n == one;
-    }
-    ending *e = &s->best[from + one];
-    float all = s->least - 10 + till;
-    if (!single && (e->from < 0 || all > e->score)) *e = (ending){ s->unknown, all, (int64_t)from };
-}
+/* ---- pieces ------------------------------------------------------------------------------------------------- */
 
 static bool reserve(void **p, size_t *room, size_t n, size_t size)
 {
@@ -550,38 +422,31 @@ static bool put_piece(const ot_sentencepiece *s, int32_t id, const char *p, size
     return good;
 }
 
+typedef struct taking {
+    const ot_sentencepiece *s;
+    ot_ids *out;
+    bool unknown;
+} taking;
+
+static bool take_piece(void *user, int32_t id, const char *p, size_t n)
+{
+    taking *t = user;
+    return put_piece(t->s, id, p, n, &t->unknown, t->out);
+}
+
 static bool encode_unigram(ot_sentencepiece *s, ot_ids *out)
 {
-    size_t n = s->text.n;
-    void *best = s->best;
-    bool good = reserve(&best, &s->room, n + 1, sizeof *s->best), unknown = false;
-    s->best = best;
-    if (!good) return false;
-    for (size_t i = 0; i <= n; i++) s->best[i] = (ending){ -1, 0, -1 };
-    for (size_t at = 0; at < n; at += character(s->text.p + at, n - at)) extend(s, at);
-    /* The way back, turned around: each ending on it learns where the next one is. */
-    int64_t next = -1;
-    for (int64_t at = (int64_t)n; at > 0;) {
-        int64_t from = s->best[at].from;
-        s->best[at].from = next;
-        next = at;
-        at = from;
-    }
-    for (int64_t from = 0; next > 0;) {
-        if (!put_piece(s, s->best[next].id, s->text.p + from, (size_t)(next - from), &unknown, out)) return false;
-        from = next;
-        next = s->best[next].from;
-    }
-    return true;
+    return ot_unigram_run(&s->unigram, s->text.p, s->text.n, take_piece, &(taking){ s, out, false });
 }
 
 /* ---- BPE ----------------------------------------------------------------------------------------------------- */
 
 static int32_t find_piece(const ot_sentencepiece *s, const char *p, size_t n)
 {
-    range r = { 0, s->n_sorted };
-    for (size_t i = 0; i < n && r.low < r.high; i++) r = narrow(s, r, (uint32_t)i, (unsigned char)p[i]);
-    return exact(s, r, n);
+    ot_piece_range r = { 0, s->sorted.n };
+    for (size_t i = 0; i < n && r.low < r.high; i++)
+        r = ot_pieces_narrow(&s->sorted, r, (uint32_t)i, (unsigned char)p[i]);
+    return ot_pieces_exact(&s->sorted, r, n);
 }
 
 static bool before(const pair *a, const pair *b)
@@ -629,7 +494,7 @@ static int64_t cut(ot_sentencepiece *s)
     for (size_t at = 0, k; at < s->text.n; at += k, n++) {
         k = user_defined(s, s->text.p + at, end);
         bool frozen = k > 0;
-        if (!k) k = character(s->text.p + at, s->text.n - at);
+        if (!k) k = ot_character(s->text.p + at, s->text.n - at);
         s->symbol[n] = (symbol){ (int64_t)at, (int64_t)k, n - 1, n + 1, frozen };
     }
     if (n) s->symbol[n - 1].next = -1;

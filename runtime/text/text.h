@@ -33,6 +33,16 @@ ot_status ot_tokenizer_encode(ot_tokenizer *t, const char *text, size_t n, bool 
 /* The tokens that are put around a text, those in front first; borrowed.  *front, *behind: how many. */
 const int32_t *ot_tokenizer_around(const ot_tokenizer *t, int *front, int *behind);
 
+/* A part of what two texts become. */
+enum { OT_FIRST_TEXT = -1, OT_SECOND_TEXT = -2 };
+typedef struct ot_text_part {
+    int32_t id; /* of a token, or one of these */
+    int type;   /* token_type_ids of its tokens */
+} ot_text_part;
+
+/* The parts of two texts, in order, each text once; borrowed.  *n 0: the tokenizer says nothing of two texts that is supported. */
+const ot_text_part *ot_tokenizer_pair(const ot_tokenizer *t, int *n);
+
 /* The bytes of a token, as they stand in a text; NULL: there is no such token.  *special: it is no text. */
 const char *ot_tokenizer_token(const ot_tokenizer *t, int64_t id, size_t *n, bool *special);
 

@@ -2,13 +2,14 @@
  *
  * A text is cut at added tokens first, as they stand; what is between them is normalised, cut at added tokens that are looked for
  * in normalised text, then into words, and each word encoded by the model. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/text/internal.h"
 
-enum { MOST_TOKENS = 1 << 24, MOST_SPECIALS = 16 };
+enum { MOST_TOKENS = 1 << 24 };
 
 typedef struct token {
     const char *p; /* NULL: there is none of this number */
@@ -29,6 +30,10 @@ typedef struct added_set {
     int n, from[257]; /* where those of each first byte begin */
 } added_set;
 
+typedef enum model { BPE, WORD_PIECE, UNIGRAM, WORD_LEVEL, SENTENCE_PIECE } model;
+
+static const char *const model_names[] = { "BPE", "WordPiece", "Unigram", "WordLevel", "SentencePiece" };
+
 struct ot_tokenizer {
     ot_arena *a;
     const char *name;
@@ -39,13 +44,18 @@ struct ot_tokenizer {
     ot_normalizer *normalizer;
     ot_cutter *cutter;
     ot_decoder *decoder;
-    bool bytes;                 /* words are bytes */
-    bool pieces;                /* WordPiece, else BPE */
-    ot_sentencepiece *sentence; /* NULL: it is none */
+    bool bytes; /* words are bytes */
+    model model;
+    ot_sentencepiece *sentence; /* the model is the tokenizer's own */
     ot_bpe bpe;
     ot_wordpiece piece;
-    int32_t around[2 * MOST_SPECIALS]; /* those in front of a text, then those behind it */
-    int n_front, n_behind;
+    ot_unigram unigram;
+    int32_t byte[256]; /* UNIGRAM: the tokens of bytes that unknown characters become; -1: there is none */
+    bool fallback;
+    int32_t unknown;    /* WORD_LEVEL: of words that are not in the vocabulary */
+    const char *missed; /* UNIGRAM: unknown characters that are not written yet; NULL: none */
+    size_t n_missed;
+    ot_template around;
     ot_ids *out; /* what is encoded to */
 };
 
@@ -109,6 +119,39 @@ static ot_status name_text(ot_tokenizer *t, const json_t *id, const char *key, b
     if (n) memcpy(own, p, n);
     own[n] = '\0';
     return name_token(t, json_integer_value(id), own, n, special, err);
+}
+
+/* The pieces of a unigram model are a list of [piece, score], whose numbers are their places; of equal ones the last counts. */
+static ot_status read_scores(ot_tokenizer *t, const json_t *list, ot_error *err)
+{
+    size_t n = json_array_size(list);
+    if (!n || n > MOST_TOKENS) return ot_fail(err, OT_E_DATA, "%s: its model has no vocabulary", t->name);
+    double *score = ot_arena_alloc(t->a, n * sizeof *score), least = INFINITY;
+    ot_text_piece *piece = ot_arena_alloc(t->a, n * sizeof *piece);
+    if (!score || !piece) return no_memory(t, err);
+    t->unigram.score = score;
+    t->unigram.pieces.list = piece;
+    for (size_t i = n; i-- > 0;) {
+        const json_t *one = json_array_get(list, i), *v = json_array_get(one, 1);
+        const char *key = json_string_value(json_array_get(one, 0));
+        score[i] = json_number_value(v);
+        if (!key || !json_is_number(v) || !isfinite(score[i]))
+            return ot_fail(err, OT_E_DATA, "%s: piece %zu of its model is not a text and a score", t->name, i);
+        char *own = ot_arena_strdup(t->a, key);
+        json_t *id = own ? json_integer((json_int_t)i) : NULL;
+        if (!id) return no_memory(t, err);
+        ot_status s = name_text(t, id, own, false, err);
+        json_decref(id);
+        if (s) return s;
+        least = fmin(least, score[i]);
+        size_t size = strlen(own);
+        if (!size || ot_string_table_get(&t->vocab, own, size) >= 0) continue;
+        if (!ot_string_table_put(&t->vocab, own, size, (int32_t)i)) return no_memory(t, err);
+        piece[t->unigram.pieces.n++] = (ot_text_piece){ own, (uint32_t)size, (int32_t)i };
+    }
+    qsort(piece, (size_t)t->unigram.pieces.n, sizeof *piece, ot_piece_order);
+    t->unigram.unknown_score = least - 10;
+    return OT_OK;
 }
 
 static ot_status read_vocabulary(ot_tokenizer *t, const json_t *vocab, ot_error *err)
@@ -225,18 +268,25 @@ static const char *copy_member(ot_tokenizer *t, const json_t *m, const char *key
     return text ? ot_arena_strdup(t->a, text) : "";
 }
 
+/* The tokens of bytes; whether there are all. */
+static bool find_bytes(const ot_tokenizer *t, int32_t byte[256])
+{
+    bool all = true;
+    for (int i = 0; i < 256; i++) {
+        char key[8] = { (char)i };
+        int n = t->bytes ? 1 : snprintf(key, sizeof key, "<0x%02X>", (unsigned)i);
+        byte[i] = ot_string_table_get(&t->vocab, key, (size_t)n);
+        all &= byte[i] >= 0;
+    }
+    return all;
+}
+
 /* The tokens of bytes, and what becomes of characters that are none. */
 static ot_status read_unknown(ot_tokenizer *t, const json_t *m, ot_error *err)
 {
     ot_bpe *b = &t->bpe;
     const char *unknown = ot_config_text(m, "unk_token");
-    bool all = true;
-    for (int i = 0; i < 256; i++) {
-        char key[8] = { (char)i };
-        int n = t->bytes ? 1 : snprintf(key, sizeof key, "<0x%02X>", (unsigned)i);
-        b->byte[i] = ot_string_table_get(&t->vocab, key, (size_t)n);
-        all &= b->byte[i] >= 0;
-    }
+    bool all = find_bytes(t, b->byte);
     bool complete = t->bytes && all && !b->prefix_n && !b->suffix_n; /* no byte is unknown */
     b->by_byte = t->bytes;
     b->fallback = ot_config_flag(m, "byte_fallback", false) && !complete;
@@ -266,6 +316,14 @@ static ot_status read_bpe(ot_tokenizer *t, const json_t *m, ot_error *err)
     return OT_OK;
 }
 
+static ot_status find_unknown(const ot_tokenizer *t, const char *unknown, int32_t *out, ot_error *err)
+{
+    *out = unknown ? ot_string_table_get(&t->vocab, unknown, strlen(unknown)) : -1;
+    if (*out >= 0) return OT_OK;
+    return ot_fail(err, OT_E_DATA, "%s: its token for unknown words, '%.60s', is not in the vocabulary", t->name,
+                   unknown ? unknown : "");
+}
+
 static ot_status read_pieces(ot_tokenizer *t, const json_t *m, ot_error *err)
 {
     enum { LONGEST = 1000, USUAL = 100 };
@@ -280,58 +338,37 @@ static ot_status read_pieces(ot_tokenizer *t, const json_t *m, ot_error *err)
     if (t->piece.longest < 1 || t->piece.longest > LONGEST)
         return ot_fail(err, OT_E_DATA, "%s: its max_input_chars_per_word is %lld; expected 1 to %d", t->name,
                        (long long)t->piece.longest, LONGEST);
-    t->piece.unknown = unknown ? ot_string_table_get(&t->vocab, unknown, strlen(unknown)) : -1;
-    if (t->piece.unknown < 0)
-        return ot_fail(err, OT_E_DATA, "%s: its token for unknown words, '%.60s', is not in the vocabulary", t->name,
-                       unknown ? unknown : "");
-    return t->bytes ? ot_text_unsupported(t->name, "pre-tokenizer of a WordPiece model:", "ByteLevel", err) : OT_OK;
+    return find_unknown(t, unknown, &t->piece.unknown, err);
 }
 
-/* ---- post-processor, the whole --------------------------------------------------------------------------- */
-
-static ot_status add_special(ot_tokenizer *t, const json_t *id, bool behind, ot_error *err)
+static ot_status read_unigram(ot_tokenizer *t, const json_t *m, ot_error *err)
 {
-    int *n = behind ? &t->n_behind : &t->n_front, at = t->n_front + t->n_behind;
-    json_int_t v = json_integer_value(id);
-    if (!json_is_integer(id) || v < 0 || v >= t->size || *n == MOST_SPECIALS || (t->n_behind && !behind))
-        return ot_fail(err, OT_E_DATA, "%s: its post-processor names a token that is not in the vocabulary", t->name);
-    t->around[at] = (int32_t)v;
-    ++*n;
+    const json_t *unknown = json_object_get(m, "unk_id");
+    json_int_t id = json_is_integer(unknown) ? json_integer_value(unknown) : -1;
+    if (id < 0 || id >= (json_int_t)json_array_size(json_object_get(m, "vocab")))
+        return ot_fail(err, OT_E_DATA, "%s: its unk_id, the number of unknown characters, is not in the vocabulary",
+                       t->name);
+    t->unigram.unknown = (int32_t)id;
+    t->fallback = ot_config_flag(m, "byte_fallback", false);
+    find_bytes(t, t->byte);
     return OT_OK;
 }
 
-static ot_status read_template(ot_tokenizer *t, const json_t *v, ot_error *err)
+static ot_status read_model(ot_tokenizer *t, const json_t *m, ot_error *err)
 {
-    const json_t *single = json_object_get(v, "single"), *tokens = json_object_get(v, "special_tokens");
-    bool behind = false;
-    for (size_t i = 0; i < json_array_size(single); i++) {
-        const json_t *one = json_array_get(single, i), *special = json_object_get(one, "SpecialToken");
-        const char *id = ot_config_text(special, "id");
-        if (json_object_get(one, "Sequence")) behind = true;
-        const json_t *ids = id ? json_object_get(json_object_get(tokens, id), "ids") : NULL;
-        for (size_t k = 0; special && k < json_array_size(ids); k++)
-            OT_TRY(add_special(t, json_array_get(ids, k), behind, err));
+    const char *unknown = ot_config_text(m, "unk_token");
+    if (t->bytes && t->model != BPE)
+        return ot_fail(err, OT_E_DATA, "%s: unsupported pre-tokenizer of a %s model: 'ByteLevel'", t->name,
+                       model_names[t->model]);
+    switch (t->model) {
+    case WORD_PIECE: return read_pieces(t, m, err);
+    case UNIGRAM: return read_unigram(t, m, err);
+    case WORD_LEVEL: return find_unknown(t, unknown ? unknown : "<unk>", &t->unknown, err);
+    default: return read_bpe(t, m, err);
     }
-    return OT_OK;
 }
 
-static ot_status read_specials(ot_tokenizer *t, const json_t *v, int depth, ot_error *err)
-{
-    const char *type = ot_config_text(v, "type");
-    if (!v || json_is_null(v)) return OT_OK;
-    if (type && !strcmp(type, "Sequence") && depth < 4) {
-        const json_t *list = json_object_get(v, "processors");
-        for (size_t i = 0; i < json_array_size(list); i++)
-            OT_TRY(read_specials(t, json_array_get(list, i), depth + 1, err));
-        return OT_OK;
-    }
-    if (type && !strcmp(type, "ByteLevel")) return OT_OK; /* offsets alone */
-    if (type && !strcmp(type, "TemplateProcessing")) return read_template(t, v, err);
-    if (!type || (strcmp(type, "BertProcessing") && strcmp(type, "RobertaProcessing")))
-        return ot_text_unsupported(t->name, "post-processor", type, err);
-    OT_TRY(add_special(t, json_array_get(json_object_get(v, "cls"), 1), false, err));
-    return add_special(t, json_array_get(json_object_get(v, "sep"), 1), true, err);
-}
+/* ---- the whole --------------------------------------------------------------------------- */
 
 /* Of tokens, U+2581 is a blank, and <0x41> the byte. */
 static ot_status build_sentencepiece(ot_tokenizer *t, const json_t *m, ot_error *err)
@@ -353,19 +390,19 @@ static ot_status build_sentencepiece(ot_tokenizer *t, const json_t *m, ot_error 
         own[size] = '\0';
         OT_TRY(name_token(t, i, own, size, special, err));
     }
-    return OT_OK;
+    return ot_template_read(&t->around, NULL, t->name, t->size, err);
 }
 
 /* The parts around the model; the vocabulary, which words, merges and added tokens are looked up in, needs all of them. */
 static ot_status build_parts(ot_tokenizer *t, const json_t *config, ot_error *err)
 {
     const json_t *m = json_object_get(config, "model");
-    const char *suffix = t->pieces ? NULL : ot_config_text(m, "end_of_word_suffix");
+    const char *suffix = t->model == BPE ? ot_config_text(m, "end_of_word_suffix") : NULL;
     json_t *plain = NULL, *decoder = json_object_get(config, "decoder");
     OT_TRY(ot_normalizer_new(json_object_get(config, "normalizer"), t->name, t->a, &t->normalizer, err));
     OT_TRY(ot_cutter_new(json_object_get(config, "pre_tokenizer"), t->name, t->a, &t->cutter, err));
     t->bytes = ot_cutter_is_byte_level(t->cutter);
-    if (t->pieces && (!decoder || json_is_null(decoder))) { /* vocab.txt has none */
+    if (t->model == WORD_PIECE && (!decoder || json_is_null(decoder))) { /* vocab.txt has none */
         const char *prefix = ot_config_text(m, "continuing_subword_prefix");
         plain = json_pack("{s:s, s:s, s:b}", "type", "WordPiece", "prefix", prefix ? prefix : "##", "cleanup", 0);
         if (!plain) return no_memory(t, err);
@@ -380,21 +417,23 @@ static ot_status build(ot_tokenizer *t, const json_t *config, ot_error *err)
 {
     const json_t *m = json_object_get(config, "model");
     const char *type = ot_config_text(m, "type");
-    if (type && !strcmp(type, "SentencePiece")) return build_sentencepiece(t, m, err);
     if (!type && json_object_get(m, "merges")) type = "BPE"; /* files of the first versions do not say */
-    if (!type || (strcmp(type, "BPE") && strcmp(type, "WordPiece")))
-        return ot_text_unsupported(t->name, "model", type, err);
+    int kind = 0;
+    while (type && kind < OT_LEN(model_names) && strcmp(type, model_names[kind])) kind++;
+    if (!type || kind == OT_LEN(model_names)) return ot_text_unsupported(t->name, "model", type, err);
+    t->model = (model)kind;
+    if (t->model == SENTENCE_PIECE) return build_sentencepiece(t, m, err);
     if (!ot_has_unicode)
         return ot_fail(err, OT_E_DATA,
                        "%s: this program was built without tables of Unicode: install libutf8proc-dev and "
                        "build it again",
                        t->name);
-    t->pieces = !strcmp(type, "WordPiece");
     OT_TRY(build_parts(t, config, err));
-    OT_TRY(read_vocabulary(t, json_object_get(m, "vocab"), err));
+    const json_t *vocab = json_object_get(m, "vocab");
+    OT_TRY(t->model == UNIGRAM ? read_scores(t, vocab, err) : read_vocabulary(t, vocab, err));
     OT_TRY(read_added(t, json_object_get(config, "added_tokens"), err));
-    OT_TRY(t->pieces ? read_pieces(t, m, err) : read_bpe(t, m, err));
-    return read_specials(t, json_object_get(config, "post_processor"), 0, err);
+    OT_TRY(read_model(t, m, err));
+    return ot_template_read(&t->around, json_object_get(config, "post_processor"), t->name, t->size, err);
 }
 
 ot_status ot_tokenizer_new(const json_t *config, const char *name, ot_tokenizer **out, ot_error *err)
@@ -423,6 +462,7 @@ void ot_tokenizer_free(ot_tokenizer *t)
     free(t->bpe.heap);
     free(t->bpe.piece.p);
     free(t->piece.piece.p);
+    free(t->unigram.best);
     ot_normalizer_free(t->normalizer);
     ot_cutter_free(t->cutter);
     ot_decoder_free(t->decoder);
@@ -454,9 +494,15 @@ const char *ot_tokenizer_piece(const ot_tokenizer *t, int64_t id, size_t *n, boo
 
 const int32_t *ot_tokenizer_around(const ot_tokenizer *t, int *front, int *behind)
 {
-    *front = t->n_front;
-    *behind = t->n_behind;
-    return t->around;
+    *front = t->around.n_front;
+    *behind = t->around.n_behind;
+    return t->around.around;
+}
+
+const ot_text_part *ot_tokenizer_pair(const ot_tokenizer *t, int *n)
+{
+    *n = t->around.n_pair;
+    return t->around.pair;
 }
 
 static int64_t added_of(const added_set *s, const char *name)
@@ -492,11 +538,39 @@ int64_t ot_tokenizer_pad(const ot_tokenizer *t)
 
 /* ---- encoding -------------------------------------------------------------------------------------------- */
 
+/* Unknown characters in a row: as they stand they may be a piece, else their bytes are, else they are one unknown token. */
+static bool put_missed(ot_tokenizer *t)
+{
+    const char *p = t->missed;
+    if (!p) return true;
+    t->missed = NULL;
+    int32_t id = ot_string_table_get(&t->vocab, p, t->n_missed);
+    bool bytes = id < 0 && t->fallback, good = true;
+    for (size_t i = 0; i < t->n_missed && bytes; i++) bytes = t->byte[(unsigned char)p[i]] >= 0;
+    if (!bytes) return ot_ids_add(t->out, id < 0 ? t->unigram.unknown : id);
+    for (size_t i = 0; i < t->n_missed && good; i++) good = ot_ids_add(t->out, t->byte[(unsigned char)p[i]]);
+    return good;
+}
+
+static bool take_piece(void *user, int32_t id, const char *p, size_t n)
+{
+    ot_tokenizer *t = user;
+    if (id != t->unigram.unknown) return put_missed(t) && ot_ids_add(t->out, id);
+    if (!t->missed) t->missed = p, t->n_missed = 0;
+    t->n_missed += n;
+    return true;
+}
+
 static bool encode_word(void *user, const char *p, size_t n)
 {
     ot_tokenizer *t = user;
-    return t->pieces ? ot_wordpiece_word(&t->piece, &t->vocab, p, n, t->out)
-                     : ot_bpe_word(&t->bpe, &t->vocab, p, n, t->out);
+    int32_t id;
+    switch (t->model) {
+    case WORD_PIECE: return ot_wordpiece_word(&t->piece, &t->vocab, p, n, t->out);
+    case UNIGRAM: t->missed = NULL; return ot_unigram_run(&t->unigram, p, n, take_piece, t) && put_missed(t);
+    case WORD_LEVEL: id = ot_string_table_get(&t->vocab, p, n); return ot_ids_add(t->out, id < 0 ? t->unknown : id);
+    default: return ot_bpe_word(&t->bpe, &t->vocab, p, n, t->out);
+    }
 }
 
 /* What is between two added tokens; first: the text begins with it. */
@@ -561,9 +635,10 @@ ot_status ot_tokenizer_encode(ot_tokenizer *t, const char *text, size_t n, bool 
         if (!k) return ot_fail(err, OT_E_DATA, "byte %zu of the text is not UTF-8", i);
         i += (size_t)k;
     }
-    for (int i = 0; specials && good && i < t->n_front; i++) good = ot_ids_add(out, t->around[i]);
+    const ot_template *a = &t->around;
+    for (int i = 0; specials && good && i < a->n_front; i++) good = ot_ids_add(out, a->around[i]);
     t->out = out;
     good = good && cut(t, &t->raw, text, n, true, encode_normal);
-    for (int i = 0; specials && good && i < t->n_behind; i++) good = ot_ids_add(out, t->around[t->n_front + i]);
+    for (int i = 0; specials && good && i < a->n_behind; i++) good = ot_ids_add(out, a->around[a->n_front + i]);
     return good ? OT_OK : no_memory(t, err);
 }

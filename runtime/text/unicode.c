@@ -144,6 +144,17 @@ bool ot_lower_case(const char *p, size_t n, ot_buffer *out)
     return true;
 }
 
+size_t ot_grapheme(const char *p, size_t left)
+{
+    uint32_t before, c;
+    utf8proc_int32_t state = 0;
+    size_t n = (size_t)ot_utf8(p, left, &before);
+    if (!n) return 1;
+    for (int k; n < left && (k = ot_utf8(p + n, left - n, &c)); n += (size_t)k, before = c)
+        if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)c, &state)) break;
+    return n;
+}
+
 #else
 
 const bool ot_has_unicode = false;
@@ -163,5 +174,6 @@ bool ot_normal_form(ot_normal form, const char *p, size_t n, ot_buffer *out)
     return (void)form, ot_buffer_add(out, p, n);
 }
 bool ot_lower_case(const char *p, size_t n, ot_buffer *out) { return ot_buffer_add(out, p, n); }
+size_t ot_grapheme(const char *p, size_t left) { return ot_character(p, left); }
 
 #endif

@@ -42,6 +42,19 @@ with tempfile.TemporaryDirectory() as d:
     open(f'{d}/t.csv', 'w').write('a,target\n' + ''.join(f'{i},{names[i % 3]}\n' for i in range(30)))
     text = call('data', f'{d}/t.csv').stdout
     check('green' in text and '\x1b' not in text and '33.33 %' in text and 'no sample repeats' in text, text)
+    check("\n  the target is column 'target' (change with --target)" in text, text)
+    open(f'{d}/kinds.csv', 'w').write('a,b,target\n' + ''.join(f'{i},{names[i % 2]},{names[i % 3]}\n' for i in range(30)))
+    text = call('data', f'{d}/kinds.csv').stdout
+    for line in ('2 columns, 3 elements:', '  a                    number, mean', '  b                    category, 2 values, one-hot'):
+        check(f'\n  {line}' in text, f'{line}: {text}')
+    check('for input' not in text, text)
+    open(f'{d}/bad\x1b[31m.csv', 'w').write('a\x1b[31m,b\x1b[32m,target\n' + ''.join(f'{i},,{names[i % 2]}\n' for i in range(30)))
+    check('\x1b' not in call('data', f'{d}/bad\x1b[31m.csv').stdout, 'control characters of names')
+    open(f'{d}/texts.csv', 'w').write('text,label\n' + ''.join(f'a text that has the number {i * i},{names[i % 2]}\n' for i in range(30)))
+    check('--tokenizer PATH or --text bytes' in call('data', f'{d}/texts.csv', code=4).stderr, 'a column of texts')
+    text = call('data', f'{d}/texts.csv', '--text', 'bytes').stdout
+    check("\n  column 'text' goes to input 'input_ids' as bytes" in text and 'attention_mask' not in text, text)
+    check("column 'text' goes to" in json.loads(call('data', f'{d}/texts.csv', '--text', 'bytes', '--json').stdout)['training']['notes'][0], 'notes')
     x[1, 1] = np.nan
     np.savez(f'{d}/nan.npz', x=x)
     check('1 NaN or infinite' in call('data', f'{d}/nan.npz').stdout, 'NaN is not said')

@@ -112,6 +112,7 @@ def test_refused(home, mirror):
     for url in ('ftp://h/x', 'scp://h/x', '/tmp', 'dict://h'):
         check(url, fetch('data', 'fetch', 'mnist', '--mirror', url, home=home), 2, 'https://, http:// or file://')
     check('name', fetch('data', 'fetch', 'imagenet', home=home), 2, "'imagenet'", 'mnist, fashion-mnist, kmnist')
+    check('no name', fetch('data', 'fetch', home=home), 2, 'the name of a data set is missing', 'mnist, fashion-mnist, kmnist')
     check('--to elsewhere', fetch('data', 'mnist', '--to', 'x', home=home), 2, 'data fetch NAME')
     pathlib.Path(home, 'file').write_text('')
     check('no folder', fetch('data', 'fetch', 'mnist', '--mirror', mirror, '--to', f'{home}/file', home=home), 7, f'{home}/file/mnist')

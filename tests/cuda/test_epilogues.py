@@ -3,6 +3,7 @@ in which nothing is joined.
 
 usage: test_epilogues.py PROGRAM DEVICE
 """
+import os
 import re
 import sys
 import tempfile
@@ -79,6 +80,12 @@ def broadcast(n):  # what is added has another shape
     return n.conv(n.add('Relu', n.add('Add', a, n.add('GlobalAveragePool', a))), 16, 8)
 
 
+def pooled(n):  # ReLU after the pooling, where exporters or we move it
+    a = n.add('Relu', n.add('MaxPool', n.conv('x', 3, 16), kernel_shape=[2, 2], strides=[2, 2]))
+    b = n.add('MaxPool', n.add('Relu', n.conv(a, 16, 16)), kernel_shape=[3, 3], pads=[1] * 4)
+    return n.conv(b, 16, 8)
+
+
 def gelu(form):
     def make(n):
         a = n.add('Gelu', n.linear('x', NARROW, WIDE), approximate=form)
@@ -110,6 +117,33 @@ def same_weight_twice(n):  # the operand of the product is the residual too
     return n.add('Add', n.add('MatMul', n.add('MatMul', 'x', w), w), 'x')
 
 
+def itself(n):  # a result added to itself: the sum has one operand, which is in no memory
+    a = n.norm(n.conv('x', 3, 16), 16)
+    return n.conv(n.add('Relu', n.add('Add', a, a)), 16, 8)
+
+
+def product_itself(n):
+    a = n.linear('x', NARROW, WIDE, bias=False)
+    a = n.add('Gelu', n.add('Add', a, a), approximate='tanh')
+    b = n.linear(a, WIDE, NARROW, bias=False)
+    return n.add('Add', b, b)
+
+
+def norm_first(n):  # nothing reads the gradient of the norm's input
+    return n.linear(n.add('Relu', n.norm('x', NARROW)), NARROW, WIDE)
+
+
+def rows_of_images(n):  # the gradient of the norm is plain, what is added has channels last
+    a = n.conv('x', 3, 32)
+    b = n.conv(n.add('LayerNormalization', a, n.weight(8, shift=1), n.weight(8)), 32, 32)
+    return n.conv(n.add('Relu', n.add('Add', b, a)), 32, 8)
+
+
+def rounded(n):  # the model's own rounding is not omitted
+    y = n.add('Cast', n.linear('x', NARROW, NARROW, bias=False), to=T.FLOAT16)
+    return n.linear(n.add('Add', n.add('CastLike', y, 'x'), 'x'), NARROW, NARROW)
+
+
 IMAGE, ROWS = (3, 9, 7), (TOKENS, NARROW)
 CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in f32, and there in bf16
     'norm_relu': (norm_relu, IMAGE, 2, 2, 2),
@@ -118,12 +152,18 @@ CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in
     'read_twice': (read_twice, IMAGE, 0, 0, 0),
     'leaky': (leaky, IMAGE, 0, 0, 0),
     'broadcast': (broadcast, IMAGE, 0, 0, 0),
+    'pooled': (pooled, IMAGE, 0, 4, 4),
     'gelu_tanh': (gelu('tanh'), ROWS, 0, 2, 2),
     'gelu_erf': (gelu('none'), ROWS, 0, 0, 0),
     'transformer': (transformer, ROWS, 4, 8, 8),
     'before_norm': (before_norm, ROWS, 4, 4, 4),
     'odd': (odd, ROWS, 0, 0, 0),
     'same_weight_twice': (same_weight_twice, ROWS, 1, 1, 1),
+    'itself': (itself, IMAGE, 0, 0, 0),
+    'product_itself': (product_itself, ROWS, 0, 0, 0),
+    'norm_first': (norm_first, (NARROW,), 2, 2, 0),
+    'rows_of_images': (rows_of_images, (3, 8, 8), 0, 1, 0),
+    'rounded': (rounded, ROWS, 0, 0, 0),
 }
 
 
@@ -141,7 +181,9 @@ def main(d):
         make(n)
         m, exact = n.model(), n.model('f8')
         x = rng.standard_normal((BATCH, *shape)).astype('f4')
-        y = arrays(d, 'run', m, {'x': x})[1]['y']
+        y = arrays(d, 'run', m, {'x': x}, '--device', device)[1]['y']
+        off = far(y, arrays(d, 'run', exact, {'x': x.astype('f8')}, '--device', 'cpu')[1]['y'])
+        check(off <= 1e-4, f'{name}: run is off by {off:.2g}')
         feeds = {'x': x, 'target': rng.standard_normal(y.shape).astype('f4')}
         want = gradients(d, exact, {k: v.astype('f8') for k, v in feeds.items()}, '--device', 'cpu')
         for precision, expected in (('fp32', cpu if device == 'cpu' else f32), ('bf16', bf16)):
@@ -161,6 +203,30 @@ def main(d):
             check(bits == (8 if name == 'bits' and precision == 'bf16' else 0), f'{name}, {precision}: {bits} with bits: {said}')
             check(joined == expected, f'{name}, {precision}: {joined} joined, expected {expected}: {said}')
     nan(d)
+    if device == 'cuda':
+        refused(d)
+
+
+def refused(d):
+    """A library that refuses: bits are not used, nothing is joined, and the gradients are the same."""
+    n = Net(IMAGE)
+    residual(32)(n)
+    m = n.model()
+    feeds = {'x': rng.standard_normal((BATCH, *IMAGE)).astype('f4'), 'target': rng.standard_normal((BATCH, 8, 9, 7)).astype('f4')}
+    options = '--device', 'cuda', '--precision', 'bf16'
+    exact = gradients(d, n.model('f8'), {k: v.astype('f8') for k, v in feeds.items()}, '--device', 'cpu')
+    want = gradients(d, m, feeds, *options)
+    for lacking, joined, bits in (('bits', 8, 0), ('functions', 0, 0), ('none', 0, 0)):
+        with tempfile.TemporaryDirectory() as cache:  # plans on disk were made where nothing was lacking
+            os.environ.update(ONNXTRAIN_EMULATOR_CUDNN=lacking, XDG_CACHE_HOME=cache)
+            got = gradients(d, m, feeds, *options)
+            said = call('plan', f'{d}/m.onnx', '--data', f'{d}/x.npz', '--loss', 'mse', '--batch-size', str(BATCH), '--why', *options).stdout
+        found = len(re.findall(r'^ +\d+ +batch +\S*(?:\+Map|Map\+)', said, re.M)), said.count('ReLU as bits')
+        check(found == (joined, bits), f'without {lacking}: {found}: {said}')
+        for k, v in exact.items():
+            off, most = far(got[k], v), 1.5 * far(want[k], v) + 1e-3
+            check(off <= most, f'without {lacking}: {k} is off by {off:.2g}, more than {most:.2g}')
+    del os.environ['ONNXTRAIN_EMULATOR_CUDNN']
 
 
 def nan(d):

@@ -128,6 +128,44 @@ static void what_is_wrong(void **state)
     assert_non_null(strstr(e.text, "is in no class folder"));
 }
 
+static void parts_beside_other_folders(void **state)
+{
+    (void)state;
+    ot_error e;
+    char path[200], name[220];
+    put_png("set/train/a/1.png", 10);
+    put_png("set/val/a/1.png", 10);
+    put_png("set/more/a/1.png", 10);
+    snprintf(path, sizeof path, "%s/set", ot_test_folder);
+    open_part(path, OT_SPLIT_TRAIN, OT_E_DATA, &e);
+    assert_non_null(strstr(e.text, "'train' and 'val', each with class folders, but also 'more'"));
+    /* Classes that are called so: a vehicle, a kind of picture. */
+    put_png("vehicles/train/1.png", 10);
+    put_png("vehicles/test/1.png", 10);
+    put_png("vehicles/bus/1.png", 10);
+    snprintf(path, sizeof path, "%s/vehicles", ot_test_folder);
+    ot_dataset *d = open_part(path, OT_SPLIT_TRAIN, OT_OK, &e);
+    assert_int_equal(d->n_classes, 3);
+    ot_dataset_free(d);
+    static const struct {
+        const char *name, *bytes, *says;
+    } packed[] = { { "set.tar.gz", "abcdef", "is a compressed archive" },
+                   { "set.tgz", "abcdef", "is a compressed archive" },
+                   { "set.csv.xz",
+                     "\xfd"
+                     "7zXZ\0",
+                     "is compressed by xz" },
+                   { "set.csv.bz2", "BZh91A", "is compressed by bzip2" },
+                   { "set.7z", "7z\xbc\xaf'\x1c", "7-Zip or RAR" },
+                   { "set.dat", "abcdef", "idx, tar, zip, or a folder" } };
+    for (int i = 0; i < (int)(sizeof packed / sizeof *packed); i++) {
+        ot_folder_put(packed[i].name, packed[i].bytes, 6);
+        snprintf(name, sizeof name, "%s/%s", ot_test_folder, packed[i].name);
+        open_part(name, OT_SPLIT_TRAIN, OT_E_DATA, &e);
+        if (!strstr(e.text, packed[i].says)) fail_msg("%s", e.text);
+    }
+}
+
 /* ---- tar ---- */
 
 static size_t put_header(uint8_t *p, const char *name, size_t size, char type)
@@ -318,6 +356,7 @@ int ot_test_pictures(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(classes_and_parts, ot_folder_make, ot_folder_remove),
         cmocka_unit_test_setup_teardown(what_is_wrong, ot_folder_make, ot_folder_remove),
+        cmocka_unit_test_setup_teardown(parts_beside_other_folders, ot_folder_make, ot_folder_remove),
         cmocka_unit_test_setup_teardown(archives_are_read_in_place, ot_folder_make, ot_folder_remove),
         cmocka_unit_test_setup_teardown(archives_with_flipped_bits, ot_folder_make, ot_folder_remove),
         cmocka_unit_test_setup_teardown(zips_are_read_in_place, ot_folder_make, ot_folder_remove),

@@ -268,11 +268,32 @@ static void tables(void **state)
     ot_dataset_free(d);
 }
 
+/* A file of silence says that it has more than can be read in time: it is refused by its header. */
+static void long_silence(void **state)
+{
+    (void)state;
+    size_t n;
+    uint8_t *p = load("tone.flac", &n);
+    ot_sound x;
+    ot_error e = { 0 };
+    bool more = false;
+    p[21] = (uint8_t)(p[21] & 0xF0); /* the number of samples: 4 bits, and 4 bytes */
+    for (int i = 0; i < 2; i++) {
+        memcpy(p + 22, i ? "\x10\x00\x00\x01" : "\x08\x00\x00\x00", 4);
+        ot_status s = ot_sound_look(p, n, n, &x, &more, &e);
+        assert_int_equal(s, i ? OT_E_DATA : OT_OK);
+    }
+    assert_non_null(strstr(e.text, "268435457 samples per channel"));
+    assert_int_equal(ot_sound_look(p, n, 20 << 20, &x, &more, &e), OT_OK); /* 13 of each byte */
+    free(p);
+}
+
 int ot_test_sounds(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_and_channels),
         cmocka_unit_test(reads_flac),
+        cmocka_unit_test(long_silence),
         cmocka_unit_test(cut_anywhere),
         cmocka_unit_test(every_bit_turned),
         cmocka_unit_test(what_is_refused),

@@ -63,6 +63,29 @@ static void classes_give_their_share(void **state)
     }
 }
 
+/* Prices and the like are whole numbers, too, but none are classes. */
+static void prices_are_no_classes(void **state)
+{
+    (void)state;
+    enum { N = 1000, PRICES = 200 };
+    for (int apart = 1; apart <= 500; apart += 499) {
+        ot_error err = { 0 };
+        int classes;
+        ot_dataset *d = ot_dataset_new("made"), *v;
+        const ot_shape shape = { .rank = 1, .dim = { N } };
+        assert_int_equal(ot_array_alloc(d, ot_dataset_add(d, "x"), OT_F32, &shape, -1, "x", &err), OT_OK);
+        assert_int_equal(ot_array_alloc(d, ot_dataset_add(d, "target"), OT_F32, &shape, -1, "target", &err), OT_OK);
+        for (int i = 0; i < N; i++) ((float *)d->array[1].t.data)[i] = (float)(i % PRICES * apart);
+        ot_dataset_arrange(d);
+        assert_int_equal(ot_dataset_finish(d, &err), OT_OK);
+        assert_int_equal(ot_dataset_split(d, 0.1, 3, &v, &classes, &err), OT_OK);
+        assert_int_equal(classes, apart == 1 ? PRICES : 0);
+        assert_int_equal(v->samples, N / 10);
+        ot_dataset_free(v);
+        ot_dataset_free(d);
+    }
+}
+
 /* Every sample is in one part, in the order of the file, with all of its arrays and its number. */
 static void nothing_is_lost(void **state)
 {
@@ -134,9 +157,8 @@ static void ends_of_the_range(void **state)
 int ot_test_split(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classes_give_their_share),
-        cmocka_unit_test(nothing_is_lost),
-        cmocka_unit_test(the_seed_decides),
+        cmocka_unit_test(classes_give_their_share), cmocka_unit_test(prices_are_no_classes),
+        cmocka_unit_test(nothing_is_lost),          cmocka_unit_test(the_seed_decides),
         cmocka_unit_test(ends_of_the_range),
     };
     return cmocka_run_group_tests_name("split", tests, NULL, NULL);

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/json.h"
+
 #define TOKENIZERS OT_SOURCE_ROOT "/tests/text/fixtures/"
 
 enum { LENGTH = 12 };
@@ -103,9 +105,93 @@ static void as_bert(void **state)
     expect_row(lines, "input_ids", 0, rows[2], LENGTH);
     expect_row(lines, "input_ids", 1, rows[0], LENGTH);
     ot_dataset_free(lines);
+    lines = opened("single.csv", "text\nyes\n", &q); /* the name tells that this is no text */
+    assert_int_equal(lines->samples, 1);
+    ot_dataset_free(lines);
     lines = opened("one.csv", "text\nyes\nno\n", &q);
     expect_row(lines, "input_ids", 0, rows[2], LENGTH);
     ot_dataset_free(lines);
+    ot_dataset_free(d);
+}
+
+/* What Hugging Face's tokenizers give for two texts, with enable_truncation(12) and enable_padding(length=12). */
+static void pairs_of_texts(void **state)
+{
+    (void)state;
+    static const char csv[] = "a,b,label\nthe king is here,yes,x\nyes,\"To be, or not to be: that is the question\",y\n"
+                              "\"no, my lord\",\"the king is here, my lord\",x\n,yes,y\n";
+    static const int bert[4][LENGTH] = { { 2, 71, 177, 115, 236, 3, 40, 78, 3 },
+                                         { 2, 40, 78, 3, 80, 95, 9, 218, 120, 80, 95, 3 },
+                                         { 2, 88, 9, 97, 193, 3, 71, 177, 115, 236, 9, 3 },
+                                         { 2, 3, 40, 78, 3 } };
+    static const int roberta[4][LENGTH] = { { 1, 272, 350, 303, 329, 297, 269, 2, 2, 287, 283, 2 },
+                                            { 1, 287, 283, 2, 2, 225, 403, 309, 16, 225, 275, 2 },
+                                            { 1, 391, 16, 311, 456, 2, 2, 272, 350, 303, 329, 2 },
+                                            { 1, 2, 2, 287, 283, 2, 3, 3, 3, 3, 3, 3 } };
+    static const int first[] = { 6, 4, 6, 2 }, there[] = { 9, 12, 12, 5 }, second[] = { 12, 12, 12, 6 };
+    ot_data_options o = { .input = fixed, .n_inputs = 3, .tokenizer = TOKENIZERS "bert.json", .columns = "a,b" };
+    for (int kind = 0; kind < 2; kind++) {
+        ot_dataset *d = opened("t.csv", csv, &o);
+        assert_non_null(strstr(d->notes, "columns 'a' and 'b' go to input 'input_ids' as pairs"));
+        for (int i = 0; i < 4; i++) {
+            int mask[LENGTH] = { 0 }, types[LENGTH] = { 0 };
+            for (int k = 0; k < (kind ? second : there)[i]; k++) mask[k] = 1, types[k] = !kind && k >= first[i];
+            expect_row(d, "input_ids", i, (kind ? roberta : bert)[i], LENGTH);
+            expect_row(d, "attention_mask", i, mask, LENGTH);
+            expect_row(d, "token_type_ids", i, types, LENGTH);
+            assert_int_equal(label(d, i), i % 2);
+        }
+        ot_data_options q = {
+            .input = fixed, .n_inputs = 3, .preprocess = d->preprocess, .unlabelled = true, .alone = true
+        };
+        ot_dataset *again = opened("u.csv", "b,a\nyes,the king is here\n", &q);
+        expect_row(again, "input_ids", 0, (kind ? roberta : bert)[0], LENGTH);
+        ot_dataset_free(again);
+        expect_refused("u.txt", "yes\n", &q, OT_E_DATA, "pairs of columns, 'a' and 'b'");
+        ot_dataset_free(d);
+        o.tokenizer = TOKENIZERS "roberta.json";
+        o.columns = "input_ids=a,b";
+    }
+    o.tokenizer = TOKENIZERS "gpt2.json";
+    ot_dataset *d = opened("t.csv", csv, &o);
+    assert_non_null(strstr(d->notes, "puts no token between"));
+    ot_dataset_free(d);
+    o.tokenizer = NULL;
+    o.text = "bytes";
+    expect_refused("t.csv", csv, &o, OT_E_USAGE, "need --tokenizer");
+}
+
+/* What every sample has in common is in memory once: its fingerprint is of that row, and of nothing behind it. */
+static void one_row_for_all(void **state)
+{
+    (void)state;
+    enum { ROWS = 20000 };
+    char *csv = malloc(16 * ROWS + 16), *p = csv + sprintf(csv, "text,y\n");
+    for (int i = 0; i < ROWS; i++) p += sprintf(p, "yes,%d\n", i % 2);
+    ot_data_options o = { .input = fixed, .n_inputs = 3, .tokenizer = TOKENIZERS "bert.json" };
+    ot_dataset *d = opened("t.csv", csv, &o);
+    assert_true(ot_dataset_find(d, "token_type_ids")->same);
+    uint64_t hash = d->hash;
+    ot_dataset_free(d);
+    d = opened("t.csv", csv, &o);
+    assert_true(d->hash == hash);
+    ot_dataset_free(d);
+    free(csv);
+}
+
+/* Scores of pieces are recorded with all their digits: fewer would make other pieces the best ones. */
+static void as_unigram(void **state)
+{
+    (void)state;
+    ot_data_options o = { .input = fixed, .n_inputs = 3, .tokenizer = TOKENIZERS "unigram.json" };
+    ot_dataset *d = opened("t.csv", "label,text\nplain,the king is here\nother,To be or not\n", &o);
+    json_error_t why;
+    json_t *file = json_load_file(TOKENIZERS "unigram.json", 0, &why), *record = json_loads(d->preprocess, 0, &why);
+    const json_t *one = json_object_get(json_object_get(record, "inputs"), "input_ids");
+    assert_non_null(one);
+    assert_true(json_equal(json_object_get(one, "tokenizer"), file));
+    json_decref(file);
+    json_decref(record);
     ot_dataset_free(d);
 }
 
@@ -207,7 +293,7 @@ static void refused(void **state)
     o.text = NULL;
     expect_refused("t.csv", "text,y\na,1\n\xFF,0\n", &o, OT_E_DATA, "line 3, column 'text': the text is not UTF-8");
     o.columns = "nothing";
-    expect_refused("t.csv", "text,y\na,1\nb,0\n", &o, OT_E_USAGE, "expected the one column");
+    expect_refused("t.csv", "text,y\na,1\nb,0\n", &o, OT_E_USAGE, "expected the column");
     o.columns = NULL;
     o.preprocess = "{\"inputs\":{\"input_ids\":{\"kind\":\"text\",\"unit\":\"tokens\",\"tokenizer\":3}}}";
     o.tokenizer = NULL;
@@ -303,8 +389,9 @@ static void folders(void **state)
 int ot_test_texts(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_bert), cmocka_unit_test(as_roberta), cmocka_unit_test(bytes_and_characters),
-        cmocka_unit_test(lengths), cmocka_unit_test(refused),    cmocka_unit_test(json_lines),
+        cmocka_unit_test(as_unigram), cmocka_unit_test(one_row_for_all), cmocka_unit_test(pairs_of_texts),
+        cmocka_unit_test(as_bert),    cmocka_unit_test(as_roberta),      cmocka_unit_test(bytes_and_characters),
+        cmocka_unit_test(lengths),    cmocka_unit_test(refused),         cmocka_unit_test(json_lines),
         cmocka_unit_test(folders),
     };
     return cmocka_run_group_tests_name("texts", tests, ot_folder_make, ot_folder_remove);

@@ -125,7 +125,7 @@ static void options_refused(void **state)
           "did you mean 'alexnet'? There are lenet, mlp, vgg, resnet18, mobilenet, autoencoder, alexnet, resnet50, gpt2, bert" },
         { "gpt2", { .opset = 19 }, "gpt2 needs operators of opset 20, but opset is 19" },
         { "gpt2", { .channels = 3 }, "number of tokens" },
-        { "lenet", { .tokens = 3 }, "not for lenet" },
+        { "lenet", { .tokens = 3 }, "must be channels, height and width, such as 1x28x28, or 1x1x3 for 3 values" },
         { "lenet", { .layers = 3 }, "not for lenet" },
         { "lenet", { .opset = 6 }, "opset is 6" },
         { "lenet", { .opset = 26 }, "opset is 26" },

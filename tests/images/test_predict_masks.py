@@ -57,14 +57,9 @@ def main():
         (y,) = onnxruntime.InferenceSession("m.onnx").run(None, {"x": x})
         want = y if more.get("number") else (y[:, 0] > (0.5 if more else 0)) if classes == 1 else y.argmax(3 if more.get("last") else 1)
         said = run("predict", "m.onnx", "set", "-o", "out/")
-        assert f"out: masks of {N} images, {SIDE}x{SIDE} pixels" in said, said
+        assert f"out: masks of {N} images, each named as its image and of its size" in said, said
         for name, mask in zip(names, want):
-            raw = pathlib.Path("out", name).with_suffix(".png").read_bytes()
-            assert raw[25] == 3, "a palette"
-            gray = np.zeros((SIDE, SIDE), np.uint8)
-            bits = __import__("zlib").decompress(b"".join(chunks(raw, b"IDAT")))
-            gray = unfilter(bits)
-            assert (gray == mask).all(), (name, classes, more)
+            assert (written(f"out/{name}") == mask).all(), (name, classes, more)
     pathlib.Path("plain").mkdir()
     run("predict", "m.onnx", "set", "-o", "plain")  # an existing folder, without the slash
     assert sorted(str(p.relative_to("plain")) for p in pathlib.Path("plain").rglob("*.png")) == sorted(n[:-3] + "png" for n in names)
@@ -94,6 +89,97 @@ def main():
     assert "no output of the model has classes for each pixel" in run("predict", "flat.onnx", "set", "-o", "new/", expect=2)
 
 
+def resized(y, h, w):
+    """Scores at another size, as ONNX Runtime's Resize has them: linear, pixel centres aligned."""
+    node = helper.make_node("Resize", ["y", "", "", "s"], ["z"], mode="linear", coordinate_transformation_mode="half_pixel")
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("y", 1, None)], [helper.make_tensor_value_info("z", 1, None)],
+                              [numpy_helper.from_array(np.array([*y.shape[:2], h, w]), "s")])
+    m = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return onnxruntime.InferenceSession(m.SerializeToString()).run(None, {"y": y})[0]
+
+
+def pooled(step, number=False):
+    """A model of SIDE x SIDE whose output is smaller by `step`."""
+    model("m.onnx", 4)
+    m = onnx.load("m.onnx")
+    m.graph.node[0].output[0] = "z"
+    m.graph.node.append(helper.make_node("AveragePool", ["z"], ["p" if number else "y"], kernel_shape=[step, step], strides=[step, step]))
+    if number:
+        m.graph.node.append(helper.make_node("ArgMax", ["p"], ["y"], axis=1, keepdims=0))
+        m.graph.output[0].type.tensor_type.elem_type = 7
+    at = m.graph.output[0].type.tensor_type.shape.dim
+    at[-2].dim_value = at[-1].dim_value = SIDE // step
+    if number:
+        del at[1]
+    onnx.save(m, "m.onnx")
+
+
+def scores(images):
+    x = (images.transpose(0, 3, 1, 2) / np.float32(255)).astype("f4")
+    return onnxruntime.InferenceSession("m.onnx").run(None, {"x": x})[0]
+
+
+def sizes():
+    """Masks have the size of their images: smaller outputs, larger images, images that the model takes in parts."""
+    smooth = [cv2.resize(rng.integers(0, 256, (5, 6, 3), dtype=np.uint8), (w, h)) for h, w in ((SIDE, SIDE), (40, 40), (9, 9), (SIDE, 40), (40, SIDE))]
+    pathlib.Path("sizes").mkdir()
+    for i, image in enumerate(smooth):
+        assert cv2.imwrite(f"sizes/{i}.png", image[:, :, ::-1])
+    for step in 1, 2, 4:
+        pooled(step)
+        said = run("predict", "m.onnx", "sizes", "-o", "sized/")
+        assert "5 images have 9 parts" in said and "sized: masks of 5 images" in said, said
+        for i in range(3):  # squares: what the model answers, enlarged or reduced
+            run("predict", "m.onnx", f"sizes/{i}.png", "-o", "y.npz")
+            y = np.load("y.npz")["y"]
+            want = resized(y, *smooth[i].shape[:2]).argmax(1)[0]
+            assert (written(f"sized/{i}.png") != want).mean() < 0.005, (step, i)
+        for i in 3, 4:  # parts that are not resized: 0 to 15, 12 to 27, 24 to 39; the mean where two overlap
+            image = smooth[i] if i == 3 else smooth[i].transpose(1, 0, 2)
+            parts = np.stack([image[:, at:at + SIDE] for at in (0, 12, 24)])
+            y = resized(scores(parts if i == 3 else parts.transpose(0, 2, 1, 3)), SIDE, SIDE)
+            y = y if i == 3 else y.transpose(0, 1, 3, 2)
+            all, n = np.zeros((4, SIDE, 40)), np.zeros(40)
+            for part, at in zip(y, (0, 12, 24)):
+                all[:, :, at:at + SIDE] += part
+                n[at:at + SIDE] += 1
+            want = (all / n).argmax(0)
+            assert (written(f"sized/{i}.png") != (want if i == 3 else want.T)).mean() < 0.005, (step, i)
+    pooled(2, number=True)  # class numbers: those of the nearest pixel
+    run("predict", "m.onnx", "sizes", "-o", "sized/")
+    want = scores(smooth[0][None])[0].repeat(2, 0).repeat(2, 1)
+    assert (written("sized/0.png") == want).all()
+    assert written("sized/3.png").shape == (SIDE, 40)
+
+    np.savez("arrays.npz", x=np.stack([smooth[0]] * 3))  # arrays: the output's size
+    pooled(4)
+    run("predict", "m.onnx", "arrays.npz", "--normalize", "1/255", "-o", "arrays/")
+    assert (written("arrays/000001.png") == scores(smooth[0][None]).argmax(1)[0]).all()
+
+    pathlib.Path("sizes/5.png").write_bytes(pathlib.Path("sizes/3.png").read_bytes()[:-30])  # its header is right
+    assert "sizes/5.png" in run("predict", "m.onnx", "sizes", "-o", "sized/", expect=4)
+    assert "masks of 5 images" in run("predict", "m.onnx", "sizes", "-o", "sized/", "--skip-bad", "1")
+    assert cv2.imwrite("sizes/5.png", np.zeros((1, 9000, 3), np.uint8))
+    assert "sizes/5.png: has 1x9000 pixels" in run("predict", "m.onnx", "sizes", "-o", "sized/", expect=4)
+    os.remove("sizes/5.png")
+
+    # what was written trains as masks of these images
+    for name in "images", "masks":
+        pathlib.Path("whole", name).mkdir(parents=True)
+    for i in range(5):
+        os.rename(f"sizes/{i}.png", f"whole/images/{i}.png")
+        os.rename(f"sized/{i}.png", f"whole/masks/{i}.png")
+    model("m.onnx", 4)
+    run("m.onnx", "--data", "whole", "--steps", 1, "--run-dir", "sized-run", "-o", "t.onnx")
+
+
+def written(name):
+    """The class numbers in a PNG with a palette."""
+    raw = pathlib.Path(name).with_suffix(".png").read_bytes()
+    assert raw[25] == 3, "a palette"
+    return unfilter(__import__("zlib").decompress(b"".join(chunks(raw, b"IDAT"))), int.from_bytes(raw[16:20], "big"))
+
+
 def chunks(raw, kind):
     at = 8
     while at < len(raw):
@@ -103,12 +189,12 @@ def chunks(raw, kind):
         at += 12 + n
 
 
-def unfilter(bits):
+def unfilter(bits, width):
     """Rows of bytes of a PNG without interlacing, one byte for each pixel."""
-    rows, before = [], np.zeros(SIDE + 1, int)
-    for r in range(SIDE):
-        kind, line = bits[r * (SIDE + 1)], np.zeros(SIDE + 1, int)
-        for i, v in enumerate(bits[r * (SIDE + 1) + 1:(r + 1) * (SIDE + 1)], 1):
+    rows, before = [], np.zeros(width + 1, int)
+    for r in range(len(bits) // (width + 1)):
+        kind, line = bits[r * (width + 1)], np.zeros(width + 1, int)
+        for i, v in enumerate(bits[r * (width + 1) + 1:(r + 1) * (width + 1)], 1):
             a, b, c = line[i - 1], before[i], before[i - 1]
             p = a + b - c
             near = min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]
@@ -121,4 +207,5 @@ def unfilter(bits):
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     main()
+    sizes()
 print("masks of images are written as PNG")

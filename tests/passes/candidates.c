@@ -50,7 +50,8 @@ static const ot_kernel *of_convolve[8];
 
 static const ot_kernel *const *kernels(const char *op)
 {
-    static const ot_kernel *const others[] = { &takes, NULL };
+    static const ot_kernel *const others[] = { &takes, NULL }, *const none[] = { NULL };
+    if (!strcmp(op, "Fused")) return none; /* nothing is joined */
     return strcmp(op, "Convolve") != 0 ? others : of_convolve;
 }
 

@@ -1,8 +1,8 @@
 """Writes tests/text/fixtures: tokenizers trained on tinyshakespeare, and what they make of some texts.
 
-    python3 tests/text/make_fixtures.py tinyshakespeare.txt        needs tokenizers 0.23
+    python3 tests/text/make_fixtures.py tinyshakespeare.txt        needs tokenizers 0.23, sentencepiece 0.2.3 and protobuf
 
-The tokenizers have the parts of those of GPT-2, RoBERTa, Llama 2, Llama 3, Qwen 2, CLIP and BERT with a small vocabulary.  Characters that Unicode 3.2 did not
+The tokenizers have the parts of those of GPT-2, RoBERTa, Llama 2, Llama 3, Qwen 2, CLIP, BERT, T5 and ALBERT with a small vocabulary.  Characters that Unicode 3.2 did not
 have are left out: tokenizers and libutf8proc know different versions.
 """
 import json
@@ -11,6 +11,7 @@ import random
 import sys
 import unicodedata
 
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 HERE = pathlib.Path(__file__).parent / "fixtures"
@@ -74,6 +75,37 @@ def pieces(lowercase):
     return t
 
 
+def unigram(normalizer, words, fallback=False):
+    t = Tokenizer(models.Unigram())
+    t.normalizer = normalizer
+    t.pre_tokenizer = words
+    t.decoder = decoders.Metaspace()
+    t.train_from_iterator(TEXT.split("\n"), trainers.UnigramTrainer(vocab_size=300, special_tokens=["<unk>", *SPECIAL], unk_token="<unk>", show_progress=False))
+    made = json.loads(t.to_str())
+    if fallback:
+        made["model"]["vocab"] += [[f"<0x{b:02X}>", -15.0] for b in range(256)]
+        made["model"]["byte_fallback"] = True
+    made["model"]["vocab"] = [[p, round(s, 4)] for p, s in made["model"]["vocab"]]
+    t = Tokenizer.from_str(json.dumps(made))
+    t.post_processor = processors.TemplateProcessing(single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", t.token_to_id("</s>"))])
+    return t
+
+
+def precompiled():
+    """The small table of normalisation of make_sentencepiece.py."""
+    m = sentencepiece_model_pb2.ModelProto()
+    m.ParseFromString((HERE / "sp-unigram.model").read_bytes())
+    return normalizers.Precompiled(m.normalizer_spec.precompiled_charsmap)
+
+
+def whole_words():
+    t = Tokenizer(models.WordLevel(unk_token="[UNK]"))
+    t.normalizer = normalizers.Lowercase()
+    t.pre_tokenizer = pre_tokenizers.Whitespace()
+    t.train_from_iterator(TEXT.split("\n"), trainers.WordLevelTrainer(vocab_size=300, special_tokens=["[UNK]", *SPECIAL], show_progress=False))
+    return t
+
+
 def character(r):
     k = r.random()
     if k < 0.4:
@@ -117,11 +149,17 @@ def main():
         "bert": pieces(True),
         "bert-cased": pieces(False),
     }
+    sparse = {  # every third text
+        "unigram": unigram(precompiled(), pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])),
+        "unigram-bytes": unigram(normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents(), precompiled(), normalizers.Replace(Regex(" {2,}"), " ")]),
+                                 pre_tokenizers.Metaspace(), fallback=True),
+        "wordlevel": whole_words(),
+    }
     HERE.mkdir(exist_ok=True)
     cases = [{"text": s} for s in texts() if s]
-    for name, t in made.items():
+    for name, t in [*made.items(), *sparse.items()]:
         (HERE / f"{name}.json").write_text(json.dumps(json.loads(t.to_str()), ensure_ascii=False, separators=(",", ":")) + "\n")
-        for c in cases:
+        for c in cases[::3] if name in sparse else cases:
             c[name] = t.encode(c["text"]).ids
     (HERE / "cases.json").write_text("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]\n")
 

@@ -209,6 +209,24 @@ static void print_array(const ot_array *a, FILE *f)
     fputc('\n', f);
 }
 
+/* What a training on it would say, without the name of the set, which stands above. */
+static void print_notes(const job *j, const ot_dataset *d, FILE *f)
+{
+    const char *target = ot_options_nth(j->o, "target", 0) ? NULL : ot_dataset_target_line(d, j->a);
+    const char *line[] = { target, d->notes };
+    char classes[40], one[1024], shown[4096];
+    size_t name = strlen(d->name), k = (size_t)snprintf(classes, sizeof classes, "%d classes:", d->n_classes);
+    for (int i = 0; i < OT_LEN(line); i++)
+        for (const char *p = line[i]; p && *p;) {
+            size_t n = strcspn(p, "\n"),
+                   skip = !strncmp(p, d->name, name) && !strncmp(p + name, ": ", 2) ? name + 2 : 0;
+            snprintf(one, sizeof one, "%.*s", (int)(n - skip), p + skip);
+            if (strncmp(p, classes, k))
+                fprintf(f, "  %s\n", ot_shown(one, shown, sizeof shown)); /* else: listed below */
+            p += n + (p[n] == '\n');
+        }
+}
+
 static void print_classes(const ot_dataset *d, const class_counts *c, FILE *f)
 {
     int64_t all = 0, most = 0, least = INT64_MAX;
@@ -258,6 +276,7 @@ static ot_status print_text(job *j, FILE *f, ot_error *err)
         fprintf(f, "%s%s, %s: %lld sample%s\n", p ? "\n" : "", ot_shown(d->name, name, sizeof name), j->part[p].name,
                 (long long)d->samples, d->samples == 1 ? "" : "s");
         for (int i = 0; i < d->n; i++) print_array(&d->array[i], f);
+        print_notes(j, d, f);
         for (int i = 0; i < d->n; i++) {
             OT_TRY(count_classes(j, d, &d->array[i], &c, err));
             if (c.n) print_classes(d, &c, f);
@@ -307,6 +326,7 @@ static ot_status part_json(job *j, const part *p, json_t **to, ot_error *err)
         ot_json_add(&arrays, one);
     }
     ot_json_set(&o, "arrays", arrays);
+    ot_json_set(&o, "notes", ot_json_lines(p->d->notes ? p->d->notes : ""));
     if (j->compared) {
         ot_json_set(&o, "repeated", json_integer(p->inside));
         ot_json_set(&o, "in_training", json_integer(p->before));

@@ -99,6 +99,11 @@ static ot_status set_unit(job *j, const json_t *root, ot_error *err)
         j->unit = UNIT_TOKENS;
         return set_tokenizer(j, path, json_object_get(root, "tokenizer"), err);
     }
+    if (!text && !unit && json_object_get(root, "inputs"))
+        return ot_fail(
+            err, OT_E_USAGE,
+            "--prompt: the model was trained on a table, not to continue a text: 'onnxtrain predict MODEL FILE' "
+            "takes a table, or a .txt with a text in each line");
     if (!text && !unit)
         return ot_fail(err, OT_E_USAGE,
                        "--prompt: the model does not record what its tokens are; use --tokenizer FILE or --text bytes");

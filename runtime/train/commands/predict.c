@@ -55,7 +55,7 @@ typedef struct job {
     int64_t written;
     ot_mask_form mask;  /* of the first of list */
     const char *folder; /* of masks */
-    uint8_t *pixels;
+    ot_mask_parts parts;
 } job;
 
 /* ---- what is asked -------------------------------------------------------------------- */
@@ -123,12 +123,24 @@ static void find_unit(const ot_trainer *t, answer *a)
     if (z.channels == 1 || z.channels == a->each) a->unit = z;
 }
 
+/* What makes the images that the model takes; NULL: its inputs are no images. */
+static const ot_feeder *images_of(const job *j)
+{
+    const ot_feeders *fs = &j->t->eval.fs;
+    for (int i = 0; i < fs->n; i++)
+        if (!fs->f[i].target && fs->f[i].src->picture) return &fs->f[i];
+    return NULL;
+}
+
 static ot_status too_wide(const job *j, const answer *a, ot_error *err)
 {
     if (j->form == FORM_NPZ || j->form == FORM_MASKS || a->task == TASK_CLASSES || a->each <= MOST_COLUMNS)
         return OT_OK;
-    return ot_fail(err, OT_E_USAGE, "output '%s' has %lld values for each sample; write them with -o FILE.npz", a->name,
-                   (long long)a->each);
+    ot_mask_form mask;
+    const ot_feeder *f = images_of(j);
+    bool masks = f && ot_mask_form_of(&a->shape, a->dtype, a->tail, &f->to, &mask);
+    return ot_fail(err, OT_E_USAGE, "output '%s' has %lld values for each sample; write them with -o FILE.npz%s",
+                   a->name, (long long)a->each, masks ? ", or a mask of each image with -o FOLDER/" : "");
 }
 
 static ot_status open_answer(job *j, const ot_output *o, int k, task asked, answer *a, ot_error *err)
@@ -365,23 +377,36 @@ static const char *file_of(const job *j, int64_t sample)
     return NULL;
 }
 
-static const char *mask_file(const void *user, int64_t i) { return file_of(user, i); }
-
-/* The images that the model takes; NULL: its inputs are no images. */
-static const ot_picture *images_of(const job *j)
+/* Masks are of images, of which several samples may be parts. */
+static int64_t count_images(const job *j)
 {
-    const ot_feeders *fs = &j->t->eval.fs;
-    for (int i = 0; i < fs->n; i++)
-        if (!fs->f[i].target && fs->f[i].src->picture) return &fs->f[i].to;
-    return NULL;
+    const ot_image_part *t = j->t->eval.data->tile;
+    int64_t n = j->t->eval.fs.samples;
+    return t && n ? t[n - 1].image + 1 : n;
+}
+
+/* Its file; i: the number of an image, and at most that of its first sample. */
+static const char *mask_file(const void *user, int64_t i)
+{
+    const job *j = user;
+    const ot_image_part *t = j->t->eval.data->tile;
+    int64_t low = i, high = j->t->eval.fs.samples - 1;
+    while (t && low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (t[middle].image < i) low = middle + 1;
+        else high = middle;
+    }
+    return file_of(j, low);
 }
 
 /* Keeps the output that has a class for each pixel. */
 static ot_status open_masks(job *j, const char *to, ot_error *err)
 {
     int found = -1;
+    const ot_feeder *f = images_of(j);
     for (int i = 0; i < j->n && found < 0; i++)
-        if (ot_mask_form_of(&j->list[i].shape, j->list[i].dtype, j->list[i].tail, images_of(j), &j->mask)) found = i;
+        if (ot_mask_form_of(&j->list[i].shape, j->list[i].dtype, j->list[i].tail, f ? &f->to : NULL, &j->mask))
+            found = i;
     if (found < 0)
         return ot_fail(
             err, OT_E_USAGE,
@@ -397,9 +422,43 @@ static ot_status open_masks(job *j, const char *to, ot_error *err)
     size_t n = strlen(to);
     while (n > 1 && to[n - 1] == '/') n--;
     j->folder = ot_arena_printf(j->a, "%.*s", (int)n, to);
-    j->pixels = ot_arena_alloc(j->a, (size_t)(j->mask.h * j->mask.w));
-    if (!j->folder || !j->pixels) return ot_fail(err, OT_E_NOMEM, "no memory for the masks");
-    return ot_mask_names(j->t->eval.fs.samples, mask_file, j, j->t->eval.data->name, j->folder, err);
+    if (!j->folder) return ot_fail(err, OT_E_NOMEM, "no memory for the masks");
+    return ot_mask_names(count_images(j), mask_file, j, j->t->eval.data->name, j->folder, err);
+}
+
+/* Where the output of a sample is in its image, and how large that is. */
+static ot_mask_place place_mask(const job *j, int64_t sample, int64_t *height, int64_t *width)
+{
+    const ot_mask_form *m = &j->mask;
+    const ot_feeder *f = images_of(j);
+    const ot_image_part *t = j->t->eval.data->tile ? &j->t->eval.data->tile[sample] : NULL;
+    *height = t ? t->height : !f ? m->h : f->redraw ? f->from.h : f->to.h;
+    *width = t ? t->width : !f ? m->w : f->redraw ? f->from.w : f->to.w;
+    ot_mask_place p = {
+        .h = t ? t->h : *height, .w = t ? t->w : *width, .top = t ? t->top : 0, .left = t ? t->left : 0
+    };
+    ot_fitted in = { p.h, p.w, 0, 0 }; /* the part as the model's input has it */
+    int64_t to_h = f ? f->to.h : p.h, to_w = f ? f->to.w : p.w;
+    if (t) in = ot_fit_place(&f->fit, p.h, p.w, to_h, to_w);
+    else if (f && f->redraw && ot_is_pad(&f->from, &f->to)) in.top = -((to_h - p.h) / 2), in.left = -((to_w - p.w) / 2);
+    else if (f) in = (ot_fitted){ to_h, to_w, 0, 0 };
+    const double side[2][4] = { { (double)p.h, (double)in.height, (double)(-in.top), (double)m->h / (double)to_h },
+                                { (double)p.w, (double)in.width, (double)(-in.left), (double)m->w / (double)to_w } };
+    for (int k = 0; k < 2; k++) {
+        p.scale[k] = side[k][1] / side[k][0] * side[k][3];
+        p.shift[k] = side[k][2] * side[k][3] - (double)(k ? p.left : p.top) * p.scale[k];
+    }
+    return p;
+}
+
+static ot_status put_mask(job *j, int64_t sample, const char *file, ot_error *err)
+{
+    const ot_image_part *t = j->t->eval.data->tile;
+    ot_mask_place at = place_mask(j, sample, &j->parts.height, &j->parts.width);
+    OT_TRY(ot_mask_add(&j->parts, &j->mask, &at, j->list[0].v, err));
+    if (t && !t[sample].last) return OT_OK;
+    j->written++;
+    return ot_mask_write(&j->parts, &j->mask, j->folder, file, t ? t[sample].image : sample, err);
 }
 
 static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
@@ -409,9 +468,8 @@ static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
     const char *file = file_of(j, j->t->index[i]);
     int64_t line = line_of(j, j->t->index[i]);
     for (int k = 0; k < j->n; k++) read_sample(&j->list[k], &q->plan->graph->outputs[j->list[k].output]->shape, i);
-    if (j->form == FORM_MASKS) {
-        OT_TRY(ot_mask_write(&j->mask, j->list[0].v, j->pixels, j->folder, file, j->t->index[i], err));
-    } else if (j->form == FORM_CSV) {
+    if (j->form == FORM_MASKS) return put_mask(j, j->t->index[i], file, err);
+    if (j->form == FORM_CSV) {
         fprintf(j->f, "%lld", (long long)sample);
         if (line) fprintf(j->f, ",%lld", (long long)line);
         if (file) {
@@ -525,6 +583,7 @@ static ot_status predict(job *j, const ot_options *o, char **text, ot_error *err
     if (j->form == FORM_NPZ && ot_options_int(o, "skip-bad"))
         return ot_fail(err, OT_E_USAGE,
                        "--skip-bad needs -o FILE.csv, .json or .jsonl: an .npz has a row for every sample");
+    t->tiles = j->form == FORM_MASKS;
     OT_TRY(ot_trainer_open_prediction(t, err));
     if (to && j->form != FORM_MASKS) {
         ot_inputs in = ot_trainer_inputs(t);
@@ -537,8 +596,8 @@ static ot_status predict(job *j, const ot_options *o, char **text, ot_error *err
     if (j->form == FORM_MASKS) OT_TRY(open_masks(j, to, err));
     OT_TRY(deliver(j, to, text, err));
     if (j->form == FORM_MASKS)
-        ot_trainer_say(t, OT_INFO, "%s: masks of %lld images, %lldx%lld pixels, named as the images", j->folder,
-                       (long long)j->written, (long long)j->mask.h, (long long)j->mask.w);
+        ot_trainer_say(t, OT_INFO, "%s: mask%s of %lld image%s, each named as its image and of its size", j->folder,
+                       j->written == 1 ? "" : "s", (long long)j->written, j->written == 1 ? "" : "s");
     else if (to)
         ot_trainer_say(t, OT_INFO, "%s: predictions for %lld samples", to,
                        (long long)(j->form == FORM_NPZ ? t->eval.fs.samples : j->written));
@@ -567,6 +626,7 @@ ot_status ot_predict_text(const ot_model *m, const ot_options *o, const ot_callb
     OT_TRY(ot_trainer_begin(m, o, cb, &j.t, err));
     j.a = j.t->a;
     ot_status s = predict(&j, o, text, &first);
+    ot_mask_parts_free(&j.parts);
     ot_trainer_free(j.t);
     return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
 }

@@ -17,6 +17,13 @@ typedef struct ot_mask_form {
     double above;          /* one score: class 1 above it */
 } ot_mask_form;
 
+/* Which pixels of its image a part has, and where they are at the output: pixel y of the image is at
+ * (y + 0.5) * scale[0] + shift[0] - 0.5 of its rows, x likewise of its columns. */
+typedef struct ot_mask_place {
+    int64_t top, left, h, w;
+    double scale[2], shift[2];
+} ot_mask_place;
+
 /* s: (N,C,H,W), (N,H,W,C) or (N,H,W) of all samples; images: their size at the input, or NULL: C comes first.  false: it has none. */
 bool ot_mask_form_of(const ot_shape *s, ot_dtype type, ot_tail_kind tail, const ot_picture *images, ot_mask_form *out);
 
@@ -25,8 +32,21 @@ bool ot_mask_form_of(const ot_shape *s, ot_dtype type, ot_tail_kind tail, const 
 ot_status ot_mask_names(int64_t n, const char *(*file)(const void *user, int64_t i), const void *user,
                         const char *images, const char *folder, ot_error *err);
 
-/* Writes the mask of one sample, v: its output; pixels: room for h * w.  Errors: OT_E_IO, OT_E_NOMEM. */
-ot_status ot_mask_write(const ot_mask_form *m, const double *v, uint8_t *pixels, const char *folder, const char *file,
-                        int64_t sample, ot_error *err);
+/* The scores of an image, part by part. */
+typedef struct ot_mask_parts {
+    int64_t height, width; /* of the mask: those of the image */
+    int n, room;
+    ot_mask_place *place; /* of each part */
+    float **v;            /* its output */
+} ot_mask_parts;
+
+/* Adds the output of a sample.  Errors: OT_E_NOMEM. */
+ot_status ot_mask_add(ot_mask_parts *p, const ot_mask_form *m, const ot_mask_place *at, const double *v, ot_error *err);
+
+/* Writes the mask of the parts that were added, and forgets them.  Errors: OT_E_IO, OT_E_NOMEM. */
+ot_status ot_mask_write(ot_mask_parts *p, const ot_mask_form *m, const char *folder, const char *file, int64_t sample,
+                        ot_error *err);
+
+void ot_mask_parts_free(ot_mask_parts *p);
 
 #endif

@@ -1,4 +1,8 @@
-/* predict_masks.c - predict -o FOLDER/: the class of each pixel as a PNG for each image, named as the image. */
+/* predict_masks.c - predict -o FOLDER/: the class of each pixel as a PNG for each image, named as the image and of its size.
+ *
+ * The scores of an output are interpolated linearly (pixel centres aligned, edges repeated, as PyTorch's interpolate with
+ * align_corners=False), where parts of an image overlap their mean is taken, and then the class of the largest; class numbers
+ * are those of the nearest pixel, of the part whose middle is nearest. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -27,19 +31,6 @@ bool ot_mask_form_of(const ot_shape *s, ot_dtype type, ot_tail_kind tail, const 
     if (out->numbers && out->classes > 1) return false;
     return out->classes >= 1 && out->classes <= MOST_CLASSES && out->h > 1 && out->w > 1 && out->h <= INT_MAX &&
            out->w <= INT_MAX;
-}
-
-/* Class of pixel i; of equal scores the first. */
-static uint8_t class_at(const ot_mask_form *m, const double *v, int64_t i)
-{
-    int64_t pixels = m->h * m->w, best = 0;
-    if (m->numbers) return v[i] >= 0 && v[i] < MOST_CLASSES ? (uint8_t)v[i] : MOST_CLASSES - 1;
-    if (m->classes == 1) return v[i] > m->above;
-    for (int64_t c = 1; c < m->classes; c++) {
-        double one = m->last ? v[i * m->classes + c] : v[c * pixels + i];
-        if (one > (m->last ? v[i * m->classes + best] : v[best * pixels + i])) best = c;
-    }
-    return (uint8_t)best;
 }
 
 /* ---- names ------------------------------------------------------------------------------------ */
@@ -100,18 +91,154 @@ static ot_status make_folders(char *path, ot_error *err)
     return OT_OK;
 }
 
-ot_status ot_mask_write(const ot_mask_form *m, const double *v, uint8_t *pixels, const char *folder, const char *file,
-                        int64_t sample, ot_error *err)
+/* ---- parts ------------------------------------------------------------------------------------ */
+
+ot_status ot_mask_add(ot_mask_parts *p, const ot_mask_form *m, const ot_mask_place *at, const double *v, ot_error *err)
+{
+    int64_t pixels = m->h * m->w, n = m->numbers ? pixels : pixels * m->classes;
+    if (p->n == p->room) {
+        int room = p->room ? 2 * p->room : 4;
+        ot_mask_place *place = realloc(p->place, (size_t)room * sizeof *place);
+        if (place) p->place = place;
+        float **more = realloc(p->v, (size_t)room * sizeof *more);
+        if (more) {
+            p->v = more;
+            for (int i = p->room; i < room; i++) p->v[i] = NULL;
+        }
+        if (!place || !more) return ot_fail(err, OT_E_NOMEM, "no memory for a mask");
+        p->room = room;
+    }
+    if (!p->v[p->n] && !(p->v[p->n] = malloc((size_t)n * sizeof **p->v)))
+        return ot_fail(err, OT_E_NOMEM, "no memory for a mask");
+    float *to = p->v[p->n];
+    for (int64_t c = 0; c < n / pixels; c++) /* planes, whatever the output has */
+        for (int64_t i = 0; i < pixels; i++)
+            to[c * pixels + i] = (float)(m->last ? v[i * m->classes + c] : v[c * pixels + i]);
+    p->place[p->n++] = *at;
+    return OT_OK;
+}
+
+void ot_mask_parts_free(ot_mask_parts *p)
+{
+    for (int i = 0; i < p->room; i++) free(p->v[i]);
+    free(p->v);
+    free(p->place);
+    *p = (ot_mask_parts){ 0 };
+}
+
+/* Two neighbours along an axis, and the share of the second. */
+typedef struct between {
+    int64_t a, b;
+    float share;
+} between;
+
+static between between_of(const ot_mask_place *at, int axis, int64_t i, int64_t n)
+{
+    double x = ((double)i + 0.5) * at->scale[axis] + at->shift[axis] - 0.5;
+    x = fmin(fmax(x, 0), (double)(n - 1));
+    int64_t a = (int64_t)x;
+    return (between){ a, a + 1 < n ? a + 1 : a, (float)(x - (double)a) };
+}
+
+/* Adds the scores of one class at one row of the image; row: room for a row of the output. */
+static void add_scores(const ot_mask_form *m, const float *v, const between *y, const between *x, int64_t n, float *row,
+                       float *to)
+{
+    const float *a = v + y->a * m->w, *b = v + y->b * m->w;
+    for (int64_t i = 0; i < m->w; i++) row[i] = a[i] + y->share * (b[i] - a[i]);
+    for (int64_t i = 0; i < n; i++) to[i] += row[x[i].a] + x[i].share * (row[x[i].b] - row[x[i].a]);
+}
+
+/* How near the edge of a part a pixel is; below 0: outside. */
+static int64_t depth(const ot_mask_place *p, int64_t y, int64_t x)
+{
+    int64_t a = y - p->top < p->top + p->h - 1 - y ? y - p->top : p->top + p->h - 1 - y;
+    int64_t b = x - p->left < p->left + p->w - 1 - x ? x - p->left : p->left + p->w - 1 - x;
+    return a < b ? a : b;
+}
+
+static uint8_t number_at(const ot_mask_parts *p, const ot_mask_form *m, int64_t y, int64_t x)
+{
+    int best = 0;
+    for (int k = 1; k < p->n; k++)
+        if (depth(&p->place[k], y, x) > depth(&p->place[best], y, x)) best = k;
+    between r = between_of(&p->place[best], 0, y, m->h), c = between_of(&p->place[best], 1, x, m->w);
+    float v = p->v[best][(r.share < 0.5F ? r.a : r.b) * m->w + (c.share < 0.5F ? c.a : c.b)];
+    return v >= 0 && v < MOST_CLASSES ? (uint8_t)v : MOST_CLASSES - 1;
+}
+
+/* What a row of the mask needs. */
+typedef struct row_room {
+    float *sum, *row, *best; /* of one class at the image's width, at the output's, and the largest sums */
+    float *count;            /* parts at each pixel */
+    between *x;              /* of each part, at the image's width */
+} row_room;
+
+/* Row y by its scores; of equal ones the first class. */
+static void classify_row(const ot_mask_parts *p, const ot_mask_form *m, int64_t y, const row_room *r, uint8_t *to)
+{
+    size_t bytes = (size_t)p->width * sizeof *r->sum;
+    memset(r->count, 0, bytes);
+    for (int k = 0; k < p->n; k++) {
+        const ot_mask_place *at = &p->place[k];
+        for (int64_t i = at->left; y >= at->top && y < at->top + at->h && i < at->left + at->w; i++) r->count[i]++;
+    }
+    for (int64_t c = 0; c < m->classes; c++) {
+        memset(r->sum, 0, bytes);
+        for (int k = 0; k < p->n; k++) {
+            const ot_mask_place *at = &p->place[k];
+            if (y < at->top || y >= at->top + at->h) continue;
+            between b = between_of(at, 0, y, m->h);
+            add_scores(m, p->v[k] + c * m->h * m->w, &b, r->x + k * p->width + at->left, at->w, r->row,
+                       r->sum + at->left);
+        }
+        if (m->classes == 1) {
+            for (int64_t i = 0; i < p->width; i++) to[i] = r->sum[i] > (float)m->above * r->count[i];
+        } else {
+            for (int64_t i = 0; i < p->width; i++)
+                if (!c || r->sum[i] > r->best[i]) r->best[i] = r->sum[i], to[i] = (uint8_t)c;
+        }
+    }
+}
+
+static ot_status fill_mask(const ot_mask_parts *p, const ot_mask_form *m, uint8_t *pixels, ot_error *err)
+{
+    int64_t w = p->width;
+    for (int64_t i = 0; m->numbers && i < p->height * w; i++) pixels[i] = number_at(p, m, i / w, i % w);
+    if (m->numbers) return OT_OK;
+    row_room r = { .sum = malloc((size_t)(3 * w + m->w) * sizeof *r.sum),
+                   .x = malloc((size_t)(w * p->n) * sizeof *r.x) };
+    if (!r.sum || !r.x) {
+        free(r.sum);
+        free(r.x);
+        return ot_fail(err, OT_E_NOMEM, "no memory for a mask");
+    }
+    r.best = r.sum + w;
+    r.count = r.best + w;
+    r.row = r.count + w;
+    for (int k = 0; k < p->n; k++)
+        for (int64_t i = 0; i < w; i++) r.x[k * w + i] = between_of(&p->place[k], 1, i, m->w);
+    for (int64_t y = 0; y < p->height; y++) classify_row(p, m, y, &r, pixels + y * w);
+    free(r.sum);
+    free(r.x);
+    return OT_OK;
+}
+
+ot_status ot_mask_write(ot_mask_parts *p, const ot_mask_form *m, const char *folder, const char *file, int64_t sample,
+                        ot_error *err)
 {
     char name[PATH_MAX], path[2 * PATH_MAX];
-    uint8_t *bytes = NULL;
+    uint8_t *bytes = NULL, *pixels;
     size_t n = 0;
-    for (int64_t i = 0; i < m->h * m->w; i++) pixels[i] = class_at(m, v, i);
     if (!name_of(file, sample, name, sizeof name) || snprintf(path, sizeof path, "%s/%s", folder, name) >= PATH_MAX)
         return ot_fail(err, OT_E_IO, "-o %s: the name of the image '%s' is too long", folder, file ? file : "");
-    OT_TRY(make_folders(path, err));
-    OT_TRY(ot_picture_png(pixels, m->w, m->h, 0, &bytes, &n, err));
-    ot_status s = ot_replace_file(AT_FDCWD, NULL, path, bytes, n, err);
+    if (!(pixels = malloc((size_t)(p->height * p->width)))) return ot_fail(err, OT_E_NOMEM, "no memory for a mask");
+    ot_status s = fill_mask(p, m, pixels, err);
+    if (!s) s = make_folders(path, err);
+    if (!s) s = ot_picture_png(pixels, p->width, p->height, 0, &bytes, &n, err);
+    if (!s) s = ot_replace_file(AT_FDCWD, NULL, path, bytes, n, err);
     free(bytes);
+    free(pixels);
+    p->n = 0;
     return s;
 }

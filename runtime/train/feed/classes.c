@@ -87,6 +87,11 @@ static ot_status note_balance(ot_trainer *t, const ot_dataset *d, ot_error *err)
         if (count[i] > count[most]) most = i;
         if (count[i] < count[least]) least = i;
     }
+    if (count[most] == count[least]) {
+        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: class sizes: %lld each", d->name,
+                      (long long)count[most]);
+        return OT_OK;
+    }
     ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes },
                   "%s: class sizes: from %lld (%.48s) to %lld (%.48s)%s", d->name, (long long)count[least],
                   d->class_name[least], (long long)count[most], d->class_name[most],

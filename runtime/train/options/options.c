@@ -94,7 +94,7 @@ static const row table[] = {
         FIT | OT_CMD_DATA | OT_CMD_EVAL | OT_CMD_PREDICT, 0, 0, TEXT, 0, 0),
     ROW("inputs", 0, "COLUMNS", NULL, G,
         "CSV columns to use: a,b, or -a for all but a, or INPUT=a,b;INPUT=c (default: by names and types, or as recorded in "
-        "the model; auto: by names and types); of arrays INPUT=ARRAY;INPUT=ARRAY",
+        "the model; auto: by names and types); the column of text, or a,b for pairs of two; of arrays INPUT=ARRAY;INPUT=ARRAY",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_RUN, 0, 0, TEXT, 0, 0),
     ROW("permute", 0, "NAME=AXES", NULL, G,
         "order of the axes of an array, as numpy.transpose: x=0,3,1,2 moves channels from last to first (automatic where "

@@ -22,12 +22,9 @@ static void note_set(ot_trainer *t, const ot_dataset *d)
 /* A set that was opened: which of it is the target, and whether it can be learnt from. */
 static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
 {
+    const char *target = t->s.target ? NULL : ot_dataset_target_line(d, t->a);
     if (t->s.target) OT_TRY(ot_dataset_target(d, t->s.target, err));
-    else if (d->table && d->column)
-        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes },
-                      "%s: the target is column '%s'%s (change with "
-                      "--target)",
-                      d->name, d->column, d->last ? ", the last one" : "");
+    if (target) ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s", target);
     if (d->table && !t->data && !t->s.columns && !ot_import_metadata(t->m->file, OT_PREPROCESS_KEY))
         ot_adapt_note(
             &(ot_adapt_env){ .a = t->a, .notes = &t->notes },

@@ -396,6 +396,28 @@ ot_status ot_trainer_prepare(ot_trainer *t, ot_error *err)
 
 /* ---- evaluation alone ------------------------------------------------------------------ */
 
+/* Images whose proportions are not those of the model's input become several samples. */
+static ot_status divide_images(ot_trainer *t, ot_error *err)
+{
+    ot_feeders *fs = &t->eval.fs;
+    int64_t images = t->eval.data->samples;
+    for (int i = 0; i < fs->n; i++) {
+        const ot_feeder *f = &fs->f[i];
+        if (f->target || !f->redraw || !f->src->source || ot_array_hears(f->src)) continue;
+        OT_TRY(ot_dataset_tile(t->eval.data, f->array, f->to.h, f->to.w, t->s.skip_bad > 0, err));
+        fs->samples = t->eval.data->samples;
+        if (fs->samples > images)
+            ot_adapt_note(
+                &(ot_adapt_env){ .a = t->a, .notes = &t->notes },
+                "input '%s': images with other proportions are computed as a whole, in parts that overlap: %lld "
+                "image%s %s %lld parts",
+                f->name, (long long)images, images == 1 ? "" : "s", images == 1 ? "has" : "have",
+                (long long)fs->samples);
+        return OT_OK;
+    }
+    return OT_OK;
+}
+
 /* The set to evaluate on and the batches of its inputs. */
 static ot_status open_evaluation_inputs(ot_trainer *t, const ot_adapt_env *e, ot_error *err)
 {
@@ -405,6 +427,7 @@ static ot_status open_evaluation_inputs(ot_trainer *t, const ot_adapt_env *e, ot
     OT_TRY(ot_trainer_open_evaluation_set(t, err));
     if (!t->eval.data->origin && !t->predicts) OT_TRY(ot_trainer_number_classes(t, t->eval.data, false, err));
     OT_TRY(ot_adapt_inputs(e, t->eval.data, &t->eval.fs, err));
+    if (t->tiles) OT_TRY(divide_images(t, err));
     if (t->eval.fs.samples < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->eval.data->name);
     t->batch = t->s.batch ? t->s.batch : 64;
     if (t->batch > t->eval.fs.samples) t->batch = t->eval.fs.samples;

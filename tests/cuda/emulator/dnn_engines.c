@@ -225,10 +225,32 @@ static bool supported(const dnn *graph)
 static const int best_first[] = { DNN_RANDOM,  DNN_HALF,  DNN_TF32,     DNN_GREEDY, DNN_FICKLE,
                                   DNN_WORKING, DNN_PLAIN, DNN_WINOGRAD, DNN_SLOW };
 
+/* Does an operation read or write bits in memory? */
+static bool has_bits(const dnn *graph)
+{
+    for (int i = 0; op_of(graph, i); i++)
+        for (int k = 0; k < op_of(graph, i)->n; k++) {
+            const dnn_value *v = &op_of(graph, i)->value[k];
+            const dnn *t = v->type == CUDNN_TYPE_BACKEND_DESCRIPTOR ? *(dnn *const *)v->list : NULL;
+            if (!t || t->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR) continue;
+            dnn_tensor d = dnn_tensor_of(t);
+            if (d.type == dnn_cuda_type(CUDNN_DATA_BOOLEAN) && !d.is_virtual) return true;
+        }
+    return false;
+}
+
+/* ONNXTRAIN_EMULATOR_CUDNN is what this device lacks: "none" everything, "functions" those beside norms, "bits" in memory. */
+static bool lacks(const dnn *graph)
+{
+    const char *what = getenv("ONNXTRAIN_EMULATOR_CUDNN");
+    if (!what) return false;
+    if (!strcmp(what, "functions")) return op_of(graph, 1) && is_norm_with_functions(graph);
+    return !strcmp(what, "none") || (!strcmp(what, "bits") && has_bits(graph));
+}
+
 static bool offered(const dnn *graph, int64_t mode, int engine)
 {
-    const char *none = getenv("ONNXTRAIN_EMULATOR_CUDNN"); /* "none": as if this device were not supported */
-    if ((none && !strcmp(none, "none")) || !supported(graph)) return false;
+    if (lacks(graph) || !supported(graph)) return false;
     if (mode != CUDNN_HEUR_MODE_A) return engine == DNN_SLOW;
     if (engine == DNN_HALF || engine == DNN_TF32) return is_convolution(op_of(graph, 0)) || is_attention(graph);
     bool gradient;
