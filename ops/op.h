@@ -249,6 +249,10 @@ struct ot_op {
     double (*flops)(const ot_node *n);
     int flops_each;
 
+    /* Kernel operators that read or write only some rows of an operand: the bytes that n reads and writes (ot_node_bytes);
+     * NULL: those of each tensor. */
+    double (*bytes)(const ot_node *n);
+
     /* The operand that is a convolution's weight (M, C, k...), inputs first, then outputs, from 1; 0: none. */
     int filters;
 

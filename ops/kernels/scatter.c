@@ -138,6 +138,15 @@ static void scatter_grad(ot_build *b)
     if (ot_wants(b, 2)) ot_set_din(b, 2, rows_at(b, dy, place));
 }
 
+static double bytes_of(const ot_value *v) { return v ? (double)ot_bytes(&v->shape, v->dtype) : 0; }
+
+/* The rows at the places are read and written; the others are copied, if y is not x. */
+static double bytes(const ot_node *n)
+{
+    bool in_place = n->out[0] && n->in[0]->base && n->out[0]->base == n->in[0]->base;
+    return bytes_of(n->in[1]) + 3 * bytes_of(n->in[2]) + (in_place ? 0 : 2 * bytes_of(n->in[0]));
+}
+
 const ot_op ot_op_Scatter = {
     .name = "Scatter",
     .types = { "TiT", .T = OT_SET_ALL },
@@ -146,6 +155,7 @@ const ot_op ot_op_Scatter = {
     .flags = OT_INTERNAL,
     .nondiff = 1u << 1,
     .attr_size = sizeof(ot_scatter),
+    .bytes = bytes,
     .infer = scatter_infer,
     .grad = scatter_grad,
 };

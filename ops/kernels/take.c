@@ -68,6 +68,11 @@ static void take_add_grad(ot_build *b)
     ot_set_din(b, 0, ot_emit(b, &ot_op_Take, &(ot_take){ a->axis }, OT_IN(ot_dout(b, 0), b->node->in[1])));
 }
 
+static double bytes_of(const ot_value *v) { return v ? (double)ot_bytes(&v->shape, v->dtype) : 0; }
+
+/* The rows that are taken are read. */
+static double bytes(const ot_node *n) { return bytes_of(n->in[1]) + 2 * bytes_of(n->out[0]); }
+
 static ot_status fault(const ot_node *n, int64_t value, ot_error *err)
 {
     long long dim = n->in[0]->shape.dim[((const ot_take *)n->attrs)->axis];
@@ -81,6 +86,7 @@ const ot_op ot_op_Take = {
     .in = { 2, 2 },
     .out = { 1, 1 },
     .flops_each = OT_NO_FLOPS,
+    .bytes = bytes,
     .flags = OT_INTERNAL,
     .nondiff = 1u << 1,
     .attr_size = sizeof(ot_take),

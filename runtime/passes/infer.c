@@ -62,9 +62,12 @@ double ot_node_bytes(const ot_node *n)
 {
     double sum = 0;
     if (n->op->flags & OT_ALIAS) return 0;
+    if (n->op->bytes) return n->op->bytes(n);
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ot_value *v = operand(n, i);
-        if (v && v->dtype != OT_STRING) sum += (double)ot_bytes(&v->shape, v->dtype);
+        bool again = false; /* q, k and v are parts of one tensor */
+        for (int k = 0; k < i && i < n->n_in && !again; k++) again = n->in[k] == v;
+        if (v && v->dtype != OT_STRING && !again) sum += (double)ot_bytes(&v->shape, v->dtype);
     }
     return sum;
 }

@@ -113,11 +113,27 @@ static ot_value *uncast(ot_value *g)
     return narrow && (narrow->dtype == OT_F16 || narrow->dtype == OT_BF16) && g->dtype == OT_F32 ? narrow : g;
 }
 
+/* The sum of v[0..n), by as many as a Map reads at a time: the Maps of a level do not wait for each other, and on a device are
+ * one launch.  v: overwritten. */
+static ot_value *sum_of(ot_update *x, ot_value **v, int n)
+{
+    while (n > 1) {
+        int sums = 0;
+        for (int i = 0; i < n; sums++) {
+            ot_value *sum = v[i++];
+            while (i < n && i % OT_MAP_IN) sum = add(x, sum, v[i++]);
+            v[sums] = sum;
+        }
+        n = sums;
+    }
+    return v[0];
+}
+
 /* The L2 norm over all gradients, in f32 (f64 for f64 weights). */
 static ot_value *global_norm(ot_plan *p, ot_update *x, const ot_config *c)
 {
-    ot_value *sum = NULL;
-    for (int i = 0; i < p->n_weights; i++) {
+    ot_value **sums = ot_graph_alloc(p->graph, (size_t)p->n_weights * sizeof *sums);
+    for (int i = 0; i < p->n_weights && sums; i++) {
         ot_value *g = p->weights[i]->grad;
         if (!g) return NULL;
         ot_reduce a = { .kind = OT_REDUCE_SUMSQ, .axes = ((int64_t)1 << g->shape.rank) - 1, .wide = 1 };
@@ -127,9 +143,9 @@ static ot_value *global_norm(ot_plan *p, ot_update *x, const ot_config *c)
         if (before > 0 && x->t)
             s = ot_map3(&x->b, OT_FN_Where, 0, 0, ot_map2(&x->b, OT_FN_Greater, 0, 0, x->t, wide(x, before)), s,
                         wide(x, 0));
-        sum = sum ? add(x, sum, s) : s;
+        sums[i] = s;
     }
-    return root(x, sum);
+    return sums ? root(x, sum_of(x, sums, p->n_weights)) : NULL;
 }
 
 static ot_value *clipped(ot_update *x, const ot_config *c, ot_value *g, ot_value *factor)

@@ -270,7 +270,7 @@ typedef struct ot_plan {
 int64_t ot_node_work(const ot_node *n);
 
 /* Its floating-point operations (a product and a sum are two), and the bytes of what it reads and writes, each tensor
- * once.  A view has neither. */
+ * once; of a table only the rows that are gathered.  A view has neither. */
 double ot_node_flops(const ot_node *n);
 double ot_node_bytes(const ot_node *n);
 

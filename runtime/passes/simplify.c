@@ -2,8 +2,8 @@
  *
  * Views of views and views that keep the shape disappear, a Map reads the operand of an expansion or of a widening cast
  * directly, a Dot reads a matrix instead of its transposed copy, cast or not, a sum of padded parts is one Copy of all parts,
- * a cross-entropy and its gradient are one node, nodes equal in operator, attributes and inputs become one, and nodes that
- * are no longer needed are pruned. */
+ * gathered rows are added to another gradient in place, a cross-entropy and its gradient are one node, nodes equal in
+ * operator, attributes and inputs become one, and nodes that are no longer needed are pruned. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +11,9 @@
 #include "ops/kernels/crossentropy.h"
 #include "ops/kernels/dot.h"
 #include "ops/kernels/map.h"
+#include "ops/kernels/scatter.h"
+#include "ops/kernels/take.h"
+#include "ops/kernels/view.h"
 #include "ops/op.h"
 #include "runtime/passes/passes.h"
 
@@ -180,6 +183,12 @@ static void make_swapped(ot_graph *g, ot_node *n, const int *uses)
 
 /* ---- sums of parts ---------------------------------------------------------------- */
 
+static bool is_sum(const ot_node *n)
+{
+    const ot_program *m = n->attrs;
+    return n->op == &ot_op_Map && m->n_inst == 1 && m->inst[0].row == OT_FN_Add && n->n_in == 2 && n->n_out == 1;
+}
+
 enum { MOST_PARTS = 128 };
 
 static bool are_apart(const ot_piece *x, const ot_piece *y, int rank)
@@ -209,10 +218,7 @@ static bool is_padded(const ot_value *v, const ot_node *reader, const int *uses)
 /* The gradients of the parts of a Split or of Slices, each padded to the whole, are added: the sum is one Copy of all parts. */
 static void join_parts(ot_graph *g, ot_node *n, const int *uses)
 {
-    const ot_program *m = n->attrs;
-    if (n->op != &ot_op_Map || m->n_inst != 1 || m->inst[0].row != OT_FN_Add || n->n_in != 2 || n->n_out != 1 ||
-        n->in[0] == n->in[1] || !is_padded(n->in[0], n, uses) || !is_padded(n->in[1], n, uses))
-        return;
+    if (!is_sum(n) || n->in[0] == n->in[1] || !is_padded(n->in[0], n, uses) || !is_padded(n->in[1], n, uses)) return;
     const ot_node *x = n->in[0]->producer, *y = n->in[1]->producer;
     const ot_copy *a = x->attrs, *c = y->attrs;
     if (a->n + c->n > MOST_PARTS || !are_all_apart(a, c)) return;
@@ -230,6 +236,48 @@ static void join_parts(ot_graph *g, ot_node *n, const int *uses)
     n->attrs = all;
     n->in = in;
     n->n_in = x->n_in + y->n_in;
+}
+
+/* ---- sums with gathered rows ------------------------------------------------------------ */
+
+/* Is v the gradient of gathered rows, for this reader only? */
+static bool is_scattered(const ot_value *v, const ot_node *reader, const int *uses)
+{
+    const ot_node *n = v->producer, *y = reader;
+    return n && n->op == &ot_op_TakeDx && n->phase == y->phase && uses[v->id] == 1 &&
+           !((const ot_take_dx *)n->attrs)->axis && ot_is_float(v->dtype) && ot_dtype_bits(v->dtype) >= 32 &&
+           v->dtype == y->out[0]->dtype && ot_shape_eq(&v->shape, &y->out[0]->shape);
+}
+
+/* The gradient of a table that has another use too, as a tied embedding has: rows are added to the other gradient where they
+ * belong, instead of to zeros that are added to it then. */
+static void add_rows(ot_graph *g, ot_node *n, const int *uses)
+{
+    int at = !is_sum(n) ? -1 : is_scattered(n->in[1], n, uses) ? 1 : is_scattered(n->in[0], n, uses) ? 0 : -1;
+    if (at < 0 || n->in[0] == n->in[1] || !ot_shape_eq(&n->in[!at]->shape, &n->out[0]->shape)) return;
+    const ot_node *rows = n->in[at]->producer;
+    const ot_shape *s = &n->out[0]->shape;
+    int64_t m = ot_numel(&rows->in[1]->shape), width = 1;
+    for (int d = 1; d < s->rank; d++) width *= s->dim[d];
+    ot_build b = { .graph = g, .node = n };
+    ot_flat_index of = { .kind = OT_FLAT_ALONG, .x = { 1, { s->dim[0] } } };
+    ot_view_attrs *a = ot_graph_alloc(g, sizeof *a);
+    ot_value **in = ot_graph_alloc(g, sizeof *in);
+    g->cursor = n;
+    g->phase = n->phase;
+    ot_value *base = ot_as_matrix(&b, ot_cast(&b, n->in[!at], n->out[0]->dtype), s->dim[0], width);
+    ot_value *place = ot_emit(&b, &ot_op_FlatIndex, &of, OT_IN(ot_as_list(&b, rows->in[1], m)));
+    ot_value *sum = ot_emit(&b, &ot_op_Scatter, &(ot_scatter){ OT_SCATTER_ADD },
+                            OT_IN(base, place, ot_as_matrix(&b, rows->in[0], m, width)));
+    g->cursor = NULL;
+    g->phase = OT_PHASE_BATCH;
+    if (!sum || !a || !in) return;
+    *a = (ot_view_attrs){ *s };
+    in[0] = sum;
+    n->op = &ot_op_View;
+    n->attrs = a;
+    n->in = in;
+    n->n_in = 1;
 }
 
 /* ---- a loss and its gradient -------------------------------------------------------- */
@@ -336,6 +384,7 @@ static ot_status fold(ot_plan *p)
         make_swapped(g, n, uses);
         join_parts(g, n, uses);
         read_uncast(n);
+        add_rows(g, n, uses);
     }
     join_losses(g, uses);
     free(uses);

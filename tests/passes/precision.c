@@ -340,6 +340,85 @@ static void casts_do_not_stop_folding(void **state_)
     }
 }
 
+/* The gradient of w, which is multiplied, and of the table whose rows are gathered: w itself, or a copy of it. */
+static void table_gradient(bool tied, double *sum, int64_t n, int *scatters)
+{
+    model m;
+    ot_feed f[2];
+    run r;
+    ot_error e = { 0 };
+    model_new(&m);
+    ot_value *x = model_node(&m, "Flatten", OT_IN(model_input(&m, "input", OT_F32, SHAPE(-1, 1, 8, 8))));
+    ot_value *w = model_weight(&m, "w", SHAPE(64, 5)), *table = tied ? w : model_weight(&m, "table", SHAPE(64, 5));
+    if (!tied) memcpy((void *)(uintptr_t)table->data, w->data, (size_t)n * sizeof(float));
+    ot_value *rows = model_node(&m, "Gather", OT_IN(table, model_ints(&m, (int64_t[]){ 3, -1, 3, 7 }, 4)));
+    x = model_node(&m, "Add", OT_IN(model_node(&m, "MatMul", OT_IN(x, w)), model_node(&m, "Sin", OT_IN(rows))));
+    model_output(&m, x, "output");
+    ot_config c = cnn_config(OT_WANT_GRAD, 4, f);
+    run_new(&r, &m, &c);
+    assert_int_equal(ot_exec_batch(r.x, &e), OT_OK);
+    for (int i = 0; i < r.p->n_weights; i++) {
+        const float *g = ot_exec_bytes(r.x, r.p->weights[i]->grad);
+        for (int64_t k = 0; k < n; k++) sum[k] += (double)g[k];
+    }
+    *scatters = 0;
+    for (const ot_node *k = r.p->graph->first; k; k = k->next) {
+        *scatters += named(k, "Scatter") - named(k, "TakeDx");
+        if (named(k, "Scatter")) assert_true(ot_node_bytes(k) == 4 * 8 + 3 * 4 * 5 * sizeof(float)); /* of 64 rows, 4 */
+        if (!strcmp(k->op->name, "Take")) assert_true(ot_node_bytes(k) == 4 * 8 + 2 * 4 * 5 * sizeof(float));
+    }
+    run_free(&r);
+    model_free(&m);
+}
+
+/* Gathered rows of a weight that is multiplied too are added to the gradient of the product. */
+static void rows_are_added_in_place(void **state_)
+{
+    enum { ALL = 64 * 5 };
+    double tied[ALL] = { 0 }, apart[ALL] = { 0 };
+    int scatters[2];
+    (void)state_;
+    table_gradient(true, tied, ALL, &scatters[0]);
+    table_gradient(false, apart, ALL, &scatters[1]);
+    assert_true(scatters[0] == 1 && scatters[1] == -1);
+    for (int i = 0; i < ALL; i++) assert_true(fabs(tied[i] - apart[i]) <= 1e-6 * (1 + fabs(apart[i])));
+}
+
+/* The norm is that of all gradients, of more than a Map reads at a time, and than as many Maps do. */
+static void the_norm_of_many_gradients(void **state_)
+{
+    static const int layers[] = { 3, 20, 300 };
+    (void)state_;
+    for (int k = 0; k < OT_LEN(layers); k++) {
+        double sum = 0;
+        for (int i = 0; i < 2; i++) {
+            model m;
+            ot_feed f[2];
+            run r;
+            ot_error e = { 0 };
+            model_new(&m);
+            ot_value *x = model_node(&m, "Flatten", OT_IN(model_input(&m, "input", OT_F32, SHAPE(-1, 1, 8, 8))));
+            x = model_node(&m, "MatMul", OT_IN(x, model_weight(&m, "w", SHAPE(64, 5))));
+            for (int l = 0; l < layers[k]; l++)
+                x = model_node(&m, "Sin", OT_IN(model_node(&m, "Add", OT_IN(x, model_weight(&m, "b", SHAPE(5))))));
+            model_output(&m, x, "output");
+            ot_config c = cnn_config(i ? OT_WANT_TRAIN : OT_WANT_GRAD, 8, f);
+            run_new(&r, &m, &c);
+            assert_int_equal(r.p->n_weights, layers[k] + 1);
+            if (i) step(&r, 1);
+            else assert_int_equal(ot_exec_batch(r.x, &e), OT_OK);
+            for (int w = 0; w < r.p->n_weights && !i; w++) {
+                const ot_value *g = r.p->weights[w]->grad;
+                const float *bytes = ot_exec_bytes(r.x, g);
+                for (int64_t j = 0; j < ot_numel(&g->shape); j++) sum += (double)bytes[j] * (double)bytes[j];
+            }
+            if (i) assert_true(sum > 0 && fabs(number(&r, r.p->grad_norm) / sqrt(sum) - 1) < 1e-6);
+            run_free(&r);
+            model_free(&m);
+        }
+    }
+}
+
 /* Gradients to be looked at are those of the loss, not of the scaled one. */
 static void gradients_are_unscaled(void **state_)
 {
@@ -520,7 +599,8 @@ int precision_tests(void)
         cmocka_unit_test(a_small_graph_as_text),     cmocka_unit_test(sixteen_bits_train),
         cmocka_unit_test(gradients_are_unscaled),    cmocka_unit_test(an_overflow_skips_the_update),
         cmocka_unit_test(the_scale_grows),           cmocka_unit_test(a_bad_batch_leaves_no_trace),
-        cmocka_unit_test(casts_do_not_stop_folding),
+        cmocka_unit_test(casts_do_not_stop_folding), cmocka_unit_test(the_norm_of_many_gradients),
+        cmocka_unit_test(rows_are_added_in_place),
     };
     return cmocka_run_group_tests_name("precision", tests, NULL, NULL);
 }
