@@ -36,7 +36,7 @@ OT_DEVICE ot_i64 class_of(const void *target, ot_i64 sample, ot_i64 n, ot_i64 ig
 #endif
 }
 
-/* The block's sum, in thread 0: in a fixed order. */
+/* The block's sum, in every thread: in a fixed order. */
 OT_DEVICE double block_sum(double v, double *shared)
 {
     for (int m = 16; m > 0; m /= 2) v += OT_SHUFFLE_XOR(v, m);
