@@ -27,6 +27,7 @@ typedef struct join {
     ot_node *first, *second;
     int n_views;
     ot_node *view[MOST_VIEWS]; /* that were removed, in order */
+    bool settled;              /* a kernel has prepared it as it is */
 } join;
 
 typedef struct pass {
@@ -365,10 +366,12 @@ static void drop_mask(pass *x, ot_node *made)
     ot_value *bits = made->out[f->mask_out], *y = made->out[ot_fused_behind(made)->out[0]];
     for (int k = 0; k < x->n_joins; k++) {
         ot_node *n = x->joins[k].node;
+        if (n == made) x->joins[k].settled = false;
         for (int i = 0; n && i < n->n_in; i++) {
             if (n->in[i] != bits) continue;
             n->in[i] = y;
             ((ot_fused *)(uintptr_t)n->attrs)->masked = false;
+            x->joins[k].settled = false;
         }
     }
     bits->producer = NULL;
@@ -413,13 +416,18 @@ static ot_status settle(pass *x)
     for (int k = 0; k < x->n_joins; k++) {
         join *j = &x->joins[k];
         bool refused = false;
-        if (j->node) OT_TRY(is_refused(x, j->node, &refused));
+        if (!j->node || j->settled) continue;
+        OT_TRY(is_refused(x, j->node, &refused));
+        j->settled = !refused;
         if (!refused) continue;
         const ot_fused *f = j->node->attrs;
         ot_node *made = f->mask_out >= 0 ? j->node : f->masked ? j->node->in[relu_operand(j->node)]->producer : NULL;
-        if (made) drop_mask(x, made);
-        else separate(x, j);
-        k = -1; /* the others have other operands now */
+        if (!made) {
+            separate(x, j);
+            continue;
+        }
+        drop_mask(x, made);
+        k = -1; /* to those that read it or made it, in front of this one too */
     }
     return OT_OK;
 }
