@@ -27,17 +27,6 @@ static bool form_of(const ot_node *n, form *f)
     return i == c.n && i > 0 && (behind || f->y >= 0);
 }
 
-/* Are the operands of the Map, and its result, f32 like y?  rows: whatever the axes. */
-static bool all_like(const ot_node *map, const ot_value *y, bool rows)
-{
-    for (int i = 0; i <= map->n_in; i++) {
-        const ot_value *v = i < map->n_in ? map->in[i] : map->out[0];
-        if (v->dtype != OT_F32 || v->layout != y->layout || ot_numel(&v->shape) != ot_numel(&y->shape)) return false;
-        if (!rows && !ot_shape_eq(&v->shape, &y->shape)) return false;
-    }
-    return true;
-}
-
 static bool base_can(const ot_node *op, const ot_kernel *k, const char **why) { return !k->can || k->can(op, why); }
 
 static bool can(const ot_node *n, const char **why)
@@ -51,14 +40,14 @@ static bool can(const ot_node *n, const char **why)
     if (behind && ot_fused_op(n)->out[0] >= 0) return false;
     if (!form_of(n, &f)) return false;
     if (op->op == &ot_op_BatchNorm && behind)
-        return all_like(behind->node, op->out[0], false) && base_can(op, &ot_cpu_BatchNorm, why);
+        return ot_fused_like(behind->node, op->out[0], false) && base_can(op, &ot_cpu_BatchNorm, why);
     if (op->op == &ot_op_BatchNormDx && before)
-        return all_like(before->node, op->in[1], false) && op->out[0] && op->out[0]->layout == op->in[1]->layout &&
+        return ot_fused_like(before->node, op->in[1], false) && op->out[0] && op->out[0]->layout == op->in[1]->layout &&
                base_can(op, &ot_cpu_BatchNormDx, why);
     if (op->op == &ot_op_Dot && behind)
-        return !f.relu && all_like(behind->node, op->out[0], true) && base_can(op, &ot_cpu_Dot, why);
+        return !f.relu && ot_fused_like(behind->node, op->out[0], true) && base_can(op, &ot_cpu_Dot, why);
     if (op->op == &ot_op_LayerNormDx && behind)
-        return !f.relu && all_like(behind->node, op->in[1], true) && base_can(op, &ot_cpu_LayerNormDx, why);
+        return !f.relu && ot_fused_like(behind->node, op->in[1], true) && base_can(op, &ot_cpu_LayerNormDx, why);
     return false;
 }
 

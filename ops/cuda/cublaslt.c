@@ -74,16 +74,6 @@ static cublasLtEpilogue_t epilogue_of(int row, bool bias, bool stored)
     return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* Are the operands of the Map, and its result, like y: the same elements, whatever the axes? */
-static bool all_like(const ot_node *map, const ot_value *y)
-{
-    for (int i = 0; i <= map->n_in; i++) {
-        const ot_value *v = i < map->n_in ? map->in[i] : map->out[0];
-        if (v->dtype != y->dtype || v->layout != OT_PLAIN || ot_numel(&v->shape) != ot_numel(&y->shape)) return false;
-    }
-    return true;
-}
-
 /* false: cuBLASLt has no such functions. */
 static bool add_functions(lt_form *f, const ot_node *n, const char **why)
 {
@@ -92,7 +82,8 @@ static bool add_functions(lt_form *f, const ot_node *n, const char **why)
     bool stored = dot->out[0] >= 0;
     ot_chain c;
     *why = "cuBLASLt has no epilogue for these functions";
-    if (!map || !all_like(map->node, y) || !ot_chain_of(map->node, ot_fused_between(n), &c) || !c.n) return false;
+    if (!map || !ot_fused_like(map->node, y, true) || !ot_chain_of(map->node, ot_fused_between(n), &c) || !c.n)
+        return false;
     int last = c.n - 1, row = c.step[last].row, other = c.step[last].other;
     if (c.n == 2 && (c.step[0].row != OT_FN_Add || c.step[0].other < 0 || stored)) return false;
     if (c.n > 2) return false;

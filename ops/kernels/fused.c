@@ -69,6 +69,16 @@ int ot_fused_between(const ot_node *n)
     return -1;
 }
 
+bool ot_fused_like(const ot_node *map, const ot_value *x, bool any_axes)
+{
+    for (int i = 0; i <= map->n_in; i++) {
+        const ot_value *v = i < map->n_in ? map->in[i] : map->out[0];
+        if (v->dtype != x->dtype || v->layout != x->layout || ot_numel(&v->shape) != ot_numel(&x->shape)) return false;
+        if (!any_axes && !ot_shape_eq(&v->shape, &x->shape)) return false;
+    }
+    return true;
+}
+
 void ot_fused_call_of(const ot_call *c, ot_fused_call *r)
 {
     const ot_fused_part *op = ot_fused_op(c->node), *behind = ot_fused_behind(c->node);

@@ -48,6 +48,9 @@ const ot_fused_part *ot_fused_behind(const ot_node *n);
 /* The operand of the second part that is the first one's result. */
 int ot_fused_between(const ot_node *n);
 
+/* Are the operands and the result of a Map like x in type, layout and shape?  any_axes: in the number of elements only. */
+bool ot_fused_like(const ot_node *map, const ot_value *x, bool any_axes);
+
 /* The operator of a node for a table: that of the part which is no Map. */
 const ot_op *ot_op_of(const ot_node *n);
 

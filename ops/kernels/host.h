@@ -44,6 +44,7 @@
     R(ot_class, ot_map_class, (const ot_program *p, int reg), (p, reg))                                        \
     R(const ot_fused_part *, ot_fused_before, (const ot_node *n), (n))                                           \
     R(const ot_fused_part *, ot_fused_behind, (const ot_node *n), (n))                                           \
+    R(bool, ot_fused_like, (const ot_node *map, const ot_value *x, bool any_axes), (map, x, any_axes))           \
     R(int, ot_fused_between, (const ot_node *n), (n))                                                            \
     R(bool, ot_chain_of, (const ot_node *map, int start, ot_chain *c), (map, start, c))                          \
     R(const ot_fn_info *, ot_fn_of, (int row), (row))                                                        \

@@ -264,16 +264,6 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p)
 
 /* ---- with a Map ------------------------------------------------------------------------------ */
 
-/* Are all operands of the Map like x? */
-static bool all_like(const ot_node *map, const ot_value *x)
-{
-    for (int i = 0; i < map->n_in; i++) {
-        const ot_value *v = map->in[i];
-        if (v->dtype != x->dtype || v->layout != x->layout || !ot_shape_eq(&v->shape, &x->shape)) return false;
-    }
-    return map->out[0]->dtype == x->dtype && map->out[0]->layout == x->layout;
-}
-
 /* Bits of whole bytes for each pixel. */
 static bool mask_can(const ot_fused *f, const ot_value *x)
 {
@@ -288,7 +278,7 @@ static bool fused_can(const ot_node *n, const char **why)
     ot_chain c;
     *why = "cuDNN has no such functions beside a norm";
     if (!strcmp(w.n->op->name, "BatchNorm") && behind) {
-        if (!forward_can(w.n, why) || w.out[0] >= 0 || !all_like(behind->node, w.n->out[0])) return false;
+        if (!forward_can(w.n, why) || w.out[0] >= 0 || !ot_fused_like(behind->node, w.n->out[0], false)) return false;
         if (!ot_chain_of(behind->node, ot_fused_between(n), &c) || c.n < 1 || c.n > 2) return false;
         const ot_chain_step *last = &c.step[c.n - 1];
         const ot_fused *f = n->attrs;
@@ -297,7 +287,7 @@ static bool fused_can(const ot_node *n, const char **why)
         return c.n == 1 || (c.step[0].row == OT_FN_Add && c.step[0].other >= 0);
     }
     if (!strcmp(w.n->op->name, "BatchNormDx") && before) {
-        if (!dx_can(w.n, why) || !all_like(before->node, w.n->in[1])) return false;
+        if (!dx_can(w.n, why) || !ot_fused_like(before->node, w.n->in[1], false)) return false;
         if (!ot_chain_of(before->node, -1, &c) || c.n < 1 || c.n > 2) return false;
         if (c.step[c.n - 1].row != OT_FN_Relu_da || c.step[c.n - 1].other < 0) return false;
         if (!mask_can(n->attrs, w.n->in[1])) return false;
