@@ -96,7 +96,8 @@ static void choose(const loss_node *l, loss_state *s)
     else if (l->v.inner != 1) s->g = ot_group_columns(l->samples, l->v.n, l->gradient || spread);
     else s->g = ot_group_rows(l->v.n, l->x->dtype, l->gradient || spread);
     int64_t threads = (l->samples * s->g.group + 31) / 32 * 32;
-    s->whole = folds(l) && s->g.group <= 32 && threads <= WHOLE_MOST;
+    int64_t most = l->gradient ? WHOLE_MOST / 2 : WHOLE_MOST; /* one block: the gradient writes as much as it reads */
+    s->whole = folds(l) && s->g.group <= 32 && threads <= most;
     if (s->whole) s->g.threads = threads < 32 ? 32 : threads < WHOLE_THREADS ? (int)threads : WHOLE_THREADS;
 }
 
