@@ -298,6 +298,8 @@ ot_status ot_set(ot_value *y, ot_dtype t, const ot_shape *s);
 bool ot_axis(int64_t axis, int rank, int *out);
 /* Constant integer input i as a list (rank 0 or 1).  Fails with the node's name if it is not constant. */
 ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_error *err);
+/* Bytes of a value whose shape is known; NULL: 0. */
+static inline double ot_value_bytes(const ot_value *v) { return v ? (double)ot_bytes(&v->shape, v->dtype) : 0; }
 bool ot_is_const(const ot_value *v); /* its bytes are known while planning */
 
 #endif

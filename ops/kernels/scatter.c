@@ -138,13 +138,11 @@ static void scatter_grad(ot_build *b)
     if (ot_wants(b, 2)) ot_set_din(b, 2, rows_at(b, dy, place));
 }
 
-static double bytes_of(const ot_value *v) { return v ? (double)ot_bytes(&v->shape, v->dtype) : 0; }
-
 /* The rows at the places are read and written; the others are copied, if y is not x. */
 static double bytes(const ot_node *n)
 {
     bool in_place = n->out[0] && n->in[0]->base && n->out[0]->base == n->in[0]->base;
-    return bytes_of(n->in[1]) + 3 * bytes_of(n->in[2]) + (in_place ? 0 : 2 * bytes_of(n->in[0]));
+    return ot_value_bytes(n->in[1]) + 3 * ot_value_bytes(n->in[2]) + (in_place ? 0 : 2 * ot_value_bytes(n->in[0]));
 }
 
 const ot_op ot_op_Scatter = {

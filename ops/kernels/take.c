@@ -68,10 +68,8 @@ static void take_add_grad(ot_build *b)
     ot_set_din(b, 0, ot_emit(b, &ot_op_Take, &(ot_take){ a->axis }, OT_IN(ot_dout(b, 0), b->node->in[1])));
 }
 
-static double bytes_of(const ot_value *v) { return v ? (double)ot_bytes(&v->shape, v->dtype) : 0; }
-
 /* The rows that are taken are read. */
-static double bytes(const ot_node *n) { return bytes_of(n->in[1]) + 2 * bytes_of(n->out[0]); }
+static double bytes(const ot_node *n) { return ot_value_bytes(n->in[1]) + 2 * ot_value_bytes(n->out[0]); }
 
 static ot_status fault(const ot_node *n, int64_t value, ot_error *err)
 {

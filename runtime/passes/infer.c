@@ -67,7 +67,7 @@ double ot_node_bytes(const ot_node *n)
         const ot_value *v = operand(n, i);
         bool again = false; /* q, k and v are parts of one tensor */
         for (int k = 0; k < i && i < n->n_in && !again; k++) again = n->in[k] == v;
-        if (v && v->dtype != OT_STRING && !again) sum += (double)ot_bytes(&v->shape, v->dtype);
+        if (v && v->dtype != OT_STRING && !again) sum += ot_value_bytes(v);
     }
     return sum;
 }
