@@ -356,7 +356,7 @@ static void launches_overlap(void **unused)
 /* In a process of its own, which the emulator ends: what it says. */
 static void refused(const char *text, int n, const char *words)
 {
-    int ends[2], status;
+    int ends[2], status = 0;
     char said[600] = "";
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
