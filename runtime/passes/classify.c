@@ -382,17 +382,30 @@ static const char *no_parameter(const ot_graph *g, const ot_value *v, const verd
     }
 }
 
+/* Is it the scale of an attention's scores: 1/sqrt(K) after a product of two activations?  K, a whole number, is not
+ * known yet: shapes are inferred later. */
+static bool scales_scores(const ot_value *v, const verdict *d)
+{
+    const ot_node *n = d->node;
+    if ((n->op != &ot_op_Mul && n->op != &ot_op_Div) || !v->data || !ot_is_float(v->dtype)) return false;
+    const ot_value *scores = n->in[1 - d->input];
+    const ot_node *dot = scores ? scores->producer : NULL;
+    if (!dot || dot->op != &ot_op_MatMul || dot->in[0]->data || dot->in[1]->data) return false;
+    double scale = ot_get_f64(v->data, v->dtype, 0), terms = n->op == &ot_op_Div ? scale * scale : 1 / (scale * scale);
+    return terms > 1.5 && terms < 4096.5 && fabs(terms / round(terms) - 1) < 1e-3; /* as 16 bits hold it */
+}
+
 /* A single element trains if it is a tensor of one element (a PRelu's slope, a layer's scale).  A scalar, a divisor
  * or a subtrahend trains only if named like a parameter: with a path or, if others have paths, with any name if a
- * single node reads it (a scale shared by all layers is a constant of the author's).  Operands of comparisons and
- * selections never train. */
+ * single node reads it (a scale shared by all layers is a constant of the author's, and so is the usual scale of an
+ * attention).  Operands of comparisons and selections never train. */
 static bool single_trains(const ot_value *v, const verdict *d, const habits *h)
 {
     char slot = slot_of(d);
     if (slot == 'c') return false;
     if (v->shape.rank > 0 && !is_one_of(slot, "de")) return true;
     if (d->how != WEAK || v->from_constant || ot_name_is_made(v->name)) return false;
-    return ot_name_is_path(v->name) || (h->paths && (v->shape.rank > 0 || d->uses == 1));
+    return ot_name_is_path(v->name) || (h->paths && (v->shape.rank > 0 || (d->uses == 1 && !scales_scores(v, d))));
 }
 
 static const char *describe(ot_graph *g, const ot_value *v, const verdict *d, const char *what)

@@ -50,6 +50,13 @@ with tempfile.TemporaryDirectory() as d:
     ends = [helper.make_tensor_value_info(n, 1, ['n', 4]) for n in ('x', 'h4')]
     save(helper.make_model(helper.make_graph(nodes, 'g', ends[:1], ends[1:], w), opset_imports=[helper.make_opsetid('', 17)]), d + '/shared.onnx')
     truth['shared.onnx'] = ['a.weight', 'b.weight', 'temperature']
+    # The scale of an attention's scores, in a model of one layer; another number there may be learned.
+    for name, value, of in (('scale', .5, []), ('temperature', .7, ['scale'])):
+        w = [numpy_helper.from_array(np.eye(4, dtype='f4') + .1, n) for n in ('q.weight', 'k.weight')] + [numpy_helper.from_array(np.float32(value), 'scale')]
+        nodes = [helper.make_node(op, ins, [out]) for op, ins, out in (('MatMul', ['x', 'q.weight'], 'q'), ('MatMul', ['x', 'k.weight'], 'k'), ('Transpose', ['k'], 'kt'), ('MatMul', ['q', 'kt'], 's'), ('Mul', ['s', 'scale'], 'm'), ('Softmax', ['m'], 'y'))]
+        ends = [helper.make_tensor_value_info('x', 1, [5, 4]), helper.make_tensor_value_info('y', 1, [5, 5])]
+        save(helper.make_model(helper.make_graph(nodes, 'g', ends[:1], ends[1:], w), opset_imports=[helper.make_opsetid('', 17)]), d + f'/attention_{name}.onnx')
+        truth[f'attention_{name}.onnx'] = ['q.weight', 'k.weight'] + of
     # A norm whose statistics and scale are buffers, folded by the exporter, beside a scale per channel that is a parameter;
     # how many pixels each place of an adaptive pooling averages.
     w = [numpy_helper.from_array(np.random.default_rng(1).standard_normal(k).astype('f4'), n) for n, k in (('conv.weight', (4, 3, 1, 1)), ('mul', (1, 4, 1, 1)), ('sub_1', (1, 4, 1, 1)), ('view_2', (1, 4, 1, 1)))]
