@@ -151,7 +151,13 @@ static int64_t largest_scratch(const ot_plan *const *plans, int n)
     return most;
 }
 
-static char *slab(int64_t bytes) { return aligned_alloc(64, (size_t)(bytes + 127) / 64 * 64); }
+static char *slab(int64_t bytes)
+{
+    size_t n = (size_t)(bytes + 127) / 64 * 64;
+    char *p = aligned_alloc(64, n);
+    if (p) ot_memory_ask_large_pages(p, n);
+    return p;
+}
 
 static ot_status host_memory(ot_memory *m, int64_t scratch, ot_error *err)
 {
