@@ -223,20 +223,22 @@ static void join(const ot_norm *s, double *work, int64_t c, double *mean, double
     *dev = d;
 }
 
-/* y += z; y = max(y, 0): where they are wanted, over n elements from `at` on. */
+/* y += z, then ReLU: where they are wanted, over n elements from `at` on.  NaN stays. */
+OT_ALWAYS float relu(float x, float top) { return x <= 0 ? 0 : x >= top ? top : x; }
+
 OT_WIDE static void finish_run(const ot_norm_behind *b, float *y, int64_t at, int64_t n)
 {
-    float *u = y + at;
+    float *u = y + at, top = b->top;
     const float *z = b->z ? b->z + at : NULL;
     if (z && b->relu)
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) u[i] = u[i] + z[i] <= 0 ? 0 : u[i] + z[i];
+        for (int64_t i = 0; i < n; i++) u[i] = relu(u[i] + z[i], top);
     else if (z)
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) u[i] += z[i];
     else if (b->relu)
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) u[i] = u[i] <= 0 ? 0 : u[i];
+        for (int64_t i = 0; i < n; i++) u[i] = relu(u[i], top);
 }
 
 ot_status ot_cpu_norm(const ot_call *call, const ot_norm_behind *behind)
@@ -284,7 +286,7 @@ ot_status ot_cpu_norm(const ot_call *call, const ot_norm_behind *behind)
     return OT_OK;
 }
 
-static ot_status norm_run(const ot_call *call) { return ot_cpu_norm(call, &(ot_norm_behind){ NULL, false }); }
+static ot_status norm_run(const ot_call *call) { return ot_cpu_norm(call, &(ot_norm_behind){ .relu = false }); }
 
 /* ---- gradient -------------------------------------------------------------------------- */
 
@@ -308,17 +310,17 @@ OT_WIDE static void chunk_sums(const float *dy, const float *x, int64_t C, int64
     }
 }
 
-/* The gradient that reaches the norm, n elements from `at` on: dy, or dy + dz, where y > 0. */
+/* The gradient that reaches the norm, n elements from `at` on: dy, or dy + dz, where 0 < y < top. */
 OT_WIDE static void mask_run(const ot_norm_before *b, const float *dy, int64_t at, int64_t n)
 {
     const float *g = dy + at, *y = b->y + at, *z = b->dz ? b->dz + at : NULL;
-    float *u = b->to + at;
+    float *u = b->to + at, top = b->top;
     if (z)
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) u[i] = y[i] <= 0 ? 0 : g[i] + z[i];
+        for (int64_t i = 0; i < n; i++) u[i] = y[i] <= 0 ? 0 : y[i] >= top ? 0 : g[i] + z[i];
     else
 #pragma omp simd
-        for (int64_t i = 0; i < n; i++) u[i] = y[i] <= 0 ? 0 : g[i];
+        for (int64_t i = 0; i < n; i++) u[i] = y[i] <= 0 ? 0 : y[i] >= top ? 0 : g[i];
 }
 
 static void block_sums(const ot_norm *s, const ot_norm_before *before, const float *dy, const float *x,

@@ -4,16 +4,19 @@
 
 #include "ops/kernel.h"
 
-/* Behind the norm: y + z (NULL: y), then ReLU.  z has the layout of y. */
+/* Behind the norm: y + z (NULL: y), then ReLU, or ReLU6 with top 6.  z has the layout of y. */
 typedef struct ot_norm_behind {
     const float *z;
     bool relu;
+    float top; /* NaN: none */
 } ot_norm_behind;
 
-/* Before the gradient: dy + dz (NULL: dy) where y > 0, else 0; written to `to`, which may be dx.  All have the layout of dx. */
+/* Before the gradient: dy + dz (NULL: dy) where 0 < y < top, else 0; written to `to`, which may be dx.  All have the layout
+ * of dx. */
 typedef struct ot_norm_before {
     const float *dz, *y;
     float *to;
+    float top; /* NaN: none */
 } ot_norm_before;
 
 /* call: as of a BatchNorm, whose y is the result of the functions; as of a BatchNormDx; before NULL: dy as it is. */

@@ -1,29 +1,37 @@
-/* fused.c - Fused on the CPU: a residual and ReLU behind BatchNorm, their gradient before its own (batchnorm.c); a
+/* fused.c - Fused on the CPU: a residual and ReLU or ReLU6 behind BatchNorm, their gradient before its own (batchnorm.c); a
  * residual behind a matrix product (oneDNN) and the gradient of LayerNorm. */
 #include "ops/kernels/fused.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "ops/cpu/batchnorm.h"
 #include "ops/cpu/layernorm.h"
 #include "ops/cpu/onednn.h"
 
-/* The functions: [+ other] [then ReLU], or their gradient; operands of the Map, -1: none. */
+/* The functions: [+ other] [then ReLU or ReLU6], or their gradient; operands of the Map, -1: none. */
 typedef struct form {
     int add, y; /* y: what the gradient of ReLU reads */
     bool relu;
+    float top; /* of ReLU; NaN: none */
 } form;
+
+static bool is_relu(int row, int derivative, float *top)
+{
+    *top = row == OT_FN_Relu6 + derivative ? 6 : NAN;
+    return row == OT_FN_Relu + derivative || row == OT_FN_Relu6 + derivative;
+}
 
 static bool form_of(const ot_node *n, form *f)
 {
     const ot_fused_part *behind = ot_fused_behind(n), *before = ot_fused_before(n);
     ot_chain c;
-    *f = (form){ -1, -1, false };
+    *f = (form){ -1, -1, false, NAN };
     if (behind ? !ot_chain_of(behind->node, ot_fused_between(n), &c) : !ot_chain_of(before->node, -1, &c)) return false;
     int last = c.n - 1, i = 0;
     if (c.n > 0 && c.step[0].row == OT_FN_Add && c.step[0].other >= 0) f->add = c.step[i++].other;
-    if (i == last && behind && c.step[i].row == OT_FN_Relu) f->relu = true, i++;
-    if (i == last && before && c.step[i].row == OT_FN_Relu_da) f->y = c.step[i++].other;
+    if (i == last && behind && is_relu(c.step[i].row, 0, &f->top)) f->relu = true, i++;
+    if (i == last && before && is_relu(c.step[i].row, 1, &f->top)) f->y = c.step[i++].other;
     return i == c.n && i > 0 && (behind || f->y >= 0);
 }
 
@@ -77,7 +85,8 @@ static ot_status norm_dx_run(const ot_call *c, ot_fused_call *call, const form *
     call->in[0] = c->in[map->in[chain.start]];
     ot_norm_before b = { .dz = f->add < 0 ? NULL : c->in[map->in[f->add]],
                          .y = c->in[map->in[f->y]],
-                         .to = map->out[0] < 0 ? call->out[0] : c->out[map->out[0]] };
+                         .to = map->out[0] < 0 ? call->out[0] : c->out[map->out[0]],
+                         .top = f->top };
     return ot_cpu_norm_dx(&call->call, &b);
 }
 
@@ -93,7 +102,7 @@ static ot_status run(const ot_call *c)
     if (op == &ot_op_BatchNormDx) return norm_dx_run(c, &call, &f);
     const float *add = f.add < 0 ? NULL : c->in[behind->in[f.add]];
     if (op == &ot_op_LayerNormDx) return ot_cpu_layer_norm_dx(&call.call, add);
-    return ot_cpu_norm(&call.call, &(ot_norm_behind){ .z = add, .relu = f.relu });
+    return ot_cpu_norm(&call.call, &(ot_norm_behind){ .z = add, .relu = f.relu, .top = f.top });
 }
 
 const ot_kernel ot_cpu_Fused = {

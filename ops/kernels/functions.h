@@ -12,7 +12,7 @@
  * The text is C99 with <tgmath.h> and CUDA C alike.  Branch-free where possible, so that it vectorises; fmax, fmin and
  * calls without a vector version are avoided (ops/README.md).
  *
- * Kinks and ties: |x|' = 0 and Relu' = 0 at 0; Clip' = 1 at its bounds; Max and Min give half to each of two equal
+ * Kinks and ties: |x|' = 0 and Relu' = 0 at 0; Relu6' = 0 at 0 and 6; Clip' = 1 at its bounds; Max and Min give half to each of two equal
  * operands; Pow's exponent gets 0 if x = 0 and the exponent is not negative; Quantize is straight-through: 1 where it
  * does not clip. */
 #ifndef OT_FUNCTIONS_H
@@ -78,6 +78,7 @@
 
 #define OT_FNS_ACTIVATION(R, A)                                                                   \
     R(A, Relu,       N, a <= 0 ? (T)0 : a,   D(Y_, y <= 0 ? (T)0 : g), _, _)                       \
+    R(A, Relu6,      N, a <= 0 ? (T)0 : a >= 6 ? (T)6 : a, D(Y_, y <= 0 ? (T)0 : y >= 6 ? (T)0 : g), _, _) \
     R(A, LeakyRelu,  F, a > 0 ? a : (T)p * a, D(A_, a > 0 ? g : (T)p * g), _, _)                   \
     R(A, PRelu,      N, a > 0 ? a : a * b,   D(A_ | B_, a > 0 ? g : g * b),                        \
       D(A_, a > 0 ? (T)0 : g * a), _)                                                              \

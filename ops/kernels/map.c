@@ -267,6 +267,8 @@ static ot_value *in_rows(ot_build *b, int row, int k, double p, ot_value *g, ot_
     case OT_FN_Sigmoid: return TWO(Mul, g, TWO(Mul, y, TWO(Sub, NUM(1), y)));
     case OT_FN_Softplus: return TWO(Mul, g, ONE(Sigmoid, a));
     case OT_FN_Relu: return ot_map3(b, OT_FN_Where, 0, 0, TWO(Greater, y, NUM(0)), g, NUM(0));
+    case OT_FN_Relu6:
+        return ot_map3(b, OT_FN_Where, 0, 0, TWO(And, TWO(Greater, y, NUM(0)), TWO(Less, y, NUM(6))), g, NUM(0));
     case OT_FN_Where:
         return k == 1 ? ot_map3(b, OT_FN_Where, 0, 0, a, g, NUM(0)) : ot_map3(b, OT_FN_Where, 0, 0, a, NUM(0), g);
     default: return NULL;

@@ -105,16 +105,24 @@ static bool is_gelu_cubic(const ot_readers *r, ot_value *v, const ot_value *x)
     return false;
 }
 
-/* v = clip(x + 3, 0, 6)? */
+/* ReLU6, or the Clip(x, 0, 6) as which it is exported? */
+static bool is_relu6(const ot_node *n)
+{
+    double low, high;
+    int row = ot_recognise_row(n);
+    if (row == OT_FN_Relu6) return true;
+    return row == OT_FN_Clip && ot_recognise_scalar(n->in[1], &low) && ot_recognise_scalar(n->in[2], &high) &&
+           low == 0 && high == 6;
+}
+
+/* v = relu6(x + 3)? */
 static bool is_relu6_shifted(const ot_value *v, const ot_value *x)
 {
-    double low, high, three;
+    double three;
     const ot_node *n = v->producer;
-    if (ot_recognise_row(n) != OT_FN_Clip || !ot_recognise_scalar(n->in[1], &low) ||
-        !ot_recognise_scalar(n->in[2], &high))
-        return false;
+    if (!is_relu6(n)) return false;
     const ot_node *sum = n->in[0]->producer;
-    for (int i = 0; i < 2 && low == 0 && high == 6 && ot_recognise_row(sum) == OT_FN_Add; i++)
+    for (int i = 0; i < 2 && ot_recognise_row(sum) == OT_FN_Add; i++)
         if (sum->in[i] == x && ot_recognise_scalar(sum->in[1 - i], &three) && three == 3) return true;
     return false;
 }
@@ -140,6 +148,32 @@ static int match(const ot_readers *r, double c, ot_value *x, ot_value *f, double
     return -1;
 }
 
+static ot_status put_row(ot_graph *g, ot_node *n, int row, double param, ot_value *x)
+{
+    ot_build b = { .graph = g, .node = n };
+    g->cursor = n;
+    g->phase = n->phase;
+    ot_value *y = ot_map1(&b, row, param, 0, x);
+    g->cursor = NULL;
+    g->phase = OT_PHASE_BATCH;
+    if (!y) return g->err->status;
+    ot_graph_replace(g, n->out[0], y);
+    return OT_OK;
+}
+
+/* The gradient of ReLU6 is 0 at both bounds, a clamp's is 1. */
+static ot_status recognise_relu6(ot_graph *g, bool *any)
+{
+    for (ot_node *n = g->first; n && g->err->status == OT_OK; n = n->next) {
+        if (!is_relu6(n) || n->n_in != 3 || !ot_is_float(n->in[0]->dtype) ||
+            !ot_shape_eq(&n->in[0]->shape, &n->out[0]->shape))
+            continue;
+        OT_TRY(put_row(g, n, OT_FN_Relu6, 0, n->in[0]));
+        *any = true;
+    }
+    return g->err->status;
+}
+
 ot_status ot_recognise_activations(ot_graph *g, bool *any)
 {
     ot_readers readers;
@@ -159,15 +193,8 @@ ot_status ot_recognise_activations(ot_graph *g, bool *any)
         if (row < 0 || !ot_is_float(x->dtype) || x->dtype != n->out[0]->dtype ||
             !ot_shape_eq(&x->shape, &n->out[0]->shape))
             continue;
-        ot_build b = { .graph = g, .node = n };
-        g->cursor = n;
-        g->phase = n->phase;
-        ot_value *y = ot_map1(&b, row, param, 0, x);
-        g->cursor = NULL;
-        g->phase = OT_PHASE_BATCH;
-        if (!y) return g->err->status;
-        ot_graph_replace(g, n->out[0], y);
+        OT_TRY(put_row(g, n, row, param, x));
         *any = true;
     }
-    return g->err->status;
+    return recognise_relu6(g, any);
 }

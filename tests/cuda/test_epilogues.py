@@ -32,9 +32,9 @@ class Net:
         self.nodes.append(h.make_node(op, list(ins), [f'v{self.n}'], **attributes))
         return f'v{self.n}'
 
-    def norm(self, x, channels, **attributes):
+    def norm(self, x, channels, scale=1, **attributes):
         mean, var = self.weight(channels, scale=.1), self.weight(channels, scale=.1, shift=1)
-        return self.add('BatchNormalization', x, self.weight(channels, shift=1), self.weight(channels), mean, var, **attributes)
+        return self.add('BatchNormalization', x, self.weight(channels, shift=scale), self.weight(channels), mean, var, **attributes)
 
     def conv(self, x, channels, out, k=3):
         return self.add('Conv', x, self.weight(out, channels, k, k), pads=[k // 2] * 4)
@@ -54,6 +54,15 @@ class Net:
 
 def norm_relu(n):
     return n.conv(n.add('Relu', n.norm(n.conv('x', 3, 16), 16)), 16, 8)
+
+
+def relu6(n):
+    n.weights.update(low=np.float32(0), high=np.float32(6))
+    x = n.conv('x', 3, 16)
+    for _ in range(2):
+        x = n.add('Clip', n.norm(x, 16, scale=4), 'low', 'high')
+        x = n.conv(x, 16, 16)
+    return x
 
 
 def residual(c):
@@ -147,6 +156,7 @@ def rounded(n):  # the model's own rounding is not omitted
 IMAGE, ROWS = (3, 9, 7), (TOKENS, NARROW)
 CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in f32, and there in bf16
     'norm_relu': (norm_relu, IMAGE, 2, 2, 2),
+    'relu6': (relu6, IMAGE, 4, 0, 0),
     'residual': (residual(16), IMAGE, 8, 8, 8),
     'bits': (residual(32), IMAGE, 8, 8, 8),  # cuDNN keeps a bit of each result of ReLU for the gradient, in layouts that have channels last
     'read_twice': (read_twice, IMAGE, 0, 0, 0),

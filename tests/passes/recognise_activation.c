@@ -70,6 +70,12 @@ static ot_value *hard_clip(model *m, ot_value *x)
     ot_value *c = model_node(m, "Clip", OT_IN(add(m, x, num(m, 3)), num(m, 0), num(m, 6)));
     return two(m, "Div", mul(m, x, c), num(m, 6));
 }
+static ot_value *clip(model *m, ot_value *x, double high)
+{
+    return model_node(m, "Clip", OT_IN(mul(m, x, num(m, 5)), num(m, 0), num(m, high)));
+}
+static ot_value *relu6(model *m, ot_value *x) { return clip(m, x, 6); }
+static ot_value *clamp(model *m, ot_value *x) { return clip(m, x, 5); }
 static ot_value *hard_sigmoid(model *m, ot_value *x)
 {
     return mul(m, x, with_float(with_float(one(m, "HardSigmoid", x), "alpha", 1.0f / 6), "beta", 0.5));
@@ -104,6 +110,10 @@ static ot_value *swish(model *m, ot_value *x) { return one(m, "Swish", x); }
 static ot_value *swish_quick(model *m, ot_value *x) { return with_float(one(m, "Swish", x), "alpha", 1.702); }
 static ot_value *swish_of_product(model *m, ot_value *x) { return swish(m, mul(m, x, num(m, 3))); }
 static ot_value *hardswish(model *m, ot_value *x) { return one(m, "HardSwish", x); }
+static ot_value *relu_and_bound(model *m, ot_value *x)
+{
+    return two(m, "Min", one(m, "Relu", mul(m, x, num(m, 5))), num(m, 6));
+}
 static ot_value *whole_mish(model *m, ot_value *x) { return one(m, "Mish", x); }
 
 /* ---- both ------------------------------------------------------------------------- */
@@ -152,6 +162,8 @@ static void activations(void **state)
         { "HardSwish by Clip", hard_clip, hardswish, OT_FN_HardSwish },
         { "HardSwish by HardSigmoid", hard_sigmoid, hardswish, OT_FN_HardSwish },
         { "Mish", mish, whole_mish, OT_FN_Mish },
+        { "ReLU6", relu6, relu_and_bound, OT_FN_Relu6 },
+        { "another bound", clamp, NULL, OT_FN_Relu6 },
         { "a gate that reads something else", gate_of_other, NULL, OT_FN_Swish },
         { "another factor", gelu_wrong_half, NULL, OT_FN_Gelu },
         { "erf of x itself", erf_unscaled, NULL, OT_FN_Gelu },
