@@ -240,7 +240,7 @@ static bool forward(test *t, totals *sum)
     if (s == OT_OK && row->out && !row->fail && !(check_shapes(t) && rank_holds(t))) return false;
     for (int i = 0; i < t->n_out && s == OT_OK; i++)
         if (t->out[i]) ot_graph_output(t->g, t->out[i]);
-    if (s == OT_OK) s = ot_lower(t->g);
+    if (s == OT_OK) s = ot_lower(t->g, t->device);
     if (row->fail) return must_fail(t, s, row->fail);
     if (s != OT_OK) return fail(t, "infer and lower");
     if (ot_graph_verify(t->g, true, &t->err) != OT_OK) return fail(t, "verify");
@@ -269,7 +269,7 @@ ot_status row_try(const ot_op *op, const ot_case *row, ot_error *err)
     ot_status s = build(t, FORWARD, bytes) ? ot_node_infer(t->n, &t->err) : OT_E_INTERNAL;
     for (int i = 0; i < t->n_out && s == OT_OK; i++)
         if (t->out[i]) ot_graph_output(t->g, t->out[i]);
-    if (s == OT_OK) s = ot_lower(t->g);
+    if (s == OT_OK) s = ot_lower(t->g, t->device);
     if (s == OT_OK) s = ot_graph_verify(t->g, true, &t->err);
     if (s == OT_OK) {
         memory m = memory_new(t->g);
@@ -381,7 +381,7 @@ static bool gradient(test *t, mode how, totals *sum)
     ot_plan plan = { .graph = t->g, .threads = 1 };
     ot_config config = { .want = OT_WANT_GRAD, .accumulate = 1, .threads = 1 };
     plan.loss = make_loss(t, flowing(how));
-    if (!plan.loss || ot_lower(t->g) != OT_OK) return fail(t, "lower for gradients");
+    if (!plan.loss || ot_lower(t->g, t->device) != OT_OK) return fail(t, "lower for gradients");
     const ot_node *last = plan.loss->producer;
     if (ot_pass_autodiff(&plan, &config) != OT_OK) return fail(t, "autodiff");
     if (ot_graph_verify(t->g, true, &t->err) != OT_OK) return fail(t, "verify after autodiff");
