@@ -221,7 +221,7 @@ struct ot_op {
     unsigned flags;
     uint32_t nondiff;     /* bit i: input i never has a gradient (indices, shapes) */
     uint32_t quantised;   /* bit i: input i contains quantised integers, as the weights of a quantised file */
-    uint32_t spare;       /* bit i: output i is left out if nothing reads it (pass simplify); kernels then skip it */
+    uint32_t spare;       /* bit i: output i is omitted if nothing reads it (pass simplify) */
     uint32_t like;        /* bit i: only the type of input i is read; folding does not need its value */
     const ot_attr *attrs; /* NULL: none */
     size_t attr_size;

@@ -26,10 +26,11 @@ typedef struct recurrent_state {
     ot_recurrent_sizes z;
     bool gradient;
     int threads;
-    int64_t groups, parts;       /* of the units, of the samples */
-    int64_t strips, depth;       /* of a group's packed r: strips of columns, rows */
-    int64_t part_work;           /* floats */
-    int64_t states, spare, work; /* offsets in the workspace, floats; packed r comes first, zeros between states and spare */
+    int64_t groups, parts; /* of the units, of the samples */
+    int64_t strips, depth; /* of a group's packed r: strips of columns, rows */
+    int64_t part_work;     /* floats */
+    int64_t states, spare,
+        work; /* offsets in the workspace, floats; packed r comes first, zeros between states and spare */
 } recurrent_state;
 
 static const ot_recurrent_steps *best_steps(void)

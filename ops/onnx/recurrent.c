@@ -450,12 +450,9 @@ static state recur(ot_build *b, direction *d, ot_value *x, int64_t k, int cell, 
     ot_recurrent a = { .cell = cell, .reverse = d->a->direction == REVERSE || k == 1 };
     bool lstm = cell == OT_CELL_LSTM, ends = d->lens && !all_longer(b->node->in[LENS], d->z.T - 1);
     ot_value *gates = project(b, d, x, k);
-    ot_value *in[OT_REC_IN] = { gates,
-                                d->r,
-                                d->r_bias,
-                                start(b, d, H0, k),
-                                lstm ? start(b, d, C0, k) : NULL,
-                                ends ? d->lens : NULL };
+    ot_value *in[OT_REC_IN] = {
+        gates, d->r, d->r_bias, start(b, d, H0, k), lstm ? start(b, d, C0, k) : NULL, ends ? d->lens : NULL
+    };
     ot_node *n = ot_emit_n(b, &ot_op_Recurrent, &a, in, OT_REC_IN, ot_cell_outputs(cell));
     *y = n ? n->out[OT_REC_Y] : NULL;
     return (state){ n ? n->out[OT_REC_H] : NULL, n && lstm ? n->out[OT_REC_C] : NULL };

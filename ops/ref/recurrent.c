@@ -60,7 +60,8 @@ OT_INLINE void step(ot_dtype type, const ot_call *c, int64_t t, int64_t n, doubl
             from[g] = a[g * z.H + u];
         }
         unit_step((ot_cell)at->cell, x, from, &h[u], &cell[u]);
-        for (int64_t g = 0; g < z.G && c->out[OT_REC_GATES]; g++) ot_store(c->out[OT_REC_GATES], type, row + g * z.H, x[g]);
+        for (int64_t g = 0; g < z.G && c->out[OT_REC_GATES]; g++)
+            ot_store(c->out[OT_REC_GATES], type, row + g * z.H, x[g]);
         if (cells) ot_store(cells, type, (t * z.N + n) * z.H + u, cell[u]);
     }
 }
@@ -125,8 +126,8 @@ static void unit_gradient(ot_cell cell, const double g[4], double now, double h,
 }
 
 /* The step t of sample n; `late`: the step before it, -1: none.  da: room for all gates. */
-OT_INLINE void step_gradient(ot_dtype type, const ot_call *c, int64_t t, int64_t late, int64_t n, double *dh, double *dc,
-                             double *da)
+OT_INLINE void step_gradient(ot_dtype type, const ot_call *c, int64_t t, int64_t late, int64_t n, double *dh,
+                             double *dc, double *da)
 {
     const ot_recurrent *at = c->node->attrs;
     ot_recurrent_sizes z = ot_recurrent_sizes_of(c->node);
@@ -140,7 +141,8 @@ OT_INLINE void step_gradient(ot_dtype type, const ot_call *c, int64_t t, int64_t
                                  : load_or_zero(c->in[OT_RECDX_CELLS], type, late * z.N * z.H + state);
         for (int64_t k = 0; k < z.G; k++) g[k] = ot_load(c->in[OT_RECDX_GATES], type, row + k * z.H);
         dh[u] += load_or_zero(c->in[OT_RECDX_DY], type, own);
-        unit_gradient((ot_cell)at->cell, g, load_or_zero(c->in[OT_RECDX_CELLS], type, own), h, before, &dh[u], &dc[u], d, to);
+        unit_gradient((ot_cell)at->cell, g, load_or_zero(c->in[OT_RECDX_CELLS], type, own), h, before, &dh[u], &dc[u],
+                      d, to);
         for (int64_t k = 0; k < z.G; k++) {
             da[k * z.H + u] = to[k];
             if (c->out[OT_RECDX_DX]) ot_store(c->out[OT_RECDX_DX], type, row + k * z.H, d[k]);
@@ -167,8 +169,11 @@ OT_INLINE void backward(ot_dtype type, const ot_call *c)
             dc[u] = load_or_zero(c->in[OT_RECDX_DC], type, n * z.H + u);
         }
         for (int64_t j = steps - 1; j >= 0; j--)
-            step_gradient(type, c, at->reverse ? steps - 1 - j : j, !j ? -1 : at->reverse ? steps - j : j - 1, n, dh, dc,
-                          da);
+            step_gradient(type, c, at->reverse ? steps - 1 - j : j,
+                          !j            ? -1
+                          : at->reverse ? steps - j
+                                        : j - 1,
+                          n, dh, dc, da);
         for (int64_t u = 0; u < z.H; u++) {
             if (c->out[OT_RECDX_DH0]) ot_store(c->out[OT_RECDX_DH0], type, n * z.H + u, dh[u]);
             if (at->cell == OT_CELL_LSTM && c->out[OT_RECDX_DC0])

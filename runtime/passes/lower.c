@@ -90,7 +90,4 @@ ot_status ot_lower(ot_graph *g, const ot_device *d)
     return OT_OK;
 }
 
-ot_status ot_pass_lower(ot_plan *p, const ot_config *c)
-{
-    return ot_lower(p->graph, c->device);
-}
+ot_status ot_pass_lower(ot_plan *p, const ot_config *c) { return ot_lower(p->graph, c->device); }

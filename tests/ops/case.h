@@ -23,7 +23,7 @@
  *   -                 missing
  * Values: decimal, inf, -inf, nan.  Types: f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 bool
  * f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0 f4e2m1 i4 u4 i2 u2 str (each "").  Attributes: name=3  name=0.5  name=[1,2]
- * name=word (texts and enums)  name=tensor:f32[2]=1,2. */
+ * name=word (texts and enums)  name=[word,word]  name=tensor:f32[2]=1,2. */
 #ifndef OT_CASE_H
 #define OT_CASE_H
 
