@@ -16,7 +16,7 @@ typedef struct ot_recurrent_job {
     /* Forward; NULL: not needed. */
     const float *x;
     float *y, *h, *c, *gates, *cells;
-    float *state; /* (2, N, H): step j reads j % 2 and writes the other */
+    float *state; /* (2, N, H): where y cannot stand for it, step k reads k % 2 and writes the other */
     float *cell;  /* (N, H) LSTM */
     /* Gradient; NULL: zeros, or not needed. */
     const float *h0, *y_in, *gates_in, *cells_in, *dy, *dh, *dc;

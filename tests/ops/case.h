@@ -6,7 +6,8 @@
  *   forward      lowered, run by the reference kernels; `y` if the row gives it; guard bytes
  *   kernels      every candidate kernel of every node it lowers to, against the reference
  *   gradient     of every float input that is fed and not nondiff, through lowering and autodiff,
- *                in f64, against central differences (or against the row's `dx`)
+ *                in f64, against central differences (or against the row's `dx`); then in f32, every candidate
+ *                kernel of every node against the reference
  *
  *     const ot_case ot_cases_Gather[] = {
  *         { .name = "rows", .attrs = "axis=0", .in = "f32[4,3] i64[2]=3,-1", .out = "f32[2,3]" },

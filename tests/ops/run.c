@@ -366,8 +366,8 @@ static bool check_dx(test *t, memory *m)
     return true;
 }
 
-/* Builds loss and gradients, runs all by the reference, and looks at what came out: in f64 against
- * differences (or the row's own numbers), on a device every kernel against the reference. */
+/* Builds loss and gradients, runs all by the reference, and looks at what came out: in f64 against differences (or the row's own
+ * numbers); in f32, and on a device, every kernel against the reference. */
 static bool gradient(test *t, mode how, totals *sum)
 {
     const void *bytes[MAX_IN];
