@@ -26,6 +26,8 @@ const ot_kernel *const *ot_kernels(const ot_op *op, const ot_device *d)
     return none;
 }
 
+bool ot_has_kernel(const ot_build *b, const ot_op *op) { return !b->again && ot_kernels(op, b->device)[0]; }
+
 const ot_kernel *ot_ref_kernel(const ot_op *op)
 {
     const ot_kernel *const *c = ot_kernels(op, NULL);

@@ -266,6 +266,8 @@
     X(PoolMaxDx,                 1, 1, 1)    \
     X(LayerNorm,                   1, 1, 1)    \
     X(LayerNormDx,                 1, 1, 1)    \
+    X(Recurrent,                 1, 1, 0)    \
+    X(RecurrentDx,               1, 1, 0)    \
     X(SoftmaxAxis,               1, 1, 1)    \
     X(SoftmaxAxisDx,             1, 1, 1)
 

@@ -69,7 +69,8 @@ typedef struct ot_build {
     ot_value **dout;     /* gradient: dL/d(out[i]), NULL: none */
     ot_value **din;      /* gradient: result, dL/d(in[i]) */
     const bool *wants;   /* gradient: is dL/d(in[i]) needed? */
-    bool again;          /* gradient: the new nodes will be differentiated themselves */
+    bool again;          /* the new nodes will be differentiated themselves: by a gradient, or lowering: twice */
+    const struct ot_device *device; /* lowering: for ot_has_kernel */
 } ot_build;
 
 #define OT_IN(...)                                     \
@@ -82,6 +83,10 @@ static inline bool ot_broken(const ot_build *b) { return b->graph->err && b->gra
 /* Emits a node, infers its outputs.  attrs: of the operator's type, copied; NULL: its defaults. */
 ot_value *ot_emit(ot_build *b, const ot_op *op, const void *attrs, ot_value *const *in, int n_in);
 ot_node *ot_emit_n(ot_build *b, const ot_op *op, const void *attrs, ot_value *const *in, int n_in, int n_out);
+
+/* Lowering: does the device have a kernel for op, which other operators could replace?  Not if its gradient is needed as a
+ * function: such kernels have no second derivative. */
+bool ot_has_kernel(const ot_build *b, const ot_op *op);
 
 /* Lowering: replaces output i by v. */
 void ot_yield(ot_build *b, int output, ot_value *v);
@@ -216,6 +221,7 @@ struct ot_op {
     unsigned flags;
     uint32_t nondiff;     /* bit i: input i never has a gradient (indices, shapes) */
     uint32_t quantised;   /* bit i: input i contains quantised integers, as the weights of a quantised file */
+    uint32_t spare;       /* bit i: output i is omitted if nothing reads it (pass simplify) */
     uint32_t like;        /* bit i: only the type of input i is read; folding does not need its value */
     const ot_attr *attrs; /* NULL: none */
     size_t attr_size;

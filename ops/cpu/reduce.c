@@ -302,16 +302,27 @@ static void rows(const plan *p, const float *x, float *y, int64_t part, int64_t 
         y[w.from] = (float)(one ? row_of(p->kind, x + w.to, p->terms) : row_terms(p, x + w.to, 0, p->terms));
 }
 
+static void join_row(int64_t kind, double *v, const double *x, int64_t n)
+{
+    if (kind == OT_REDUCE_SUM || kind == OT_REDUCE_SUMSQ) {
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) v[j] += x[j];
+    } else
+        for (int64_t j = 0; j < n; j++) v[j] = join(kind, v[j], x[j]);
+}
+
 static void join_chunks(const plan *p, const double *work, float *y)
 {
     int64_t columns = p->by_columns ? p->columns : 1;
     ot_walk w;
     ot_walk_start(&w, &p->kept, 0, 0);
     for (int64_t k = 0; k < p->kept.count; k++, ot_walk_next(&w, &p->kept))
-        for (int64_t j = 0; j < columns; j++) {
-            double v = start(p->kind);
-            for (int64_t i = 0; i < p->chunks; i++) v = join(p->kind, v, work[(k * p->chunks + i) * columns + j]);
-            y[w.from + j * (p->by_columns ? p->stride : 1)] = (float)v;
+        for (int64_t from = 0; from < columns; from += COLUMNS) {
+            int64_t n = columns - from < COLUMNS ? columns - from : COLUMNS;
+            double v[COLUMNS];
+            for (int64_t j = 0; j < n; j++) v[j] = start(p->kind);
+            for (int64_t i = 0; i < p->chunks; i++) join_row(p->kind, v, work + (k * p->chunks + i) * columns + from, n);
+            for (int64_t j = 0; j < n; j++) y[w.from + (from + j) * (p->by_columns ? p->stride : 1)] = (float)v[j];
         }
 }
 

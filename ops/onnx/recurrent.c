@@ -7,17 +7,20 @@
  *         Gates: i o f c (LSTM), z r h (GRU).
  * Grad    of the operators they are lowered to.
  *
- * The number of steps is known, so they are unrolled: one product for the inputs of all steps, then one with the state
- * per step.  After the end of a sample its state is kept and its output is 0; the reverse direction reads the padding
- * first, keeps the initial state, and so starts at each sample's end. */
+ * One product for the inputs of all steps, then a product with the state per step: in a Recurrent for each direction if the
+ * device has that kernel and it has all that the node asks for, else unrolled, since the number of steps is known.  After
+ * the end of a sample its state is kept and its output is 0; the reverse direction reads the padding first, keeps the
+ * initial state, and so starts at each sample's end. */
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 #include <strings.h>
 
 #include "ops/kernels/copy.h"
 #include "ops/kernels/dot.h"
 #include "ops/kernels/map.h"
 #include "ops/kernels/move.h"
+#include "ops/kernels/recurrent.h"
 #include "ops/onnx/batching.h"
 
 enum { FORWARD, REVERSE, BIDIRECTIONAL };
@@ -272,7 +275,7 @@ typedef struct direction {
     ot_value *r_zr, *r_h; /* GRU: the rows of z and r, those of h */
     ot_value *p[3];       /* LSTM: peepholes (H) of i, o, f; NULL: none */
     ot_value *one;
-    ot_value *lens; /* (N, 1), within 0..T; NULL: every sample has T steps */
+    ot_value *lens; /* (N), within 0..T; NULL: every sample has T steps */
 } direction;
 
 typedef state step_fn(ot_build *b, const direction *d, ot_value *x, state s);
@@ -357,49 +360,58 @@ static ot_value *input_bias(ot_build *b, direction *d, ot_value *bias, bool rese
     return add(b, wb, ot_copy_emit(b, &s, 0, &p[0], 1, &rb, 1));
 }
 
-/* The part of the gates that depends on the inputs: T values (N, G H). */
-static ot_value **project(ot_build *b, direction *d, ot_value *x, int64_t k)
+/* The part of the gates that depends on the inputs: (T, N, G H). */
+static ot_value *project(ot_build *b, direction *d, ot_value *x, int64_t k)
 {
     const ot_node *n = b->node;
     const sizes *z = &d->z;
     bool reset = z->gates == 3 && d->a->linear_before_reset;
-    ot_value **xt = ot_graph_alloc(b->graph, ((size_t)z->T + 1) * sizeof *xt);
     ot_value *w = slice(b, n->in[W], 0, k), *bias = NULL;
     if (given(n, B)) bias = input_bias(b, d, slice(b, n->in[B], 0, k), reset);
-    if (ot_broken(b) || !xt) return NULL;
     ot_shape flat = { .rank = 2, .dim = { z->T * z->N, z->I } },
              rows = { .rank = 3, .dim = { z->T, z->N, z->gates * z->H } };
     ot_value *in[] = { ot_view(b, x, &flat), w, bias };
     ot_value *a = ot_emit(b, &ot_op_Dot, &(ot_dot){ 0, 1 }, in, bias ? 3 : 2);
-    unstack(b, a ? ot_view(b, a, &rows) : NULL, z->T, xt);
-    return xt;
+    return ot_view(b, a, &rows);
 }
 
-/* Direction k's part of a state, or zeros. */
+/* Direction k's part of a state; NULL: it is not given. */
 static ot_value *start(ot_build *b, const direction *d, int i, int64_t k)
 {
-    const ot_node *n = b->node;
-    if (given(n, i)) return slice(b, n->in[i], d->a->layout ? 1 : 0, k);
-    return ot_expand(b, ot_scalar(b, n->in[X]->dtype, 0), &(ot_shape){ .rank = 2, .dim = { d->z.N, d->z.H } });
+    return given(b->node, i) ? slice(b, b->node->in[i], d->a->layout ? 1 : 0, k) : NULL;
+}
+
+static ot_value *start_or_zeros(ot_build *b, const direction *d, int i, int64_t k)
+{
+    if (given(b->node, i)) return start(b, d, i, k);
+    return ot_expand(b, ot_scalar(b, b->node->in[X]->dtype, 0), &(ot_shape){ .rank = 2, .dim = { d->z.N, d->z.H } });
+}
+
+/* Are there more than t steps in every sample, whatever the data? */
+static bool all_longer(const ot_value *lens, int64_t t)
+{
+    bool all = ot_is_const(lens);
+    for (int64_t i = 0; all && i < lens->shape.dim[0]; i++) all = ot_get_i64(lens->data, lens->dtype, i) > t;
+    return all;
 }
 
 /* A mask of the samples with a step t: (N, 1); NULL: all. */
 static ot_value *alive(ot_build *b, const direction *d, int64_t t)
 {
-    if (!d->lens || ot_broken(b)) return NULL;
-    const ot_value *lens = b->node->in[LENS];
-    bool all = ot_is_const(lens);
-    for (int64_t i = 0; all && i < lens->shape.dim[0]; i++) all = ot_get_i64(lens->data, lens->dtype, i) > t;
-    return all ? NULL : ot_map2(b, OT_FN_Greater, 0, 0, d->lens, ot_scalar(b, d->lens->dtype, (double)t));
+    if (!d->lens || ot_broken(b) || all_longer(b->node->in[LENS], t)) return NULL;
+    ot_value *lens = ot_view(b, d->lens, &(ot_shape){ .rank = 2, .dim = { d->z.N, 1 } });
+    return ot_map2(b, OT_FN_Greater, 0, 0, lens, ot_scalar(b, d->lens->dtype, (double)t));
 }
 
-/* Computes direction k; y[t * D + k] is the output of step t, (N, H).  Returns the last state. */
-static state run(ot_build *b, direction *d, ot_value *x, int64_t k, step_fn *step, ot_value **y)
+/* The steps of direction k as nodes; y[t * D + k] is the output of step t, (N, H).  Returns the last state. */
+static state unroll(ot_build *b, direction *d, ot_value *x, int64_t k, step_fn *step, ot_value **y)
 {
     const sizes *z = &d->z;
     bool lstm = z->gates == 4, back = d->a->direction == REVERSE || k == 1;
-    ot_value **xt = project(b, d, x, k);
-    state s = { start(b, d, H0, k), lstm ? start(b, d, C0, k) : NULL };
+    ot_value **xt = ot_graph_alloc(b->graph, ((size_t)z->T + 1) * sizeof *xt), *all = project(b, d, x, k);
+    if (!xt) return (state){ NULL, NULL };
+    unstack(b, all, z->T, xt);
+    state s = { start_or_zeros(b, d, H0, k), lstm ? start_or_zeros(b, d, C0, k) : NULL };
     if (z->gates == 3 && !d->a->linear_before_reset) {
         d->r_zr = part(b, d->r, 0, 0, 2 * z->H);
         d->r_h = part(b, d->r, 0, 2 * z->H, z->H);
@@ -419,6 +431,51 @@ static state run(ot_build *b, direction *d, ot_value *x, int64_t k, step_fn *ste
     return s;
 }
 
+/* ---- directions as one kernel each --------------------------------------------- */
+
+/* The cell that the kernel knows, for the `per` activations f of a direction; -1: there is none. */
+static int cell_of(const ot_node *n, int gates, const char *const *usual, int per, const activation *f)
+{
+    const recurrent_attrs *a = n->attrs;
+    if (a->clip > 0 || a->input_forget || given(n, P) || (gates == 3 && !a->linear_before_reset)) return -1;
+    if (gates == 1 && f[0].row == OT_FN_Relu) return OT_CELL_RELU;
+    for (int i = 0; i < per; i++)
+        if (strcmp(f[i].name, usual[i]) != 0) return -1;
+    return gates == 4 ? OT_CELL_LSTM : gates == 3 ? OT_CELL_GRU : OT_CELL_TANH;
+}
+
+/* Direction k; *y is (T, N, H). */
+static state recur(ot_build *b, direction *d, ot_value *x, int64_t k, int cell, ot_value **y)
+{
+    ot_recurrent a = { .cell = cell, .reverse = d->a->direction == REVERSE || k == 1 };
+    bool lstm = cell == OT_CELL_LSTM, ends = d->lens && !all_longer(b->node->in[LENS], d->z.T - 1);
+    ot_value *gates = project(b, d, x, k);
+    ot_value *in[OT_REC_IN] = {
+        gates, d->r, d->r_bias, start(b, d, H0, k), lstm ? start(b, d, C0, k) : NULL, ends ? d->lens : NULL
+    };
+    ot_node *n = ot_emit_n(b, &ot_op_Recurrent, &a, in, OT_REC_IN, ot_cell_outputs(cell));
+    *y = n ? n->out[OT_REC_Y] : NULL;
+    return (state){ n ? n->out[OT_REC_H] : NULL, n && lstm ? n->out[OT_REC_C] : NULL };
+}
+
+/* Places the outputs of D directions, (T, N, H) each, into one. */
+static ot_value *join(ot_build *b, const ot_shape *s, ot_value *const *y, const sizes *z, bool batch_first)
+{
+    ot_piece *p = ot_pieces(b, z->D);
+    for (int64_t k = 0; p && k < z->D; k++) {
+        int T = batch_first ? 1 : 0, D = batch_first ? 2 : 1, N = batch_first ? 0 : 2;
+        p[k].in = k;
+        p[k].dst[D] = k;
+        p[k].extent[T] = z->T, p[k].stride[T] = z->N * z->H;
+        p[k].extent[N] = z->N, p[k].stride[N] = z->H;
+        p[k].extent[3] = z->H, p[k].stride[3] = 1;
+        p[k].extent[D] = 1;
+    }
+    return p ? ot_copy_emit(b, s, 0, p, z->D, y, (int)z->D) : NULL;
+}
+
+/* ---- the node -------------------------------------------------------------------- */
+
 static void lower(ot_build *b, int gates, const char *const *usual, int per, step_fn *step)
 {
     const ot_node *n = b->node;
@@ -428,11 +485,13 @@ static void lower(ot_build *b, int gates, const char *const *usual, int per, ste
     ot_value *h[2], *c[2], *x = n->in[X];
     if (find_sizes(n, gates, &z, b->graph->err) != OT_OK) return;
     if (find_activations(n, usual, per, f, b->graph->err) != OT_OK) return;
-    ot_value **y = ot_graph_alloc(b->graph, ((size_t)z.T * 2 + 1) * sizeof *y);
+    ot_value **y = ot_graph_alloc(b->graph, ((size_t)z.T * 2 + 2) * sizeof *y);
     if (!y) return;
     if (a->layout) x = ot_transpose(b, x, (int[]){ 1, 0, 2 });
-    ot_value *lens =
-        given(n, LENS) ? ot_view(b, ot_counts(b, n->in[LENS], z.T), &(ot_shape){ .rank = 2, .dim = { z.N, 1 } }) : NULL;
+    ot_value *lens = given(n, LENS) ? ot_counts(b, n->in[LENS], z.T) : NULL;
+    int cell[2] = { -1, -1 };
+    for (int64_t k = 0; k < z.D; k++) cell[k] = cell_of(n, gates, usual, per, f + k * per);
+    bool kernel = ot_has_kernel(b, &ot_op_Recurrent) && cell[0] >= 0 && cell[z.D - 1] >= 0;
     for (int64_t k = 0; k < z.D; k++) {
         direction d = { .a = a,
                         .z = z,
@@ -442,13 +501,14 @@ static void lower(ot_build *b, int gates, const char *const *usual, int per, ste
                         .one = ot_scalar(b, n->in[X]->dtype, 1) };
         ot_value *p = given(n, P) ? slice(b, n->in[P], 0, k) : NULL;
         for (int g = 0; g < 3 && p; g++) d.p[g] = part(b, p, 0, g * z.H, z.H);
-        state s = run(b, &d, x, k, step, y);
+        state s = kernel ? recur(b, &d, x, k, cell[k], &y[k]) : unroll(b, &d, x, k, step, y);
         h[k] = s.h;
         c[k] = s.c;
     }
     if (ot_broken(b)) return;
     ot_shape one = state_shape(n, &z);
-    if (n->out[0])
+    if (n->out[0] && kernel) ot_yield(b, 0, join(b, &n->out[0]->shape, y, &z, a->layout));
+    if (n->out[0] && !kernel)
         ot_yield(b, 0,
                  stack(b, &n->out[0]->shape, y, z.T, a->layout ? 1 : 0, z.D, a->layout ? 2 : 1, a->layout ? 0 : 2));
     for (int i = 1; i < n->n_out; i++)

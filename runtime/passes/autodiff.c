@@ -218,7 +218,7 @@ static int *count_uses(ot_graph *g)
 
 /* Replaces n by the nodes that compute its gradients.  again: these will be differentiated themselves; of: array by
  * value id for the gradients of weights, NULL: not needed. */
-static ot_status differentiate(ot_graph *g, ot_node *n, bool again, ot_value **of)
+static ot_status differentiate(ot_graph *g, const ot_config *c, ot_node *n, bool again, ot_value **of)
 {
     ot_value *y = n->in[n->n_in - 1], **yield = ot_graph_alloc(g, (size_t)n->n_out * sizeof *yield);
     ot_node *prev = n->prev;
@@ -237,7 +237,7 @@ static ot_status differentiate(ot_graph *g, ot_node *n, bool again, ot_value **o
     }
     ot_status s = ot_lower_yield(&b, n, prev);
     g->cursor = NULL;
-    return s != OT_OK ? s : ot_lower(g);
+    return s != OT_OK ? s : ot_lower(g, c->device);
 }
 
 /* In order: the second may differentiate what the first computes. */
@@ -256,7 +256,7 @@ static ot_status differentiate_all(ot_plan *p, const ot_config *c)
         next = n->next;
         if (n->op != &ot_op_Gradient) continue;
         some = true;
-        OT_TRY(differentiate(g, n, --left > 0 || later, of));
+        OT_TRY(differentiate(g, c, n, --left > 0 || later, of));
         next = prev ? prev->next : g->first; /* lowering may have replaced the following nodes */
     }
     for (int i = 0; i < g->n_values && some; i++) {
@@ -290,5 +290,5 @@ ot_status ot_pass_autodiff(ot_plan *p, const ot_config *c)
         for (int i = 0; p->kept_grad && i < p->n_weights; i++)
             p->kept_grad[i] = p->weights[i]->grad ? ot_plan_keep(p, p->weights[i]->grad) : -1;
     }
-    return ot_lower(g);
+    return ot_lower(g, c->device);
 }

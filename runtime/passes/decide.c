@@ -340,7 +340,7 @@ static ot_status compute(decider *x, ot_graph *g, ot_value *v, const void **out)
         ot_node *first = mark_needed(x, v, need);
         st = copy_cone(x, g, s, first, v->producer, need, twin, origin);
     }
-    if (!st) st = ot_lower(s);
+    if (!st) st = ot_lower(s, NULL);
     if (!st) st = run_all(x, s, origin, g->err);
     free(need);
     free(twin);

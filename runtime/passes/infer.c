@@ -143,7 +143,7 @@ static ot_graph *isolate(ot_graph *g, const ot_node *n)
     ot_node *c = ot_graph_node(s, n->op, n->name, n->attrs, in, n->n_in, n->n_out);
     if (!c || ot_node_infer(c, g->err) != OT_OK) return NULL;
     for (int i = 0; i < n->n_out; i++) ot_graph_output(s, c->out[i]);
-    return ot_lower(s) == OT_OK ? s : NULL;
+    return ot_lower(s, NULL) == OT_OK ? s : NULL;
 }
 
 static ot_status adopt(ot_graph *g, ot_value *to, const ot_value *from, const bytes *b)

@@ -56,10 +56,10 @@ ot_status ot_lower_yield(ot_build *b, ot_node *n, ot_node *prev)
     return b->graph->err->status;
 }
 
-static ot_status lower_node(ot_graph *g, ot_node *n)
+static ot_status lower_node(ot_graph *g, ot_node *n, const ot_device *d, bool again)
 {
     ot_node *prev = n->prev;
-    ot_build b = { .graph = g, .node = n };
+    ot_build b = { .graph = g, .node = n, .device = d, .again = again };
     ot_value **yield = ot_graph_alloc(g, (size_t)n->n_out * sizeof *yield);
     if (!yield) return g->err->status;
     b.yield = yield;
@@ -74,22 +74,20 @@ static ot_status lower_node(ot_graph *g, ot_node *n)
     return s;
 }
 
-ot_status ot_lower(ot_graph *g)
+ot_status ot_lower(ot_graph *g, const ot_device *d)
 {
+    bool again = false;
+    for (const ot_node *n = g->first; n; n = n->next) again |= n->op == &ot_op_Gradient;
     for (ot_node *n = g->first; n;) {
         if (!n->op->lower) {
             n = n->next;
             continue;
         }
         ot_node *prev = n->prev;
-        OT_TRY(lower_node(g, n));
+        OT_TRY(lower_node(g, n, d, again));
         n = prev ? prev->next : g->first; /* the new nodes may be lowered further */
     }
     return OT_OK;
 }
 
-ot_status ot_pass_lower(ot_plan *p, const ot_config *c)
-{
-    (void)c;
-    return ot_lower(p->graph);
-}
+ot_status ot_pass_lower(ot_plan *p, const ot_config *c) { return ot_lower(p->graph, c->device); }

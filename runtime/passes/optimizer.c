@@ -394,7 +394,7 @@ ot_status ot_pass_optimizer(ot_plan *p, const ot_config *c)
         ot_plan_note(p, "--optimizer %s: %d of %d weights are vectors or scalars and use the rule of AdamW",
                      all.how->entry.name, x->vectors, p->n_weights);
     forget(p, x);
-    ot_status s = g->err->status == OT_OK && !p->described ? ot_lower(g) : g->err->status;
+    ot_status s = g->err->status == OT_OK && !p->described ? ot_lower(g, c->device) : g->err->status;
     g->phase = OT_PHASE_BATCH;
     return s;
 }

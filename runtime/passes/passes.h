@@ -336,8 +336,9 @@ ot_status ot_infer_nodes(ot_graph *g, ot_node **at);
  * is inferred, when its inputs are. */
 ot_status ot_spell_out(ot_graph *g, ot_node **at);
 
-/* Lowers every node until only kernel operators are left. */
-ot_status ot_lower(ot_graph *g);
+/* Lowers every node until only kernel operators are left, of those that a lowering may choose from only such as the device has
+ * (NULL: the CPU). */
+ot_status ot_lower(ot_graph *g, const ot_device *d);
 
 /* Replaces the outputs of n by those in b->yield and removes n; the new nodes are between prev (NULL: the head of
  * the list) and n. */

@@ -456,6 +456,25 @@ static ot_status merge_equal(ot_plan *p, ot_value **now)
     return OT_OK;
 }
 
+/* Leaves out results that nothing reads, of operators that may do without. */
+static void drop_unread(ot_plan *p)
+{
+    ot_graph *g = p->graph;
+    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
+    for (const ot_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) n->in[i]->mark = 1;
+    for (int i = 0; i < p->n_kept; i++) p->kept[i]->mark = 1;
+    for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark = 1;
+    for (int i = 0; i < g->n_assigns; i++) g->assigns[i].value->mark = 1;
+    for (ot_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_out && i < 32; i++) {
+            if (!(n->op->spare >> i & 1) || !n->out[i] || n->out[i]->mark) continue;
+            n->out[i]->producer = NULL;
+            n->out[i] = NULL;
+        }
+}
+
 ot_status ot_pass_simplify(ot_plan *p, const ot_config *c)
 {
     (void)c;
@@ -467,5 +486,6 @@ ot_status ot_pass_simplify(ot_plan *p, const ot_config *c)
     resolve_all(p, now);
     free(now);
     ot_prune(p);
+    drop_unread(p);
     return s;
 }

@@ -107,7 +107,7 @@ static int prepare(const struct row *r, const char *name, ot_graph *g, operand *
     ot_config config = { .want = OT_WANT_GRAD, .accumulate = 1, .threads = 1 };
     ot_plan plan = { .graph = g, .threads = 1, .loss = make_loss(g, n) };
     for (int i = 0; i < r->n_out; i++) ot_graph_output(g, n->out[i]);
-    if (ot_lower(g) != OT_OK || (plan.loss && ot_pass_autodiff(&plan, &config) != OT_OK)) return -1;
+    if (ot_lower(g, NULL) != OT_OK || (plan.loss && ot_pass_autodiff(&plan, &config) != OT_OK)) return -1;
     for (const ot_node *k = g->first; k; k = k->next) {
         int some = kernels_prepare(name, k, d);
         if (some <= 0) return -1;

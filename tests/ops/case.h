@@ -6,7 +6,8 @@
  *   forward      lowered, run by the reference kernels; `y` if the row gives it; guard bytes
  *   kernels      every candidate kernel of every node it lowers to, against the reference
  *   gradient     of every float input that is fed and not nondiff, through lowering and autodiff,
- *                in f64, against central differences (or against the row's `dx`)
+ *                in f64, against central differences (or against the row's `dx`); then in f32, every candidate
+ *                kernel of every node against the reference
  *
  *     const ot_case ot_cases_Gather[] = {
  *         { .name = "rows", .attrs = "axis=0", .in = "f32[4,3] i64[2]=3,-1", .out = "f32[2,3]" },
@@ -23,7 +24,7 @@
  *   -                 missing
  * Values: decimal, inf, -inf, nan.  Types: f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 bool
  * f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0 f4e2m1 i4 u4 i2 u2 str (each "").  Attributes: name=3  name=0.5  name=[1,2]
- * name=word (texts and enums)  name=tensor:f32[2]=1,2. */
+ * name=word (texts and enums)  name=[word,word]  name=tensor:f32[2]=1,2. */
 #ifndef OT_CASE_H
 #define OT_CASE_H
 

@@ -130,6 +130,24 @@ static bool parse_list(const char **text, ot_graph *g, const ot_attr *a, void *f
     return true;
 }
 
+/* [Relu,Tanh] */
+static bool parse_words(const char **text, ot_graph *g, ot_strings *list)
+{
+    const char *s = *text;
+    const char **v = ot_graph_alloc(g, (strlen(s) + 1) * sizeof *v);
+    int n = 0;
+    if (*s++ != '[') return bad("[list] was expected", s - 1);
+    for (; *s && *s != ']' && *s != ' '; s += *s == ',') {
+        size_t length = strcspn(s, ",] ");
+        v[n++] = ot_arena_printf(g->arena, "%.*s", (int)length, s);
+        s += length;
+    }
+    if (*s++ != ']') return bad("] was expected", s - 1);
+    *list = (ot_strings){ n, v };
+    *text = s;
+    return true;
+}
+
 static bool parse_tensor(const char **text, ot_graph *g, ot_blob *blob)
 {
     static operand o;
@@ -190,7 +208,8 @@ bool parse_attrs(const char *text, const ot_op *op, ot_graph *g, void *attrs)
         case OT_ENUM: case OT_TEXT: ok = parse_word(&s, g, a, field); break;
         case OT_INTS: case OT_FLOATS: ok = parse_list(&s, g, a, field); break;
         case OT_TENSOR: ok = parse_tensor(&s, g, field); break;
-        case OT_TEXTS: case OT_GRAPH: ok = bad("this kind of attribute has no text", s); break;
+        case OT_TEXTS: ok = parse_words(&s, g, field); break;
+        case OT_GRAPH: ok = bad("this kind of attribute has no text", s); break;
         }
         if (!ok) return false;
         s = skip_spaces(s);
