@@ -114,13 +114,13 @@ static int vector_of(const product *p, const int64_t *step, int64_t ld, int side
 
 /* ---- by tiles ------------------------------------------------------------------- */
 
-static void print_behind(const ot_fused_part *map, ot_text *text)
+static void print_after(const ot_fused_part *map, ot_text *text)
 {
     gpu_map m;
     uint32_t between = 0;
     gpu_map_plan(map->node, NULL, &m);
     for (int i = 0; i < map->node->n_in; i++) between |= (uint32_t)(map->in[i] == OT_FUSED_BETWEEN) << i;
-    gpu_map_behind_text(&m, between, text);
+    gpu_map_after_text(&m, between, text);
 }
 
 /* fused: the node, if there is a Map behind the Dot n; else NULL. */
@@ -133,9 +133,9 @@ static ot_status tiles_prepare(const ot_node *n, const ot_node *fused, ot_prep *
     j.align = loads_a || loads_b ? most : 1;
     ot_tile t = ot_tile_choose(&j, p);
     ot_text text = { 0 };
-    if (fused) print_behind(ot_fused_behind(fused), &text);
+    if (fused) print_after(ot_fused_behind(fused), &text);
     ot_tile_text(&text, &t, type, wide(n));
-    ot_tile_define(&text, "BEHIND", fused != NULL);
+    ot_tile_define(&text, "AFTER", fused != NULL);
     ot_tile_define(&text, "A_ALONG_K", !d->ta);
     ot_tile_define(&text, "B_ALONG_K", d->tb);
     ot_tile_define(&text, "A_VEC", vector_of(d, d->a_step, d->lda, t.bm, !d->ta, &t, most));
@@ -280,7 +280,7 @@ static bool fused_can(const ot_node *n, const char **why)
 {
     const ot_fused *f = n->attrs;
     const ot_fused_part *dot = ot_fused_op(n), *map = ot_fused_behind(n);
-    *why = "not a small matrix product with functions of its result behind it";
+    *why = "not a small matrix product with functions of its result after it";
     if (strcmp(dot->node->op->name, "Dot") != 0 || !map || f->mask_out >= 0 || f->masked) return false;
     const ot_value *y = dot->node->out[0];
     if (!ot_is_float(y->dtype) || !ot_numel(&y->shape) || !map_can(map->node, y)) return false;

@@ -1,7 +1,7 @@
 /* dot.cu - matrix products by tiles: a block per tile, batch and part of the terms.
  *
  * The prefix defines the layouts: A_ALONG_K (1: neighbours in memory are neighbours in k, 0: in m), B_ALONG_K,
- * Y_QUADS (N is a multiple of 4), BEHIND (1: map_behind() is a Map behind the product).  Tiles of one row of tiles are consecutive, so that a's lines are in L2. */
+ * Y_QUADS (N is a multiple of 4), AFTER (1: map_after() is a Map behind the product).  Tiles of one row of tiles are consecutive, so that a's lines are in L2. */
 #include "dot.cuh"
 
 #define ROWS_FAST 0
@@ -77,9 +77,9 @@ OT_DEVICE void put(const ot_dot_args *a, ot_i64 product, int part, IDX row, IDX 
     }
     if (a->bias)
         for (int e = 0; e < n; e++) v[e] += (ACC)OT_LD(T, a->bias, col + e);
-#if BEHIND
+#if AFTER
     if (a->y) store(a->y, at, n, v);
-    for (int e = 0; e < n; e++) v[e] = (ACC)map_behind(a->other, at + e, (CLS)v[e]);
+    for (int e = 0; e < n; e++) v[e] = (ACC)map_after(a->other, at + e, (CLS)v[e]);
     store(a->mapped, at, n, v);
 #else
     store(a->y, at, n, v);
@@ -128,9 +128,9 @@ OT_KERNEL(dot_parts, ot_dot_args, 256)
         ACC v = 0;
         for (int s = 0; s < a.splits; s++) v += ((const ACC *)a.work)[s * n + i];
         if (a.bias) v += (ACC)OT_LD(T, a.bias, i % a.N);
-#if BEHIND
+#if AFTER
         if (a.y) OT_ST(T, a.y, i, (CLS)v);
-        OT_ST(T, a.mapped, i, map_behind(a.other, i, (CLS)v));
+        OT_ST(T, a.mapped, i, map_after(a.other, i, (CLS)v));
 #else
         OT_ST(T, a.y, i, (CLS)v);
 #endif

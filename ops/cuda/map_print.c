@@ -354,13 +354,13 @@ void gpu_map_text(const gpu_map *m, ot_text *t)
     print_vector(&k, handed);
 }
 
-void gpu_map_behind_text(const gpu_map *m, uint32_t between, ot_text *t)
+void gpu_map_after_text(const gpu_map *m, uint32_t between, ot_text *t)
 {
     const ot_program *p = m->p;
     printer k = { .m = m, .t = t, .cls = -1 };
     const char *cls = ot_cuda_class(m->dtype[m->n_in]);
     ot_text_add(t, "#define WIDE 1\n#include \"divide.cuh\"\n#include \"functions.cuh\"\n");
-    ot_text_add(t, "OT_DEVICE %s map_behind(const void *const *x, ot_i64 i, %s v)\n{\n", cls, cls);
+    ot_text_add(t, "OT_DEVICE %s map_after(const void *const *x, ot_i64 i, %s v)\n{\n", cls, cls);
     for (int i = 0, other = 0; i < p->n_in; i++) {
         ot_class from = ot_class_of(m->dtype[i]), to = (ot_class)p->in_class[i];
         if (between >> i & 1) ot_text_add(t, "%s r%d = %s(v);\n", class_type(to), i, converter(from, to));
