@@ -52,7 +52,8 @@ static ot_attention_operand in(const ot_node *n, int i)
 }
 static ot_attention_operand out(const ot_node *n, int i)
 {
-    return n->out[i] ? (ot_attention_operand){ .at = ot_attention_out(n, i) } : (ot_attention_operand){ 0 };
+    return ot_attention_to(n, i) >= 0 ? (ot_attention_operand){ .at = ot_attention_out(n, i) }
+                                      : (ot_attention_operand){ 0 };
 }
 
 static void describe(const ot_node *n, ot_attention_job *j)
@@ -129,6 +130,12 @@ static ot_status run(const ot_call *c, ot_attention_job *j, bool gradient)
 
 static float *bytes(const void *p) { return (float *)(uintptr_t)p; }
 
+static float *result(const ot_call *c, int i)
+{
+    int to = ot_attention_to(c->node, i);
+    return to >= 0 ? c->out[to] : NULL;
+}
+
 static ot_status attention_run(const ot_call *c)
 {
     ot_attention_job j = ((const attention_state *)c->state)->job;
@@ -145,7 +152,7 @@ static ot_status dx_run(const ot_call *c)
     j.dy.p = bytes(c->in[0]), j.q.p = bytes(c->in[1]), j.k.p = bytes(c->in[2]), j.v.p = bytes(c->in[3]),
     j.y.p = bytes(c->in[4]);
     j.top = bytes(c->in[5]), j.sum = bytes(c->in[6]);
-    j.dq.p = c->out[0], j.dk.p = c->out[1], j.dv.p = c->out[2];
+    j.dq.p = result(c, 0), j.dk.p = result(c, 1), j.dv.p = result(c, 2);
     return run(c, &j, true);
 }
 

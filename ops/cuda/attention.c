@@ -130,7 +130,8 @@ static ot_attention_operand input(const ot_call *c, int i)
 
 static ot_attention_operand output(const ot_call *c, int i)
 {
-    return c->out[i] ? operand(c->node, c->out[i], ot_attention_out(c->node, i)) : (ot_attention_operand){ .at = NULL };
+    int to = ot_attention_to(c->node, i);
+    return to >= 0 ? operand(c->node, c->out[to], ot_attention_out(c->node, i)) : (ot_attention_operand){ .at = NULL };
 }
 
 static ot_attention_args args_of(const ot_call *c, const ot_attention_sizes *s)

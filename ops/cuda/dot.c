@@ -1,4 +1,5 @@
-/* dot.c - Dot by tiles of our own: every case of the reference; a later candidate than cuBLASLt.
+/* dot.c - Dot by tiles of our own: every case of the reference; a later candidate than cuBLASLt.  Small products also with the Map
+ * behind them: its launch would take about as long as they do.
  *
  * Shapes   Leading axes are merged if both operands have the same steps; if one matrix serves all batches, the batches
  *          become rows of one product.  One row or one column is a matrix times a vector, a kernel of its own.
@@ -7,13 +8,20 @@
 #include "ops/kernels/dot.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "ops/cuda/dot.cuh"
 #include "ops/cuda/kernels.h"
+#include "ops/cuda/map_print.h"
 #include "ops/cuda/tile.h"
 #include "ops/cuda/types.h"
+#include "ops/kernels/fused.h"
 
 enum { NARROW = 1 << 30 }; /* limit for 32-bit indices, including a step beyond the end */
+
+/* Multiply-adds below which a product is joined with the Map behind it.  An estimate: those of 16 bits are cuBLASLt's on matrix units
+ * well before. */
+enum { SMALL_16 = 1 << 20, SMALL = 1 << 25 };
 
 /* A Dot as one loop over products of matrices. */
 typedef struct product {
@@ -106,7 +114,17 @@ static int vector_of(const product *p, const int64_t *step, int64_t ld, int side
 
 /* ---- by tiles ------------------------------------------------------------------- */
 
-static ot_status tiles_prepare(const ot_node *n, ot_prep *p, const product *d, plan *s)
+static void print_after(const ot_fused_part *map, ot_text *text)
+{
+    gpu_map m;
+    uint32_t between = 0;
+    gpu_map_plan(map->node, NULL, &m);
+    for (int i = 0; i < map->node->n_in; i++) between |= (uint32_t)(map->in[i] == OT_FUSED_BETWEEN) << i;
+    gpu_map_after_text(&m, between, text);
+}
+
+/* fused: the node, if there is a Map behind the Dot n; else NULL. */
+static ot_status tiles_prepare(const ot_node *n, const ot_node *fused, ot_prep *p, const product *d, plan *s)
 {
     ot_dtype type = n->out[0]->dtype;
     ot_tile_job j = { .rows = d->M, .cols = d->N, .terms = d->K, .batch = products(d), .type = type };
@@ -115,7 +133,9 @@ static ot_status tiles_prepare(const ot_node *n, ot_prep *p, const product *d, p
     j.align = loads_a || loads_b ? most : 1;
     ot_tile t = ot_tile_choose(&j, p);
     ot_text text = { 0 };
+    if (fused) print_after(ot_fused_behind(fused), &text);
     ot_tile_text(&text, &t, type, wide(n));
+    ot_tile_define(&text, "AFTER", fused != NULL);
     ot_tile_define(&text, "A_ALONG_K", !d->ta);
     ot_tile_define(&text, "B_ALONG_K", d->tb);
     ot_tile_define(&text, "A_VEC", vector_of(d, d->a_step, d->lda, t.bm, !d->ta, &t, most));
@@ -145,13 +165,12 @@ static ot_status tiles_prepare(const ot_node *n, ot_prep *p, const product *d, p
     return e;
 }
 
-static ot_status tiles_run(const ot_call *c, const plan *s)
+/* a: with what is behind the product. */
+static ot_status tiles_run(const ot_call *c, const plan *s, ot_dot_args a)
 {
-    ot_dot_args a = s->a.dot;
     a.a = c->in[0];
     a.b = c->in[1];
     a.bias = c->node->n_in > 2 ? c->in[2] : NULL;
-    a.y = c->out[0];
     a.work = s->parts ? c->work : NULL;
     OT_TRY(ot_gpu_launch(c->device, s->f, s->blocks, s->threads, 0, &a, c->err));
     if (!s->parts) return OT_OK;
@@ -207,7 +226,7 @@ static ot_status vector_run(const ot_call *c, const plan *s)
 
 /* ---- the kernel ------------------------------------------------------------------- */
 
-static ot_status dot_prepare(const ot_node *n, ot_prep *p)
+static ot_status prepare(const ot_node *n, const ot_node *fused, ot_prep *p)
 {
     if (ot_numel(&n->out[0]->shape) == 0) return OT_OK;
     plan *s = calloc(1, sizeof *s);
@@ -215,20 +234,76 @@ static ot_status dot_prepare(const ot_node *n, ot_prep *p)
     p->state = s;
     product d = product_of(n);
     bool vector = d.M == 1 || d.N == 1;
-    ot_status e = vector ? vector_prepare(n, p, &d, s) : tiles_prepare(n, p, &d, s);
+    ot_status e = vector ? vector_prepare(n, p, &d, s) : tiles_prepare(n, fused, p, &d, s);
     if (e == OT_OK) return OT_OK;
     free(s);
     p->state = NULL;
     return e;
 }
 
+static ot_status dot_prepare(const ot_node *n, ot_prep *p) { return prepare(n, NULL, p); }
+
 static ot_status dot_run(const ot_call *c)
 {
     const plan *s = c->state;
     if (!s) return OT_OK; /* y is empty */
-    return s->vector ? vector_run(c, s) : tiles_run(c, s);
+    if (s->vector) return vector_run(c, s);
+    ot_dot_args a = s->a.dot;
+    a.y = c->out[0];
+    return tiles_run(c, s, a);
 }
 
 const ot_kernel ot_cuda_Dot = {
     .name = "cuda", .can = dot_can, .prepare = dot_prepare, .run = dot_run, .release = free
+};
+
+/* ---- with a Map behind the product ------------------------------------------------- */
+
+/* Functions of one element of each operand, which lie as y does. */
+static bool map_can(const ot_node *map, const ot_value *y)
+{
+    const ot_program *p = map->attrs;
+    if (map->n_out != 1 || map->n_in > 1 + OT_DOT_OPERANDS || !ot_fused_like(map, y, true)) return false;
+    for (int i = 0; i < p->n_inst; i++)
+        if (p->inst[i].row == OT_FN_Random || p->inst[i].row == OT_FN_Index || p->inst[i].cls > OT_CLASS_F64)
+            return false;
+    return true;
+}
+
+static bool is_small(const product *d, ot_dtype t)
+{
+    return (double)d->M * (double)d->N * (double)d->K * (double)products(d) <
+           (ot_dtype_bits(t) < 32 ? SMALL_16 : SMALL);
+}
+
+static bool fused_can(const ot_node *n, const char **why)
+{
+    const ot_fused *f = n->attrs;
+    const ot_fused_part *dot = ot_fused_op(n), *map = ot_fused_behind(n);
+    *why = "not a small matrix product with functions of its result after it";
+    if (strcmp(dot->node->op->name, "Dot") != 0 || !map || f->mask_out >= 0 || f->masked) return false;
+    const ot_value *y = dot->node->out[0];
+    if (!ot_is_float(y->dtype) || !ot_numel(&y->shape) || !map_can(map->node, y)) return false;
+    product d = product_of(dot->node);
+    return d.M > 1 && d.N > 1 && is_small(&d, y->dtype) && dot_can(dot->node, why);
+}
+
+static ot_status fused_prepare(const ot_node *n, ot_prep *p) { return prepare(ot_fused_op(n)->node, n, p); }
+
+static ot_status fused_run(const ot_call *c)
+{
+    const ot_fused_part *dot = ot_fused_op(c->node), *map = ot_fused_behind(c->node);
+    const plan *s = c->state;
+    ot_dot_args a = s->a.dot;
+    ot_fused_call call;
+    ot_fused_call_of(c, &call);
+    a.y = dot->out[0] < 0 ? NULL : c->out[dot->out[0]];
+    a.mapped = c->out[map->out[0]];
+    for (int i = 0, k = 0; i < map->node->n_in; i++)
+        if (map->in[i] >= 0) a.other[k++] = c->in[map->in[i]];
+    return tiles_run(&call.call, s, a);
+}
+
+const ot_kernel ot_dot_Fused = {
+    .name = "cuda", .can = fused_can, .prepare = fused_prepare, .run = fused_run, .release = free
 };

@@ -1,7 +1,7 @@
 /* dot.cu - matrix products by tiles: a block per tile, batch and part of the terms.
  *
  * The prefix defines the layouts: A_ALONG_K (1: neighbours in memory are neighbours in k, 0: in m), B_ALONG_K,
- * Y_QUADS (N is a multiple of 4).  Tiles of one row of tiles are consecutive, so that a's lines are in L2. */
+ * Y_QUADS (N is a multiple of 4), AFTER (1: map_after() is a Map behind the product).  Tiles of one row of tiles are consecutive, so that a's lines are in L2. */
 #include "dot.cuh"
 
 #define ROWS_FAST 0
@@ -58,6 +58,13 @@ OT_DEVICE void tile_place(const tile_job *job, IDX k, const tile_regs *regs, ACC
     place(regs->b, b, B_LINE, BN, B_ALONG_K, B_VEC);
 }
 
+OT_DEVICE void store(void *y, IDX at, int n, const ACC v[4])
+{
+    if (Y_QUADS) tile_store_quad(y, at, v);
+    else
+        for (int e = 0; e < n; e++) OT_ST(T, y, at + e, (CLS)v[e]);
+}
+
 /* Four sums of one row, from column col on, to y or, unconverted, to the workspace. */
 OT_DEVICE void put(const ot_dot_args *a, ot_i64 product, int part, IDX row, IDX col, ACC v[4])
 {
@@ -70,9 +77,13 @@ OT_DEVICE void put(const ot_dot_args *a, ot_i64 product, int part, IDX row, IDX 
     }
     if (a->bias)
         for (int e = 0; e < n; e++) v[e] += (ACC)OT_LD(T, a->bias, col + e);
-    if (Y_QUADS) tile_store_quad(a->y, at, v);
-    else
-        for (int e = 0; e < n; e++) OT_ST(T, a->y, at + e, (CLS)v[e]);
+#if AFTER
+    if (a->y) store(a->y, at, n, v);
+    for (int e = 0; e < n; e++) v[e] = (ACC)map_after(a->other, at + e, (CLS)v[e]);
+    store(a->mapped, at, n, v);
+#else
+    store(a->y, at, n, v);
+#endif
 }
 
 OT_KERNEL(dot, ot_dot_args, THREADS)
@@ -117,6 +128,11 @@ OT_KERNEL(dot_parts, ot_dot_args, 256)
         ACC v = 0;
         for (int s = 0; s < a.splits; s++) v += ((const ACC *)a.work)[s * n + i];
         if (a.bias) v += (ACC)OT_LD(T, a.bias, i % a.N);
+#if AFTER
+        if (a.y) OT_ST(T, a.y, i, (CLS)v);
+        OT_ST(T, a.mapped, i, map_after(a.other, i, (CLS)v));
+#else
         OT_ST(T, a.y, i, (CLS)v);
+#endif
     }
 }

@@ -1,5 +1,5 @@
 /* dot.cuh - arguments that dot.c passes to dot.cu and dotvector.cu. */
-enum { OT_DOT_AXES = 8 };
+enum { OT_DOT_AXES = 8, OT_DOT_OPERANDS = 4 };
 
 /* Element (m, k) of a is at m * lda + k or, transposed, at k * lda + m; the same for (n, k) of b. */
 typedef struct ot_dot_args {
@@ -9,6 +9,10 @@ typedef struct ot_dot_args {
     long long   batch, dim[OT_DOT_AXES], a_step[OT_DOT_AXES], b_step[OT_DOT_AXES]; /* leading axes of y, the last one first */
     int         axes, splits;
     long long   share; /* steps of BK terms in one part */
+
+    /* Of a Map behind the product: its result, and its operands other than y, which is then NULL if it is not stored. */
+    void       *mapped;
+    const void *other[OT_DOT_OPERANDS];
 } ot_dot_args;
 
 /* A matrix (lines x K) times a vector. */

@@ -31,7 +31,7 @@ OT_HOST_CALLS_VOID(ROW)
 
 /* ---- kernels ----------------------------------------------------------------- */
 
-enum { CANDIDATES = 4 };
+enum { CANDIDATES = 5 };
 
 /* Library kernels before our own. */
 static const struct {

@@ -57,10 +57,13 @@ static void find_uniform(gpu_map *m)
 
 /* ---- width --------------------------------------------------------------------------- */
 
+/* A whole tensor, element by element, that is reduced: the last vector may be partial. */
+static bool is_whole(const gpu_map *m) { return m->reduced && m->rank == 1 && m->gone[0]; }
+
 static void choose_width(gpu_map *m)
 {
     int least = 64, bits = 0, floor = 1;
-    bool strided = m->reduced;
+    bool strided = m->reduced && !is_whole(m);
     for (int i = 0; i < m->n_in + m->n_out; i++) {
         int own = ot_dtype_bits(m->dtype[i]);
         if (m->kind[i] == GPU_MAP_NONE || m->kind[i] == GPU_MAP_SCALAR) continue;
@@ -80,7 +83,7 @@ static void choose_width(gpu_map *m)
                 v = w;
                 break;
             }
-    if (m->reduced && (inner % v || ot_dtype_bits(m->dtype[m->n_in]) < 8))
+    if (m->reduced && ((inner % v && (strided || !is_whole(m))) || ot_dtype_bits(m->dtype[m->n_in]) < 8))
         v = 1; /* all belong to one result, or each to its own */
     m->vector = v < floor ? floor : v < 1 ? 1 : v;
     m->inner = inner % m->vector == 0;

@@ -353,3 +353,22 @@ void gpu_map_text(const gpu_map *m, ot_text *t)
     print_uniform(&k, handed);
     print_vector(&k, handed);
 }
+
+void gpu_map_after_text(const gpu_map *m, uint32_t between, ot_text *t)
+{
+    const ot_program *p = m->p;
+    printer k = { .m = m, .t = t, .cls = -1 };
+    const char *cls = ot_cuda_class(m->dtype[m->n_in]);
+    ot_text_add(t, "#define WIDE 1\n#include \"divide.cuh\"\n#include \"functions.cuh\"\n");
+    ot_text_add(t, "OT_DEVICE %s map_after(const void *const *x, ot_i64 i, %s v)\n{\n", cls, cls);
+    for (int i = 0, other = 0; i < p->n_in; i++) {
+        ot_class from = ot_class_of(m->dtype[i]), to = (ot_class)p->in_class[i];
+        if (between >> i & 1) ot_text_add(t, "%s r%d = %s(v);\n", class_type(to), i, converter(from, to));
+        else
+            ot_text_add(t, "%s r%d = %s(ot_ld_%s(x[%d], i));\n", class_type(to), i, converter(from, to),
+                        ot_cuda_type(m->dtype[i]), other++);
+    }
+    for (int i = 0; i < p->n_inst; i++) print_inst(&k, i);
+    ot_text_add(t, "return %s(r%d);\n}\n", storer(ot_map_class(p, p->out[0]), m->dtype[m->n_in]), p->out[0]);
+    set_class(&k, -1);
+}

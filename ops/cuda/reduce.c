@@ -87,7 +87,7 @@ static void split_axes(plan *p)
         x *= m->dim[d];
         if (d < m->rank - 1) continue;
         p->y_step = to->y;
-        *to = (axis){ to->n / v, to->x * v, to->y * v };
+        *to = (axis){ (to->n + v - 1) / v, to->x * v, to->y * v };
     }
 }
 
@@ -191,8 +191,8 @@ static void print(const plan *p, ot_text *t)
     ot_text_add(t, "#define START %s\n#define STORE(v) %s\n", start(p, number), result_of(p));
     ot_text_add(
         t,
-        "#define KEPT %d\n#define GONE %d\n#define KV %d\n#define GROUP %d\n#define COLUMNS %d\n#define PER %d\n#define JOINERS %d\n#define UNROLL %d\n",
-        p->n_kept, p->n_gone, p->neighbours, p->group, p->columns, p->per, p->joiners,
+        "#define WHOLE %d\n#define KEPT %d\n#define GONE %d\n#define KV %d\n#define GROUP %d\n#define COLUMNS %d\n#define PER %d\n#define JOINERS %d\n#define UNROLL %d\n",
+        is_whole(p), p->n_kept, p->n_gone, p->neighbours, p->group, p->columns, p->per, p->joiners,
         p->program.n_inst * p->m.vector > 64 ? 1 : 4);
     ot_text_add(t, "#include \"reduce.cuh\"\n");
 }

@@ -14,7 +14,8 @@ OT_DEVICE void add_term(const ot_reduce_call *c, const ot_map_uniform *u, ot_num
     ot_i64 none;
     map_values(&c->map, u, base + reduce_place(c->gone, GONE, (ot_num)i, &none), v);
     OT_UNROLL
-    for (int j = 0; j < V; j++) lane[j] = (LANE)JOIN(lane[j], TERM(v[j]));
+    for (int j = 0; j < V; j++)
+        if (!WHOLE || V == 1 || i * V + j < c->map.n) lane[j] = (LANE)JOIN(lane[j], TERM(v[j]));
 }
 
 /* acc: the terms first, first + step, ... < end of the result at `base`, one sum for each of KV neighbours. */

@@ -4,6 +4,7 @@
  *   CLS, ACC, LANE      class of the elements; type of sums; type of a thread's sums of a few elements
  *   TERM(v) JOIN(x, y)  an element as a term; two sums together
  *   START STORE(v)      the sum of nothing; a sum into the class that ot_st_<T> takes
+ *   WHOLE               1: a whole tensor, element by element, whose last V may be partial
  *   KEPT, GONE          numbers of kept and of reduced merged axes
  *   KV                  V if the neighbours are separate results, else 1
  *   COLUMNS             by columns: threads along the results; else 0, and

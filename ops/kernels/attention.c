@@ -49,6 +49,13 @@ ot_attention_lie ot_attention_out(const ot_node *n, int i)
     return a->at ? a->at->out[i] : dense(d[1], d[2], d[3]);
 }
 
+int ot_attention_to(const ot_node *n, int i)
+{
+    const ot_attention *a = n->attrs;
+    int to = a->at ? a->at->to[i] : i;
+    return to >= 0 && to < n->n_out && n->out[to] ? to : -1;
+}
+
 void ot_attention_mask_strides(const ot_shape *mask, int64_t stride[4])
 {
     int64_t own[OT_MAX_RANK];
@@ -85,9 +92,11 @@ static ot_status check_places(ot_node *n, ot_error *err)
                                 "internal error: input %d is not "
                                 "within its value",
                                 i);
-    for (int i = 0; i < (ot_attention_q(n) ? 3 : 1); i++)
-        if (n->out[i] && !fits(&at->out[i], ot_attention_q(n) ? forward[i] : y, &at->shape[i]))
+    for (int i = 0; i < (ot_attention_q(n) ? 3 : 1); i++) {
+        int to = ot_attention_to(n, i);
+        if (to >= 0 && !fits(&at->out[i], ot_attention_q(n) ? forward[i] : y, &at->shape[to]))
             return ot_node_fail(n, err, "internal error: output %d is not within its value", i);
+    }
     return OT_OK;
 }
 

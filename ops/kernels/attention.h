@@ -26,10 +26,12 @@ typedef struct ot_attention_lie {
     int64_t src, stride[4], heads;
 } ot_attention_lie;
 
-/* The positions of the inputs and outputs of a node that reads and writes with strides (passes/fuse_attention.c). */
+/* The positions of the inputs and results of a node that reads and writes with strides (passes/fuse_attention.c).  Inputs may be
+ * parts of one value, and so may results: dq, dk and dv of a joint projection. */
 typedef struct ot_attention_places {
     ot_attention_sizes s;
     ot_attention_lie in[8], out[3];
+    int to[3]; /* the output that result i is a part of; outputs without a result are missing.  -1: not needed */
     ot_shape shape[3]; /* of the outputs as values */
 } ot_attention_places;
 
@@ -50,9 +52,12 @@ static inline const ot_value *ot_attention_mask(const ot_node *n)
 
 void ot_attention_sizes_of(const ot_node *n, ot_attention_sizes *s);
 
-/* The positions of q, k, v, y, dy and their gradients. */
+/* The positions of q, k, v, y, dy and their gradients; of a result in output ot_attention_to. */
 ot_attention_lie ot_attention_in(const ot_node *n, int i);
 ot_attention_lie ot_attention_out(const ot_node *n, int i);
+
+/* The output that has y (i is 0), or dq, dk or dv; -1: it is not needed. */
+int ot_attention_to(const ot_node *n, int i);
 
 /* Element (t, d) of head h of the B H. */
 static inline int64_t ot_attention_at(const ot_attention_lie *l, int64_t H, int64_t h, int64_t t, int64_t d)

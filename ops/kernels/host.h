@@ -51,6 +51,7 @@
     R(int, ot_map_axes, (const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK]), (n, s, axis))            \
     R(ot_attention_lie, ot_attention_in, (const ot_node *n, int i), (n, i))                                          \
     R(ot_attention_lie, ot_attention_out, (const ot_node *n, int i), (n, i))                                         \
+    R(int, ot_attention_to, (const ot_node *n, int i), (n, i))                                                       \
     R(int64_t, ot_pool_window, (const ot_window *w), (w))                                                      \
     R(ot_along, ot_along_axis, (const ot_shape *x, int64_t axis), (x, axis))
 

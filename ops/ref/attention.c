@@ -114,34 +114,37 @@ OT_INLINE void attention_dx(ot_dtype type, const view *w, const ot_call *c)
 {
     const ot_attention_sizes *z = &w->s;
     ot_attention_lie at[3] = { 0 };
+    void *out[3] = { NULL };
     double p;
-    for (int i = 0; i < 3; i++)
-        if (c->out[i]) at[i] = ot_attention_out(c->node, i);
+    for (int i = 0; i < 3; i++) {
+        int to = ot_attention_to(c->node, i);
+        if (to >= 0) at[i] = ot_attention_out(c->node, i), out[i] = c->out[to];
+    }
     for (int64_t h = 0; h < z->B * z->H; h++) {
-        for (int64_t t = 0; t < z->T && c->out[0]; t++)
+        for (int64_t t = 0; t < z->T && out[0]; t++)
             for (int64_t d = 0; d < z->D; d++) {
                 double sum = 0, delta = delta_of(type, w, c, h, t);
                 for (int64_t s = 0; s < z->S; s++)
                     sum += pair(type, w, c, h, t, s, delta, &p) *
                            ot_load(w->k, type, ot_attention_at(&w->at_k, z->H, h, s, d));
-                ot_store(c->out[0], type, ot_attention_at(&at[0], z->H, h, t, d), sum);
+                ot_store(out[0], type, ot_attention_at(&at[0], z->H, h, t, d), sum);
             }
-        for (int64_t s = 0; s < z->S && c->out[1]; s++)
+        for (int64_t s = 0; s < z->S && out[1]; s++)
             for (int64_t d = 0; d < z->D; d++) {
                 double sum = 0;
                 for (int64_t t = 0; t < z->T; t++)
                     sum += pair(type, w, c, h, t, s, delta_of(type, w, c, h, t), &p) *
                            ot_load(w->q, type, ot_attention_at(&w->at_q, z->H, h, t, d));
-                ot_store(c->out[1], type, ot_attention_at(&at[1], z->H, h, s, d), sum);
+                ot_store(out[1], type, ot_attention_at(&at[1], z->H, h, s, d), sum);
             }
-        for (int64_t s = 0; s < z->S && c->out[2]; s++)
+        for (int64_t s = 0; s < z->S && out[2]; s++)
             for (int64_t e = 0; e < z->E; e++) {
                 double sum = 0;
                 for (int64_t t = 0; t < z->T; t++) {
                     pair(type, w, c, h, t, s, 0, &p);
                     sum += p * ot_load(c->in[0], type, ot_attention_at(&w->at_dy, z->H, h, t, e));
                 }
-                ot_store(c->out[2], type, ot_attention_at(&at[2], z->H, h, s, e), sum);
+                ot_store(out[2], type, ot_attention_at(&at[2], z->H, h, s, e), sum);
             }
     }
 }

@@ -4,6 +4,9 @@
  *     Map -> operator      at its first operand: the gradient of an activation, a sum of gradients
  *     operator -> Map      of its first result, with another shape at most: an activation, a residual
  *
+ * All pairs of the first kind are tried before those of the second: few operators take a Map in front of them, and one between two
+ * operators is theirs.
+ *
  * Then the gradient of a ReLU that is part of such a node reads a bit for each element instead of ReLU's result, if the kernels of
  * both take that.
  *
@@ -249,16 +252,30 @@ static bool find_behind(const pass *x, ot_node *n, attempt *a)
     return false;
 }
 
-static ot_status try_node(pass *x, ot_node *n)
+static ot_status try_before(pass *x, ot_node *n, bool *done)
 {
     ot_value *dy = n->in[0];
     attempt a = { .second = n, .between = dy, .seen = dy, .f = { .op = 1 } };
-    bool done = false;
-    if (dy && is_map(x, dy->producer)) {
-        a.first = dy->producer;
-        OT_TRY(try_pair(x, &a, &done));
+    if (!dy || !is_map(x, dy->producer)) return OT_OK;
+    a.first = dy->producer;
+    return try_pair(x, &a, done);
+}
+
+static ot_status try_behind(pass *x, ot_node *n, bool *done)
+{
+    attempt a;
+    return find_behind(x, n, &a) ? try_pair(x, &a, done) : OT_OK;
+}
+
+/* list: the operators, in order; those that are joined become NULL. */
+static ot_status try_all(pass *x, ot_node **list, int n, ot_status (*try)(pass *, ot_node *, bool *))
+{
+    for (int i = 0; i < n; i++) {
+        bool done = false;
+        if (list[i]) OT_TRY(try(x, list[i], &done));
+        if (done) list[i] = NULL;
     }
-    return done || !find_behind(x, n, &a) ? OT_OK : try_pair(x, &a, &done);
+    return OT_OK;
 }
 
 /* ---- ReLU as bits --------------------------------------------------------------------------- */
@@ -455,7 +472,8 @@ ot_status ot_pass_epilogue(ot_plan *p, const ot_config *c)
                       ? OT_OK
                       : ot_fail(x.g->err, OT_E_NOMEM, "no memory to join operators with Maps");
     if (s == OT_OK) count_readers(&x);
-    for (int i = 0; i < n && s == OT_OK; i++) s = try_node(&x, list[i]);
+    if (s == OT_OK) s = try_all(&x, list, n, try_before);
+    if (s == OT_OK) s = try_all(&x, list, n, try_behind);
     for (ot_node *k = x.g->first; k && s == OT_OK; k = k->next)
         if (k->op == &ot_op_Fused) s = share_mask(&x, k);
     if (s == OT_OK) s = settle(&x);

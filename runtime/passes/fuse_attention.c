@@ -1,9 +1,10 @@
 /* fuse_attention.c - attention reads q, k and v, and writes y and gradients, with strides: the Copies that split and
- * transpose heads, repeat them for query groups or slice a joint projection are removed.
+ * transpose heads, repeat them for query groups, slice a joint projection or join its gradients are removed.
  *
  * Views and whole single-piece Copies are followed from the operator's inputs back to their source, and from its
  * outputs on to their readers, as long as strides can express the operand and the kernel that computes dense operands
- * takes it there (a library may not).
+ * takes it there (a library may not).  A Copy that only joins results of one operator is removed too: they are written where
+ * they belong in the joint value.
  *
  * Memory  An operand is read inside a tensor of at most MOST times its elements, because that whole tensor stays
  *         live. */
@@ -16,7 +17,7 @@
 #include "runtime/passes/fuse.h"
 #include "runtime/passes/recognise.h"
 
-enum { MOST = 4, B = 0, H = 1 };
+enum { MOST = 4, B = 0, H = 1, RESULTS = 3 };
 
 /* The axes of a Copy with strides on both sides; `from` is dense: row-major. */
 typedef struct turn {
@@ -41,28 +42,53 @@ static void turn_add(turn *t, int64_t extent, int64_t from, int64_t to)
     t->extent[d] = extent, t->from[d] = from, t->to[d] = to;
 }
 
-/* The map from a Copy's output to its input, or back; false: it is not one whole piece. */
-static bool turn_of(const ot_node *n, bool back, turn *t)
+/* The map from a Copy's output to its input; false: it is not one whole piece. */
+static bool turn_back(const ot_node *n, turn *t)
 {
     const ot_copy *a = n->attrs;
     const ot_shape *s = &n->out[0]->shape;
     int64_t out[OT_MAX_RANK];
     if (a->n != 1 || !ot_shape_eq(&a->shape, s) || !ot_numel(s)) return false;
     const ot_piece *p = a->piece;
-    *t = (turn){ .src = back ? 0 : p->src };
+    *t = (turn){ .src = p->src };
     ot_strides(s, out);
     for (int d = 0; d < s->rank; d++) {
         if (p->dst[d] || p->extent[d] != s->dim[d]) return false;
-        if (s->dim[d] > 1) turn_add(t, s->dim[d], back ? p->stride[d] : out[d], back ? out[d] : p->stride[d]);
+        if (s->dim[d] > 1) turn_add(t, s->dim[d], out[d], p->stride[d]);
     }
-    if (!back) return true;
-    if (p->src) return false;
-    int64_t dense = 1; /* all of the input, once */
+    return true;
+}
+
+/* The map from the input of a piece to the Copy's output; false: the piece is not all of that input, once. */
+static bool turn_on(const ot_node *n, const ot_piece *p, turn *t)
+{
+    const ot_shape *s = &n->out[0]->shape;
+    int64_t out[OT_MAX_RANK], dense = 1;
+    if (p->src || !ot_shape_eq(&((const ot_copy *)n->attrs)->shape, s) || !ot_numel(s)) return false;
+    *t = (turn){ .src = 0 };
+    ot_strides(s, out);
+    for (int d = 0; d < s->rank; d++) {
+        t->src += p->dst[d] * out[d];
+        if (p->extent[d] > 1) turn_add(t, p->extent[d], p->stride[d], out[d]);
+    }
     for (int d = t->rank - 1; d >= 0; d--) {
         if (t->from[d] != dense) return false;
         dense *= t->extent[d];
     }
     return dense == ot_numel(&n->in[p->in]->shape);
+}
+
+/* Do the pieces of a Copy fill its output?  They do not overlap. */
+static bool is_filled(const ot_node *n)
+{
+    const ot_copy *a = n->attrs;
+    int64_t all = 0;
+    for (int64_t i = 0; i < a->n; i++) {
+        int64_t some = 1;
+        for (int d = 0; d < a->shape.rank; d++) some *= a->piece[i].extent[d];
+        all += some;
+    }
+    return all == ot_numel(&a->shape);
 }
 
 /* Heads over two axes, of which the inner one has stride 0 on the other side, are groups. */
@@ -120,7 +146,7 @@ static bool follow_input(operand *x)
         const ot_node *n = at.v->producer;
         if (n && n->op == &ot_op_View) {
             at.v = n->in[0];
-        } else if (n && n->op == &ot_op_Copy && turn_of(n, false, &t) && follow(&at, &t)) {
+        } else if (n && n->op == &ot_op_Copy && turn_back(n, &t) && follow(&at, &t)) {
             at.v = n->in[((const ot_copy *)n->attrs)->piece->in];
             if (ot_numel(&at.v->shape) <= most) *x = at, any = true;
         } else {
@@ -168,19 +194,23 @@ static bool alone(const fuser *f, const ot_value *v)
     return !f->kept[v->id] && f->reader[v->id] && f->readers[v->id] == 1 + (f->dx[v->id] != NULL);
 }
 
-/* Follows v to the value computed from it alone; true: through at least one Copy. */
-static bool follow_output(const fuser *f, operand *x)
+/* Follows the value of n operands to the one computed from it alone; true: through at least one Copy. */
+static bool follow_output(const fuser *f, operand *x, int n)
 {
-    operand at = *x;
+    operand at[RESULTS];
+    ot_value *v = x->v;
     bool any = false;
     turn t;
-    while (alone(f, at.v)) {
-        ot_node *n = f->reader[at.v->id];
-        if (n->op == &ot_op_Copy && n->n_in == 1 && turn_of(n, true, &t) && follow(&at, &t)) any = true;
-        else if (n->op != &ot_op_View) break;
-        if (n->phase != x->v->producer->phase) break;
-        at.v = n->out[0];
-        if (n->op == &ot_op_Copy) *x = at;
+    memcpy(at, x, (size_t)n * sizeof *x);
+    while (alone(f, v)) {
+        ot_node *k = f->reader[v->id];
+        bool copy = k->op == &ot_op_Copy && k->n_in == 1 && ((const ot_copy *)k->attrs)->n == 1 &&
+                    turn_on(k, ((const ot_copy *)k->attrs)->piece, &t) && is_filled(k);
+        if ((!copy && k->op != &ot_op_View) || k->phase != x->v->producer->phase) break;
+        for (int i = 0; i < n && copy; i++) copy = follow(&at[i], &t), at[i].v = k->out[0];
+        if (!copy && k->op == &ot_op_Copy) break;
+        v = k->out[0];
+        if (copy) memcpy(x, at, (size_t)n * sizeof *x), any = true;
     }
     return any;
 }
@@ -196,7 +226,7 @@ static ot_attention_places *places_of(ot_node *n)
     ot_attention_sizes_of(n, &p->s);
     for (int i = 0; i < operands; i++) p->in[i] = ot_attention_in(n, i);
     for (int i = 0; i < (ot_attention_q(n) ? 3 : 1); i++)
-        if (n->out[i]) p->out[i] = ot_attention_out(n, i), p->shape[i] = n->out[i]->shape;
+        if ((p->to[i] = ot_attention_to(n, i)) >= 0) p->out[i] = ot_attention_out(n, i), p->shape[i] = n->out[i]->shape;
     a->at = p;
     n->attrs = a;
     return p;
@@ -228,17 +258,45 @@ static void move_inputs(const fuser *f, ot_node *n, ot_attention_places *p)
     }
 }
 
+/* Result i where it is now. */
+static operand result_of(const ot_node *n, const ot_attention_places *p, int i)
+{
+    bool dx = ot_attention_q(n);
+    operand x = { n->out[i], p->out[i], { 0 } };
+    steps(p, &x.at, i == 0, dx ? i == 2 : true, x.n);
+    return x;
+}
+
+/* Removes the nodes that compute `last` from `first`, one from another. */
+static void remove_between(const fuser *f, ot_value *first, ot_value *last)
+{
+    while (last != first) {
+        ot_node *maker = last->producer;
+        last->producer = NULL;
+        last = maker->in[0];
+        ot_graph_remove(f->g, maker);
+    }
+}
+
+/* The node's output i becomes v. */
+static void set_output(ot_node *n, ot_attention_places *p, int i, ot_value *v)
+{
+    n->out[i]->producer = NULL;
+    n->out[i] = v;
+    v->producer = n;
+    v->port = i;
+    p->shape[i] = v->shape;
+}
+
 static ot_status move_outputs(const fuser *f, ot_node *n, ot_attention_places *p)
 {
-    int q = ot_attention_q(n);
-    for (int i = 0; i < (q ? 3 : 1); i++) {
+    for (int i = 0; i < (ot_attention_q(n) ? 3 : 1); i++) {
         ot_value *v = n->out[i];
         if (!v) continue;
-        operand x = { v, p->out[i], { 0 } };
-        steps(p, &x.at, i == 0, q ? i == 2 : true, x.n);
+        operand x = result_of(n, p, i);
         ot_node *dx = f->dx[v->id];
         ot_attention_lie dense = p->out[i];
-        if (!follow_output(f, &x) || !set_position(f, n, &p->out[i], x.at)) continue;
+        if (!follow_output(f, &x, 1) || !set_position(f, n, &p->out[i], x.at)) continue;
         if (dx) {
             ot_attention_places *its = places_of(dx);
             if (!its) return f->g->err->status;
@@ -248,19 +306,88 @@ static ot_status move_outputs(const fuser *f, ot_node *n, ot_attention_places *p
             }
             dx->in[4] = x.v;
         }
-        for (ot_value *at = x.v; at != v;) { /* the producer of v */
-            ot_node *maker = at->producer;
-            at->producer = NULL;
-            at = maker->in[0];
-            ot_graph_remove(f->g, maker);
-        }
-        v->producer = NULL;
-        n->out[i] = x.v;
-        x.v->producer = n;
-        x.v->port = i;
-        p->shape[i] = x.v->shape;
+        remove_between(f, v, x.v);
+        set_output(n, p, i, x.v);
     }
     return OT_OK;
+}
+
+/* ---- a joint gradient ------------------------------------------------------------------ */
+
+/* Results of one node, as parts of one value. */
+typedef struct joint {
+    ot_node *copy; /* that joins them */
+    int n, result[RESULTS];
+    operand part[RESULTS];
+} joint;
+
+static ot_value *behind_views(const fuser *f, ot_value *v, ot_phase phase)
+{
+    while (alone(f, v) && f->reader[v->id]->op == &ot_op_View && f->reader[v->id]->phase == phase)
+        v = f->reader[v->id]->out[0];
+    return v;
+}
+
+/* Adds the result of n that a piece of the Copy is, and nothing else reads; false: it is none. */
+static bool add_part(const fuser *f, const ot_node *n, const ot_attention_places *p, const ot_piece *piece, joint *j)
+{
+    const ot_value *v = j->copy->in[piece->in];
+    turn t;
+    for (int i = 0; i < RESULTS; i++) {
+        if (!n->out[i] || behind_views(f, n->out[i], n->phase) != v || !alone(f, v)) continue;
+        operand *x = &j->part[j->n];
+        *x = result_of(n, p, i);
+        if (!turn_on(j->copy, piece, &t) || !follow(x, &t)) return false;
+        x->v = j->copy->out[0];
+        j->result[j->n++] = i;
+        return true;
+    }
+    return false;
+}
+
+/* The Copy that only joins results of n, output i among them; false: none. */
+static bool find_joint(const fuser *f, const ot_node *n, const ot_attention_places *p, int i, joint *j)
+{
+    const ot_value *v = n->out[i] ? behind_views(f, n->out[i], n->phase) : NULL;
+    ot_node *copy = v && alone(f, v) ? f->reader[v->id] : NULL;
+    *j = (joint){ .copy = copy };
+    if (!copy || copy->op != &ot_op_Copy || copy->phase != n->phase) return false;
+    const ot_copy *a = copy->attrs;
+    if (a->n < 2 || a->n > RESULTS || copy->n_in != a->n || !is_filled(copy)) return false;
+    for (int64_t k = 0; k < a->n; k++)
+        if (!add_part(f, n, p, &a->piece[k], j)) return false;
+    return true;
+}
+
+/* Results that a Copy joins become parts of its output. */
+static void join_outputs(const fuser *f, ot_node *n, ot_attention_places *p)
+{
+    const ot_kernel *best = kernel_of(f, n);
+    joint j;
+    bool found = false;
+    for (int i = 0; i < RESULTS && !found; i++) found = find_joint(f, n, p, i, &j);
+    if (!found) return;
+    follow_output(f, j.part, j.n);
+    const ot_attention_places was = *p;
+    int to = RESULTS;
+    for (int k = 0; k < j.n; k++) to = j.result[k] < to ? j.result[k] : to;
+    for (int k = 0; k < j.n; k++) p->out[j.result[k]] = j.part[k].at, p->to[j.result[k]] = to;
+    if (kernel_of(f, n) != best) {
+        *p = was;
+        return;
+    }
+    ot_value *all = j.part[0].v;
+    remove_between(f, j.copy->out[0], all);
+    j.copy->out[0]->producer = NULL;
+    for (int k = 0; k < j.n; k++) {
+        ot_value *v = n->out[j.result[k]];
+        remove_between(f, v, behind_views(f, v, n->phase));
+        if (j.result[k] == to) continue;
+        v->producer = NULL;
+        n->out[j.result[k]] = NULL;
+    }
+    set_output(n, p, to, all);
+    ot_graph_remove(f->g, j.copy);
 }
 
 /* Removes Copies and Views that are no longer read. */
@@ -295,6 +422,7 @@ ot_status ot_fuse_attention(ot_plan *plan, const ot_config *c, const bool *kept)
         if (!p) return f.g->err->status;
         move_inputs(&f, n, p);
         OT_TRY(move_outputs(&f, n, p));
+        if (ot_attention_q(n)) join_outputs(&f, n, p);
     }
     drop(&f);
     return OT_OK;

@@ -26,8 +26,8 @@ static const char *const mask_names[] = {
     "added",           "-inf added", "truth values and causal",  "added per head",
     "hidden by little"
 };
-enum places { DENSE, HEADS_INSIDE, PACKED, ODD, PLACES };
-static const char *const place_names[] = { "dense", "heads inside", "packed", "steps of 3" };
+enum places { DENSE, HEADS_INSIDE, PACKED, ODD, JOINT, PLACES };
+static const char *const place_names[] = { "dense", "heads inside", "packed", "steps of 3", "gradients in one" };
 
 typedef struct setting {
     shape s;
@@ -51,8 +51,7 @@ static ot_attention_lie lie(enum places p, int64_t B, int64_t H, int64_t T, int6
     int64_t h = H / group;
     switch (p) {
     case HEADS_INSIDE:
-        *s = (ot_shape){ 4, { B, T, h, D } };
-        return (ot_attention_lie){ 0, { T * h * D, D, h * D, 1 }, group };
+    case JOINT: *s = (ot_shape){ 4, { B, T, h, D } }; return (ot_attention_lie){ 0, { T * h * D, D, h * D, 1 }, group };
     case PACKED: /* the middle of three */
         *s = (ot_shape){ 3, { B, T, 3 * h * D } };
         return (ot_attention_lie){ h * D, { T * 3 * h * D, D, 3 * h * D, 1 }, group };
@@ -61,6 +60,21 @@ static ot_attention_lie lie(enum places p, int64_t B, int64_t H, int64_t T, int6
         return (ot_attention_lie){ (T - 1) * 3 * D + 1, { h * T * 3 * D, T * 3 * D, -3 * D, 3 }, group };
     default: *s = (ot_shape){ 4, { B, h, T, D } }; return (ot_attention_lie){ 0, { h * T * D, T * D, D, 1 }, group };
     }
+}
+
+/* dq, dk and dv become parts of one value, in this order for each sample. */
+static void join(ot_attention_places *p)
+{
+    ot_shape *s = p->shape;
+    int64_t from = 0, all = 0;
+    for (int i = 0; i < 3; i++) all += ot_numel(&s[i]) / p->s.B;
+    for (int i = 0; i < 3; i++) {
+        p->out[i].src = from;
+        p->out[i].stride[0] = all;
+        p->to[i] = 0;
+        from += ot_numel(&s[i]) / p->s.B;
+    }
+    s[0] = (ot_shape){ 2, { p->s.B, all } };
 }
 
 static ot_value *fed(net *t, ot_dtype type, const ot_shape *s)
@@ -110,7 +124,7 @@ static bool build(net *t, const setting *c)
     snprintf(t->name, sizeof t->name, "(%d,%d,%d,%d,%d,%d) / %d, %s, %s", (int)s->B, (int)s->H, (int)s->T, (int)s->S,
              (int)s->D, (int)s->E, (int)s->group, mask_names[c->mask], place_names[c->places]);
     t->g = ot_graph_new(&t->err);
-    ot_attention_places f = { .s = { s->B, s->H, s->T, s->S, s->D, s->E } }, b = f;
+    ot_attention_places f = { .s = { s->B, s->H, s->T, s->S, s->D, s->E }, .to = { 0, 1, 2 } }, b = f;
     ot_shape q, k, v, y;
     f.in[0] = b.in[1] = b.out[0] = lie(c->places, s->B, s->H, s->T, s->D, 1, &q);
     f.in[1] = b.in[2] = lie(c->places, s->B, s->H, s->S, s->D, s->group, &k);
@@ -119,6 +133,7 @@ static bool build(net *t, const setting *c)
     f.shape[0] = y, b.shape[0] = q;
     b.out[1] = lie(c->places, s->B, s->H, s->S, s->D, 1, &b.shape[1]); /* gradients are of every head */
     b.out[2] = lie(c->places, s->B, s->H, s->S, s->E, 1, &b.shape[2]);
+    if (c->places == JOINT) join(&b);
     t->q = fed(t, c->type, &q), t->k = fed(t, c->type, &k), t->v = fed(t, c->type, &v), t->dy = fed(t, c->type, &y),
     t->mask = mask_of(t, c);
     bool plain = c->places == DENSE && s->group == 1;
@@ -137,9 +152,11 @@ static bool build(net *t, const setting *c)
                           (ot_value *[]){ t->dy, t->q, t->k, t->v, t->y->out[0], t->y->out[1], t->y->out[2], t->mask },
                           7 + n, 3);
     if (!t->dx) return false;
+    for (int i = 1; i < 3 && c->places == JOINT; i++) t->dx->out[i] = NULL;
     t->m = memory_new(t->g);
     /* Elements that no head reads or writes are the same on both sides. */
-    for (int i = 0; i < 3; i++) memset(memory_of(&t->m, t->dx->out[i]), 0xA5, ot_bytes(&t->dx->out[i]->shape, c->type));
+    for (int i = 0; i < 3; i++)
+        if (t->dx->out[i]) memset(memory_of(&t->m, t->dx->out[i]), 0xA5, ot_bytes(&t->dx->out[i]->shape, c->type));
     memset(memory_of(&t->m, t->y->out[0]), 0xA5, ot_bytes(&t->y->out[0]->shape, c->type));
     fill(t, c);
     return graph_run(t->g, NULL, &t->m, &t->err) == OT_OK;
@@ -150,12 +167,13 @@ static unsigned char *outputs(net *t, const ot_node *n, int threads, size_t *siz
 {
     const ot_kernel *k = ot_kernels(n->op, NULL)[0];
     const void *in[8] = { NULL };
-    void *out[3];
+    void *out[3] = { NULL };
     bool intact;
     size_t at = 0;
     *size = 0;
     for (int i = 0; i < n->n_in; i++) in[i] = memory_of(&t->m, n->in[i]);
     for (int i = 0; i < 3; i++) {
+        if (!n->out[i]) continue;
         size_t bytes = ot_bytes(&n->out[i]->shape, OT_F32);
         out[i] = guarded_new(bytes);
         *size += bytes;
@@ -163,6 +181,7 @@ static unsigned char *outputs(net *t, const ot_node *n, int threads, size_t *siz
     unsigned char *all = malloc(*size);
     if (kernel_run(k, n, in, out, threads, &intact, &t->err) != OT_OK || !intact || !all) exit(1);
     for (int i = 0; i < 3; i++) {
+        if (!n->out[i]) continue;
         size_t bytes = ot_bytes(&n->out[i]->shape, OT_F32);
         memcpy(all + at, out[i], bytes);
         at += bytes;

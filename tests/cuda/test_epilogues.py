@@ -121,6 +121,13 @@ def odd(n):  # rows of GELU's operand that cuBLASLt cannot store
     return n.linear(n.add('Gelu', n.linear('x', NARROW, WIDE + 3), approximate='tanh'), WIDE + 3, NARROW)
 
 
+def small(function):  # products that are no library's: their terms are summed by several blocks, the first one's
+    def make(n):
+        a = n.add(function, n.linear('x', LONG, NARROW))
+        return n.linear(n.add('Mul', n.add(function, n.linear(a, NARROW, NARROW)), a), NARROW, 32)
+    return make
+
+
 def same_weight_twice(n):  # the operand of the product is the residual too
     w = n.weight(NARROW, NARROW)
     return n.add('Add', n.add('MatMul', n.add('MatMul', 'x', w), w), 'x')
@@ -148,11 +155,12 @@ def rows_of_images(n):  # the gradient of the norm is plain, what is added has c
     return n.conv(n.add('Relu', n.add('Add', b, a)), 32, 8)
 
 
-def rounded(n):  # the model's own rounding is not omitted
+def rounded(n):  # the model's own rounding is not omitted: libraries take no such functions, our own product computes them
     y = n.add('Cast', n.linear('x', NARROW, NARROW, bias=False), to=T.FLOAT16)
     return n.linear(n.add('Add', n.add('CastLike', y, 'x'), 'x'), NARROW, NARROW)
 
 
+LONG = 2048
 IMAGE, ROWS = (3, 9, 7), (TOKENS, NARROW)
 CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in f32, and there in bf16
     'norm_relu': (norm_relu, IMAGE, 2, 2, 2),
@@ -164,16 +172,19 @@ CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in
     'broadcast': (broadcast, IMAGE, 0, 0, 0),
     'pooled': (pooled, IMAGE, 0, 4, 4),
     'gelu_tanh': (gelu('tanh'), ROWS, 0, 2, 2),
-    'gelu_erf': (gelu('none'), ROWS, 0, 0, 0),
+    'gelu_erf': (gelu('none'), ROWS, 0, 2, 0),  # by our own product
     'transformer': (transformer, ROWS, 4, 8, 8),
     'before_norm': (before_norm, ROWS, 4, 4, 4),
-    'odd': (odd, ROWS, 0, 0, 0),
+    'odd': (odd, ROWS, 0, 2, 0),
+    'small_relu': (small('Relu'), (LONG,), 0, 3, 3),
+    'small_tanh': (small('Tanh'), (LONG,), 0, 3, 3),
+    'small_mish': (small('Mish'), (LONG,), 0, 3, 3),
     'same_weight_twice': (same_weight_twice, ROWS, 1, 1, 1),
     'itself': (itself, IMAGE, 0, 0, 0),
-    'product_itself': (product_itself, ROWS, 0, 0, 0),
+    'product_itself': (product_itself, ROWS, 0, 1, 0),
     'norm_first': (norm_first, (NARROW,), 2, 2, 0),
     'rows_of_images': (rows_of_images, (3, 8, 8), 0, 1, 0),
-    'rounded': (rounded, ROWS, 0, 0, 0),
+    'rounded': (rounded, ROWS, 0, 2, 0),
 }
 
 
@@ -240,14 +251,15 @@ def refused(d):
 
 
 def nan(d):
-    """ReLU behind a norm keeps NaN: 0 would hide that a network has diverged."""
-    n = Net(IMAGE)
-    norm_relu(n)
-    m = n.model()
-    x = rng.standard_normal((BATCH, *IMAGE)).astype('f4')
-    x[1, 1, 2, 2] = np.nan
-    got = arrays(d, 'grad', m, {'x': x, 'target': np.zeros((BATCH, 8, 9, 7), 'f4')}, '--loss', 'mse', '--device', device)
-    check(not got[1] or not np.isfinite(got[1]['loss']), f'NaN becomes {got}')
+    """ReLU behind a norm or a product keeps NaN: 0 would hide that a network has diverged."""
+    for make, shape, out in ((norm_relu, IMAGE, (8, 9, 7)), (small('Relu'), (LONG,), (32,))):
+        n = Net(shape)
+        make(n)
+        m = n.model()
+        x = rng.standard_normal((BATCH, *shape)).astype('f4')
+        x[1, 1] = np.nan
+        got = arrays(d, 'grad', m, {'x': x, 'target': np.zeros((BATCH, *out), 'f4')}, '--loss', 'mse', '--device', device)
+        check(not got[1] or not np.isfinite(got[1]['loss']), f'NaN becomes {got}')
 
 
 with tempfile.TemporaryDirectory() as folder:

@@ -26,6 +26,7 @@ typedef struct form {
     bool escapes; /* the probabilities are read twice */
     bool is_attention;
     bool whole; /* ONNX's Attention itself, with such a mask */
+    bool joint; /* one product of x for q, k and v, and a Split */
 } form;
 
 static void set(ot_node *n, const char *name, ot_ints list)
@@ -81,6 +82,16 @@ static ot_value *attention_node(model *m, const form *f, ot_value *const *part)
     return n->out[0];
 }
 
+static void project(model *m, ot_value *x, ot_value **part)
+{
+    static const int64_t sizes[] = { H * D, H * D, H * D };
+    ot_value *all = model_node(m, "MatMul", OT_IN(x, model_weight(m, "w", SHAPE(H * D, 3 * H * D))));
+    ot_node *n = ot_graph_node(m->g, ot_find_op("", "Split"), "split", NULL, OT_IN(all, model_ints(m, sizes, 3)), 3);
+    for (const ot_attr *a = n->op->attrs; a->name; a++)
+        if (!strcmp(a->name, "axis")) *(int64_t *)((char *)(uintptr_t)n->attrs + a->offset) = 2;
+    for (int i = 0; i < 3; i++) part[i] = n->out[i];
+}
+
 static void build(model *m, const form *f)
 {
     static const int64_t rows[] = { 0, 2, 1, 3 }, columns[] = { 0, 2, 3, 1 }, swap[] = { 0, 1, 3, 2 };
@@ -88,9 +99,12 @@ static void build(model *m, const form *f)
     ot_value *part[3];
     model_new(m);
     ot_value *x = model_input(m, "input", OT_F32, f->split ? SHAPE(B, T, H * D) : SHAPE(B, H, T, D));
+    if (f->joint) project(m, x, part);
     for (int i = 0; i < 3; i++) {
-        ot_value *w = model_weight(m, "w", f->split ? SHAPE(H * D, H * D) : SHAPE(D, D));
-        part[i] = model_node(m, "MatMul", OT_IN(x, w));
+        if (!f->joint) {
+            ot_value *w = model_weight(m, "w", f->split ? SHAPE(H * D, H * D) : SHAPE(D, D));
+            part[i] = model_node(m, "MatMul", OT_IN(x, w));
+        }
         if (f->split) {
             part[i] = model_node(m, "Reshape", OT_IN(part[i], model_ints(m, split, 4)));
             part[i] = transpose(m, part[i], i == 1 && !f->whole ? columns : rows);
@@ -120,8 +134,8 @@ static int count(const ot_plan *p, const ot_op *op)
     return n;
 }
 
-/* Loss and gradients of one batch; *attends: nodes of the two operators in the plan. */
-static double *gradients(const model *m, const form *f, bool ref_only, int *n, int *attends)
+/* Loss and gradients of one batch; *attends: nodes of the two operators in the plan, *copies: of Copy. */
+static double *gradients(const model *m, const form *f, bool ref_only, int *n, int *attends, int *copies)
 {
     ot_shape in = f->split ? SHAPE(B, T, H * D) : SHAPE(B, H, T, D), out = SHAPE(B, H, T, D), mask = SHAPE(B, 1, 1, T);
     ot_feed feeds[3] = { { .name = "input", .dtype = OT_F32, .shape = in },
@@ -153,6 +167,7 @@ static double *gradients(const model *m, const form *f, bool ref_only, int *n, i
     for (int i = 0; i < p->n_targets; i++) ot_exec_feed(x, p->targets[i], data[1]);
     assert_int_equal(ot_exec_batch(x, &e), OT_OK);
     *attends = count(p, &ot_op_FusedAttention) + count(p, &ot_op_FusedAttentionDx);
+    *copies = count(p, &ot_op_Copy);
     double *all = calloc(16384, sizeof *all);
     *n = 0;
     all[(*n)++] = ot_get_f64(ot_exec_bytes(x, p->loss), p->loss->dtype, 0);
@@ -168,32 +183,37 @@ static double *gradients(const model *m, const form *f, bool ref_only, int *n, i
 static void attention(void **state)
 {
     static const form forms[] = {
-        { "plain", NULL, NONE, false, false, true, false },
-        { "multiplied", "Mul", NONE, true, false, true, false },
-        { "divided", "Div", SOME_WHERE, true, false, true, false },
-        { "causal by Where", "Div", CAUSAL_WHERE, true, false, true, false },
-        { "causal by Add", "Mul", CAUSAL_ADD, false, false, true, false },
-        { "a mask that is fed", "Mul", FED_ADD, true, false, true, false },
-        { "a bias that trains", "Mul", TRAINED_ADD, true, false, false, false },
-        { "masked before it is scaled", "Mul", ADD_BEFORE_SCALE, true, false, false, false },
-        { "probabilities are read twice", "Mul", NONE, true, true, false, false },
-        { "scaled before the product", "Before", CAUSAL_ADD, true, false, true, false },
-        { "Attention", NULL, NONE, true, false, true, true },
-        { "Attention, causal", NULL, CAUSAL_WHERE, true, false, true, true },
-        { "Attention, a table of truth values", NULL, SOME_WHERE, true, false, true, true },
-        { "Attention, a mask that is fed", NULL, FED_ADD, true, false, true, true },
-        { "Attention, a bias that trains", NULL, TRAINED_ADD, true, false, false, true },
+        { "a joint projection", "Mul", NONE, true, false, true, false, true },
+        { "a joint projection, causal", "Div", CAUSAL_WHERE, true, false, true, false, true },
+        { "plain", NULL, NONE, false, false, true, false, false },
+        { "multiplied", "Mul", NONE, true, false, true, false, false },
+        { "divided", "Div", SOME_WHERE, true, false, true, false, false },
+        { "causal by Where", "Div", CAUSAL_WHERE, true, false, true, false, false },
+        { "causal by Add", "Mul", CAUSAL_ADD, false, false, true, false, false },
+        { "a mask that is fed", "Mul", FED_ADD, true, false, true, false, false },
+        { "a bias that trains", "Mul", TRAINED_ADD, true, false, false, false, false },
+        { "masked before it is scaled", "Mul", ADD_BEFORE_SCALE, true, false, false, false, false },
+        { "probabilities are read twice", "Mul", NONE, true, true, false, false, false },
+        { "scaled before the product", "Before", CAUSAL_ADD, true, false, true, false, false },
+        { "Attention", NULL, NONE, true, false, true, true, false },
+        { "Attention, causal", NULL, CAUSAL_WHERE, true, false, true, true, false },
+        { "Attention, a table of truth values", NULL, SOME_WHERE, true, false, true, true, false },
+        { "Attention, a mask that is fed", NULL, FED_ADD, true, false, true, true, false },
+        { "Attention, a bias that trains", NULL, TRAINED_ADD, true, false, false, true, false },
     };
     (void)state;
     for (int i = 0; i < 2 * OT_LEN(forms); i++) {
         model m;
-        int n, k, found, some;
+        int n, k, found, some, copied, copies;
         const form *f = &forms[i / 2];
         T = i % 2 ? MOST_T : 5;
         build(&m, f);
-        double *whole = gradients(&m, f, true, &n, &found), *other = gradients(&m, f, false, &k, &some);
+        double *whole = gradients(&m, f, true, &n, &found, &copied),
+               *other = gradients(&m, f, false, &k, &some, &copies);
         if (found != (f->is_attention ? 2 : 0) || some != (T == MOST_T ? found : 0))
             fail_msg("%s, %d tokens: %d and %d nodes", f->name, T, found, some);
+        if (f->joint && T == MOST_T && (copies || copied < 8)) /* q, k, v and y; dq, dk, dv and dy, and their join */
+            fail_msg("%s: %d copies, by the reference %d", f->name, copies, copied);
         assert_int_equal(n, k);
         for (int j = 0; j < n; j++)
             if (!(fabs(whole[j] - other[j]) <= 1e-6 + 1e-5 * fabs(other[j])))

@@ -43,7 +43,7 @@ static bool takes_positions(const ot_node *n)
     for (int i = 0; i < (dx ? 5 : 3); i++)
         good = good && is_regular(ot_attention_in(n, i), dx ? backward[i] : forward[i], t);
     for (int i = 0; i < (dx ? 3 : 1); i++)
-        if (n->out[i]) good = good && is_regular(ot_attention_out(n, i), dx ? forward[i] : y, t);
+        if (ot_attention_to(n, i) >= 0) good = good && is_regular(ot_attention_out(n, i), dx ? forward[i] : y, t);
     return good;
 }
 
@@ -153,11 +153,11 @@ static ot_cudnn_desc matrix(writer *w, int64_t rows, int64_t columns, bool turne
     return ot_cudnn_strided(w->g, 4, dim, stride, t, at);
 }
 
-/* Output o, or, if it is not needed, workspace. */
-static ot_cudnn_desc result(writer *w, int o, int64_t tokens, int64_t channels)
+/* Result i, or, if it is not needed, workspace. */
+static ot_cudnn_desc result(writer *w, int i, int64_t tokens, int64_t channels)
 {
-    if (o < w->n->n_out && w->n->out[o])
-        return operand(w, tokens, channels, false, ot_attention_out(w->n, o), (ot_cudnn_at){ OT_CUDNN_OUT, o });
+    if (ot_attention_to(w->n, i) >= 0)
+        return operand(w, tokens, channels, false, ot_attention_out(w->n, i), (ot_cudnn_at){ OT_CUDNN_OUT, i });
     int64_t bytes = w->s.B * w->s.H * tokens * channels * ot_dtype_bits(w->q->dtype) / 8;
     return matrix(w, tokens, channels, false, w->type, work(w, (size_t)bytes));
 }
@@ -389,8 +389,10 @@ static ot_status run(const ot_call *c)
     for (int i = 0; i < n->n_out; i++) out[i] = c->out[i];
     for (int i = 0; i < (ot_attention_q(n) ? 5 : 3); i++)
         in[i] = (const char *)c->in[i] + start(n, ot_attention_in(n, i));
-    for (int i = 0; i < (ot_attention_q(n) ? 3 : 1); i++)
-        if (c->out[i]) out[i] = (char *)c->out[i] + start(n, ot_attention_out(n, i));
+    for (int i = 0; i < (ot_attention_q(n) ? 3 : 1); i++) {
+        int to = ot_attention_to(n, i);
+        if (to >= 0) out[i] = (char *)c->out[to] + start(n, ot_attention_out(n, i));
+    }
     moved.in = in;
     moved.out = out;
     return ot_cudnn_execute(s->g, &moved);
