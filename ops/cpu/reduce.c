@@ -321,7 +321,8 @@ static void join_chunks(const plan *p, const double *work, float *y)
             int64_t n = columns - from < COLUMNS ? columns - from : COLUMNS;
             double v[COLUMNS];
             for (int64_t j = 0; j < n; j++) v[j] = start(p->kind);
-            for (int64_t i = 0; i < p->chunks; i++) join_row(p->kind, v, work + (k * p->chunks + i) * columns + from, n);
+            for (int64_t i = 0; i < p->chunks; i++)
+                join_row(p->kind, v, work + (k * p->chunks + i) * columns + from, n);
             for (int64_t j = 0; j < n; j++) y[w.from + (from + j) * (p->by_columns ? p->stride : 1)] = (float)v[j];
         }
 }
