@@ -2,7 +2,8 @@
  *
  * Threads   the samples are divided: each thread takes its own through all steps without waiting for the others.  Where they are
  *           few for the threads, or r is larger than a cache, the units are divided instead, and the threads meet at
- *           every step.  The same bits with any number of threads
+ *           every step.  The same bits with any number of threads, but for the gradient of the
+ *           biases: sums by part of the samples, added in order
  * Memory    workspace: packed r, two states, and rows of sums for each part of the samples */
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +27,10 @@ typedef struct recurrent_state {
     ot_recurrent_sizes z;
     bool gradient;
     int threads;
-    int64_t groups, parts; /* of the units, of the samples */
-    int64_t strips, depth; /* of a group's packed r: strips of columns, rows */
-    int64_t part_work;     /* floats */
-    int64_t states, spare,
-        work; /* offsets in the workspace, floats; packed r comes first, zeros between states and spare */
+    int64_t groups, parts;            /* of the units, of the samples */
+    int64_t strips, depth;            /* of a group's packed r: strips of columns, rows */
+    int64_t part_work;                /* floats */
+    int64_t zeros, bias, spare, work; /* offsets in the workspace, floats; packed r comes first */
 } recurrent_state;
 
 static const ot_recurrent_steps *best_steps(void)
@@ -49,11 +49,6 @@ static bool can(const ot_node *n, const char **why)
     }
     if (z.T * z.N * z.H == 0) {
         *why = "an empty tensor";
-        return false;
-    }
-    if (n->op == &ot_op_Recurrent && ot_node_in(n, OT_REC_RB) &&
-        ((const ot_recurrent *)n->attrs)->cell != OT_CELL_GRU) {
-        *why = "a bias of the state's product";
         return false;
     }
     return true;
@@ -99,8 +94,9 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     st->strips = ot_recurrent_strips(st->gradient ? units : z->G * units);
     st->depth = st->gradient ? wide : z->H;
     st->part_work = ot_recurrent_work(z, rows, units, st->gradient);
-    st->states = st->groups * st->strips * st->depth * OT_STRIP;
-    st->spare = st->states + ot_recurrent_up(z->H);
+    st->zeros = st->groups * st->strips * st->depth * OT_STRIP;
+    st->bias = st->zeros + ot_recurrent_up(z->H);
+    st->spare = st->bias + ot_recurrent_up(wide + z->H);
     st->work = st->spare + ot_recurrent_up(st->gradient ? 2 * z->N * wide : 3 * z->N * z->H);
     p->work = (size_t)(st->work + st->groups * st->parts * st->part_work) * sizeof(float);
     p->state = st;
@@ -153,7 +149,7 @@ static ot_recurrent_job start_job(const ot_call *c, int lens)
 {
     const recurrent_state *st = c->state;
     const ot_value *v = ot_node_in(c->node, lens);
-    float *zeros = (float *)c->work + st->states;
+    float *zeros = (float *)c->work + st->zeros;
     memset(zeros, 0, (size_t)st->z.H * sizeof *zeros);
     return (ot_recurrent_job){ .a = *(const ot_recurrent *)c->node->attrs,
                                .z = st->z,
@@ -168,12 +164,23 @@ static void fill(float *to, const float *from, int64_t n)
     else memset(to, 0, (size_t)n * sizeof *to);
 }
 
+/* What is added to x, then to q: GRU's bias of q is beside, all others are one sum. */
+static void join_biases(const recurrent_state *st, const float *b, bool gru, float *to)
+{
+    int64_t H = st->z.H, wide = st->z.G * H;
+    for (int64_t k = 0; k < wide; k++) to[k] = !b ? 0 : gru && k >= 2 * H ? b[k] : b[k] + b[wide + k];
+    for (int64_t u = 0; u < H; u++) to[wide + u] = b && gru ? b[wide + 2 * H + u] : 0;
+}
+
 static ot_status forward_run(const ot_call *c)
 {
     const recurrent_state *st = c->state;
     ot_recurrent_job j = start_job(c, OT_REC_LENS);
     int64_t states = st->z.N * st->z.H;
-    j.x = in(c, OT_REC_X), j.r = in(c, OT_REC_R), j.rb = in(c, OT_REC_RB);
+    float *bias = (float *)c->work + st->bias;
+    join_biases(st, in(c, OT_REC_B), j.a.cell == OT_CELL_GRU, bias);
+    j.bias = bias, j.q_bias = bias + st->z.G * st->z.H;
+    j.x = in(c, OT_REC_X), j.r = in(c, OT_REC_R);
     j.y = out(c, OT_REC_Y), j.h = out(c, OT_REC_H), j.c = out(c, OT_REC_C);
     j.gates = out(c, OT_REC_GATES), j.cells = out(c, OT_REC_CELLS);
     j.state = (float *)c->work + st->spare;
@@ -184,6 +191,24 @@ static ot_status forward_run(const ot_call *c)
     }
     run_steps(st, &j, c->work);
     return OT_OK;
+}
+
+/* The gradient of the biases, (2, G, H), from the sums of the parts. */
+static void bias_gradient(const recurrent_state *st, bool gru, float *work, float *db)
+{
+    const ot_recurrent_sizes *z = &st->z;
+    for (int64_t g = 0; g < st->groups; g++) {
+        ot_recurrent_part p = part_of(st, g, 0, work);
+        int64_t U = p.u_end - p.u;
+        for (int64_t i = 0; i < (z->G + gru) * U; i++) {
+            int64_t gate = i / U, u = p.u + i % U;
+            double sum = 0;
+            for (int64_t k = 0; k < st->parts; k++) sum += ((const double *)(void *)part_of(st, g, k, work).work)[i];
+            if (gate < z->G) db[gate * z->H + u] = (float)sum;
+            if (gate < z->G && !(gru && gate == 2)) db[(z->G + gate) * z->H + u] = (float)sum;
+            if (gate == z->G) db[(z->G + 2) * z->H + u] = (float)sum;
+        }
+    }
 }
 
 static ot_status dx_run(const ot_call *c)
@@ -200,6 +225,7 @@ static ot_status dx_run(const ot_call *c)
     j.da = lstm ? NULL : out(c, OT_RECDX_DA);
     j.spare = (float *)c->work + st->spare;
     run_steps(st, &j, c->work);
+    if (out(c, OT_RECDX_DB)) bias_gradient(st, j.a.cell == OT_CELL_GRU, c->work, out(c, OT_RECDX_DB));
     return OT_OK;
 }
 

@@ -11,15 +11,15 @@ typedef struct ot_recurrent_job {
     ot_recurrent_sizes z;
     const void *lens; /* NULL: every sample has T steps */
     ot_dtype lens_type;
-    const float *r, *rb, *c0; /* NULL: zeros */
-    const float *zeros;       /* H of them */
+    const float *r;
+    const float *zeros; /* H of them */
     /* Forward; NULL: not needed. */
-    const float *x;
+    const float *x, *bias, *q_bias; /* bias: (G H), added to x; q_bias: (H) GRU, to q */
     float *y, *h, *c, *gates, *cells;
     float *state; /* (2, N, H): where y cannot stand for it, step k reads k % 2 and writes the other */
     float *cell;  /* (N, H) LSTM */
     /* Gradient; NULL: zeros, or not needed. */
-    const float *h0, *y_in, *gates_in, *cells_in, *dy, *dh, *dc;
+    const float *h0, *c0, *y_in, *gates_in, *cells_in, *dy, *dh, *dc;
     float *dx, *da, *before, *dh0, *dc0;
     float *spare; /* (2, N, G H): da of a step, where the gradient itself is not needed */
 } ot_recurrent_job;
@@ -47,10 +47,17 @@ extern const ot_recurrent_steps ot_recurrent_steps_base, ot_recurrent_steps_avx2
 static inline int64_t ot_recurrent_up(int64_t n) { return (n + 15) / 16 * 16; }
 static inline int64_t ot_recurrent_strips(int64_t columns) { return (columns + OT_STRIP - 1) / OT_STRIP; }
 
-/* Floats of a part's `work`. */
+/* Columns of sums for the gradient of the biases: of each gate, and one more for GRU's q. */
+static inline int64_t ot_recurrent_sums(const ot_recurrent_sizes *z, int64_t units)
+{
+    return ot_recurrent_up((z->G + 1) * units);
+}
+
+/* Floats of a part's `work`.  The gradient's begins with the sums, in f64, and those of one step. */
 static inline int64_t ot_recurrent_work(const ot_recurrent_sizes *z, int64_t rows, int64_t units, bool gradient)
 {
-    return rows * (gradient ? 3 * ot_recurrent_up(units) : ot_recurrent_up(z->G * units));
+    if (!gradient) return rows * ot_recurrent_up(z->G * units);
+    return 3 * ot_recurrent_sums(z, units) + 3 * rows * ot_recurrent_up(units);
 }
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Shapes    recurrent.h
  * Grad      RecurrentDx gives dx, the gradient of the gates before their activation, and from it
- *           dr = sum over steps and samples of da h'^T, one product   drb = sum of da
+ *           dr = sum over steps and samples of da h'^T, one product   db = sums of dx and of da
  *           da: dx; GRU: of n the gradient of q, dx times the gate r */
 #include "ops/kernels/recurrent.h"
 
@@ -14,14 +14,14 @@ ot_recurrent_sizes ot_recurrent_sizes_of(const ot_node *n)
 }
 
 typedef struct shapes {
-    ot_shape r, rb, state, lens, y, x;
+    ot_shape r, b, state, lens, y, x;
 } shapes;
 
 static shapes shapes_of(const ot_node *n)
 {
     ot_recurrent_sizes z = ot_recurrent_sizes_of(n);
     return (shapes){ .r = { 2, { z.G * z.H, z.H } },
-                     .rb = { 1, { z.G * z.H } },
+                     .b = { 1, { 2 * z.G * z.H } },
                      .state = { 2, { z.N, z.H } },
                      .lens = { 1, { z.N } },
                      .y = { 3, { z.T, z.N, z.H } },
@@ -44,7 +44,7 @@ static ot_status recurrent_infer(ot_node *n, ot_error *err)
 {
     if (n->in[OT_REC_X]->shape.rank != 3) return ot_node_fail(n, err, "x has another rank than 3");
     shapes s = shapes_of(n);
-    OT_TRY(check(n, (const ot_shape *[]){ &s.x, &s.r, &s.rb, &s.state, &s.state, &s.lens }, OT_REC_IN, err));
+    OT_TRY(check(n, (const ot_shape *[]){ &s.x, &s.r, &s.b, &s.state, &s.state, &s.lens }, OT_REC_IN, err));
     const ot_shape *out[] = { &s.y, &s.state, &s.x, &s.y, &s.state };
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i]) ot_set(n->out[i], n->in[OT_REC_X]->dtype, out[i]);
@@ -58,7 +58,7 @@ static ot_status dx_infer(ot_node *n, ot_error *err)
     const ot_shape *in[] = { &s.r, &s.y, &s.x, &s.y, &s.state, &s.state, &s.lens, &s.y, &s.state, &s.state };
     OT_TRY(check(n, in, OT_RECDX_IN, err));
     bool lstm = ((const ot_recurrent *)n->attrs)->cell == OT_CELL_LSTM;
-    const ot_shape *out[] = { &s.x, &s.y, &s.state, lstm ? &s.state : &s.x };
+    const ot_shape *out[] = { &s.x, &s.y, &s.state, &s.b, lstm ? &s.state : &s.x };
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i]) ot_set(n->out[i], n->in[OT_RECDX_R]->dtype, out[i]);
     return OT_OK;
@@ -90,7 +90,7 @@ static void recurrent_grad(ot_build *b)
     if (ot_wants(b, OT_REC_R))
         ot_set_din(b, OT_REC_R,
                    ot_matmul(b, ot_view(b, da, &rows), true, ot_view(b, d->out[OT_RECDX_BEFORE], &states), false));
-    if (ot_wants(b, OT_REC_RB)) ot_set_din(b, OT_REC_RB, da);
+    if (ot_wants(b, OT_REC_B)) ot_set_din(b, OT_REC_B, d->out[OT_RECDX_DB]);
     if (ot_wants(b, OT_REC_H0)) ot_set_din(b, OT_REC_H0, d->out[OT_RECDX_DH0]);
     if (ot_wants(b, OT_REC_C0)) ot_set_din(b, OT_REC_C0, d->out[OT_RECDX_DC0]);
 }
@@ -131,8 +131,8 @@ const ot_op ot_op_RecurrentDx = {
     .name = "RecurrentDx",
     .types = { "TTTTTTxTTT", .T = OT_SET_FLOAT },
     .in = { 3, OT_RECDX_IN },
-    .out = { 3, 4 },
-    .spare = 1u << OT_RECDX_BEFORE | 1u << OT_RECDX_DH0 | 1u << OT_RECDX_DC0,
+    .out = { 4, 5 },
+    .spare = 1u << OT_RECDX_BEFORE | 1u << OT_RECDX_DH0 | 1u << OT_RECDX_DB | 1u << OT_RECDX_DC0,
     .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_recurrent),
     .infer = dx_infer,

@@ -360,17 +360,14 @@ static ot_value *input_bias(ot_build *b, direction *d, ot_value *bias, bool rese
     return add(b, wb, ot_copy_emit(b, &s, 0, &p[0], 1, &rb, 1));
 }
 
-/* The part of the gates that depends on the inputs: (T, N, G H). */
-static ot_value *project(ot_build *b, direction *d, ot_value *x, int64_t k)
+/* The part of the gates that depends on the inputs: (T, N, G H).  bias: NULL, or added. */
+static ot_value *project(ot_build *b, const direction *d, ot_value *x, int64_t k, ot_value *bias)
 {
     const ot_node *n = b->node;
     const sizes *z = &d->z;
-    bool reset = z->gates == 3 && d->a->linear_before_reset;
-    ot_value *w = slice(b, n->in[W], 0, k), *bias = NULL;
-    if (given(n, B)) bias = input_bias(b, d, slice(b, n->in[B], 0, k), reset);
     ot_shape flat = { .rank = 2, .dim = { z->T * z->N, z->I } },
              rows = { .rank = 3, .dim = { z->T, z->N, z->gates * z->H } };
-    ot_value *in[] = { ot_view(b, x, &flat), w, bias };
+    ot_value *in[] = { ot_view(b, x, &flat), slice(b, n->in[W], 0, k), bias };
     ot_value *a = ot_emit(b, &ot_op_Dot, &(ot_dot){ 0, 1 }, in, bias ? 3 : 2);
     return ot_view(b, a, &rows);
 }
@@ -408,9 +405,11 @@ static state unroll(ot_build *b, direction *d, ot_value *x, int64_t k, step_fn *
 {
     const sizes *z = &d->z;
     bool lstm = z->gates == 4, back = d->a->direction == REVERSE || k == 1;
-    ot_value **xt = ot_graph_alloc(b->graph, ((size_t)z->T + 1) * sizeof *xt), *all = project(b, d, x, k);
+    ot_value **xt = ot_graph_alloc(b->graph, ((size_t)z->T + 1) * sizeof *xt), *bias = NULL;
     if (!xt) return (state){ NULL, NULL };
-    unstack(b, all, z->T, xt);
+    if (given(b->node, B))
+        bias = input_bias(b, d, slice(b, b->node->in[B], 0, k), z->gates == 3 && d->a->linear_before_reset);
+    unstack(b, project(b, d, x, k, bias), z->T, xt);
     state s = { start_or_zeros(b, d, H0, k), lstm ? start_or_zeros(b, d, C0, k) : NULL };
     if (z->gates == 3 && !d->a->linear_before_reset) {
         d->r_zr = part(b, d->r, 0, 0, 2 * z->H);
@@ -445,14 +444,16 @@ static int cell_of(const ot_node *n, int gates, const char *const *usual, int pe
 }
 
 /* Direction k; *y is (T, N, H). */
-static state recur(ot_build *b, direction *d, ot_value *x, int64_t k, int cell, ot_value **y)
+static state recur(ot_build *b, const direction *d, ot_value *x, int64_t k, int cell, ot_value **y)
 {
     ot_recurrent a = { .cell = cell, .reverse = d->a->direction == REVERSE || k == 1 };
     bool lstm = cell == OT_CELL_LSTM, ends = d->lens && !all_longer(b->node->in[LENS], d->z.T - 1);
-    ot_value *gates = project(b, d, x, k);
-    ot_value *in[OT_REC_IN] = {
-        gates, d->r, d->r_bias, start(b, d, H0, k), lstm ? start(b, d, C0, k) : NULL, ends ? d->lens : NULL
-    };
+    ot_value *in[OT_REC_IN] = { project(b, d, x, k, NULL),
+                                d->r,
+                                given(b->node, B) ? slice(b, b->node->in[B], 0, k) : NULL,
+                                start(b, d, H0, k),
+                                lstm ? start(b, d, C0, k) : NULL,
+                                ends ? d->lens : NULL };
     ot_node *n = ot_emit_n(b, &ot_op_Recurrent, &a, in, OT_REC_IN, ot_cell_outputs(cell));
     *y = n ? n->out[OT_REC_Y] : NULL;
     return (state){ n ? n->out[OT_REC_H] : NULL, n && lstm ? n->out[OT_REC_C] : NULL };

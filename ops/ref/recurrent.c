@@ -46,17 +46,17 @@ OT_INLINE void step(ot_dtype type, const ot_call *c, int64_t t, int64_t n, doubl
 {
     const ot_recurrent *at = c->node->attrs;
     ot_recurrent_sizes z = ot_recurrent_sizes_of(c->node);
-    const void *rb = c->node->n_in > OT_REC_RB ? c->in[OT_REC_RB] : NULL;
+    const void *b = c->node->n_in > OT_REC_B ? c->in[OT_REC_B] : NULL;
     void *cells = c->node->n_out > OT_REC_CELLS ? c->out[OT_REC_CELLS] : NULL;
     for (int64_t k = 0; k < z.G * z.H; k++) {
-        a[k] = load_or_zero(rb, type, k);
+        a[k] = load_or_zero(b, type, z.G * z.H + k);
         for (int64_t u = 0; u < z.H; u++) a[k] += ot_load(c->in[OT_REC_R], type, k * z.H + u) * h[u];
     }
     for (int64_t u = 0; u < z.H; u++) {
         double x[4], from[4];
         int64_t row = (t * z.N + n) * z.G * z.H + u;
         for (int64_t g = 0; g < z.G; g++) {
-            x[g] = ot_load(c->in[OT_REC_X], type, row + g * z.H);
+            x[g] = ot_load(c->in[OT_REC_X], type, row + g * z.H) + load_or_zero(b, type, g * z.H + u);
             from[g] = a[g * z.H + u];
         }
         unit_step((ot_cell)at->cell, x, from, &h[u], &cell[u]);
@@ -125,9 +125,9 @@ static void unit_gradient(ot_cell cell, const double g[4], double now, double h,
     if (cell == OT_CELL_GRU) da[2] = d[2] * g[1];
 }
 
-/* The step t of sample n; `late`: the step before it, -1: none.  da: room for all gates. */
+/* The step t of sample n; `late`: the step before it, -1: none.  da: room for all gates; db: sums. */
 OT_INLINE void step_gradient(ot_dtype type, const ot_call *c, int64_t t, int64_t late, int64_t n, double *dh,
-                             double *dc, double *da)
+                             double *dc, double *da, double *db)
 {
     const ot_recurrent *at = c->node->attrs;
     ot_recurrent_sizes z = ot_recurrent_sizes_of(c->node);
@@ -145,6 +145,8 @@ OT_INLINE void step_gradient(ot_dtype type, const ot_call *c, int64_t t, int64_t
                       d, to);
         for (int64_t k = 0; k < z.G; k++) {
             da[k * z.H + u] = to[k];
+            db[k * z.H + u] += d[k];
+            db[(z.G + k) * z.H + u] += to[k];
             if (c->out[OT_RECDX_DX]) ot_store(c->out[OT_RECDX_DX], type, row + k * z.H, d[k]);
             if (gru && c->out[OT_RECDX_DA]) ot_store(c->out[OT_RECDX_DA], type, row + k * z.H, to[k]);
         }
@@ -159,7 +161,8 @@ OT_INLINE void backward(ot_dtype type, const ot_call *c)
     const ot_node *node = c->node;
     const ot_recurrent *at = node->attrs;
     ot_recurrent_sizes z = ot_recurrent_sizes_of(node);
-    double *dh = c->work, *dc = dh + z.H, *da = dc + z.H;
+    double *dh = c->work, *dc = dh + z.H, *da = dc + z.H, *db = da + z.G * z.H;
+    for (int64_t k = 0; k < 2 * z.G * z.H; k++) db[k] = 0;
     for (int i = 0; i < node->n_out; i++)
         if (c->out[i]) memset(c->out[i], 0, ot_bytes(&node->out[i]->shape, type));
     for (int64_t n = 0; n < z.N; n++) {
@@ -173,19 +176,20 @@ OT_INLINE void backward(ot_dtype type, const ot_call *c)
                           !j            ? -1
                           : at->reverse ? steps - j
                                         : j - 1,
-                          n, dh, dc, da);
+                          n, dh, dc, da, db);
         for (int64_t u = 0; u < z.H; u++) {
             if (c->out[OT_RECDX_DH0]) ot_store(c->out[OT_RECDX_DH0], type, n * z.H + u, dh[u]);
             if (at->cell == OT_CELL_LSTM && c->out[OT_RECDX_DC0])
                 ot_store(c->out[OT_RECDX_DC0], type, n * z.H + u, dc[u]);
         }
     }
+    for (int64_t k = 0; k < 2 * z.G * z.H && c->out[OT_RECDX_DB]; k++) ot_store(c->out[OT_RECDX_DB], type, k, db[k]);
 }
 
 static ot_status prepare(const ot_node *n, ot_prep *p)
 {
     ot_recurrent_sizes z = ot_recurrent_sizes_of(n);
-    p->work = (size_t)((z.G + 2) * z.H) * sizeof(double);
+    p->work = (size_t)((3 * z.G + 2) * z.H) * sizeof(double);
     return OT_OK;
 }
 

@@ -25,7 +25,7 @@ const ot_case ot_cases_RNN[] = {
       .out = "f32[4,2,2,5] f32[2,2,5]" },
     { .name = "other_activations", .attrs = "activations=[Tanh,Elu] direction=bidirectional", .in = "f32[3,2,3] f32[2,4,3] f32[2,4,4]",
       .out = "f32[3,2,2,4]" },
-    { .name = "many_samples", .in = "f32[3,70,2] f32[1,40,2] f32[1,40,40]", .out = "f32[3,1,70,40] f32[1,70,40]" },
+    { .name = "many_samples", .tol = 3e-5, .in = "f32[3,70,2] f32[1,40,2] f32[1,40,40]", .out = "f32[3,1,70,40] f32[1,70,40]" },
     { .name = "many_steps", .in = "f32[37,2,2] f32[1,3,2] f32[1,3,3]", .out = "f32[37,1,2,3]" },
     { .name = "no_steps", .in = "f32[0,2,2] f32[1,3,2] f32[1,3,3]", .out = "f32[0,1,2,3]" },
     { .name = "no_samples", .in = "f32[2,0,2] f32[1,3,2] f32[1,3,3]", .out = "f32[2,1,0,3] f32[1,0,3]" },
