@@ -11,6 +11,9 @@
 
 enum { PACKED_BYTES = 256 }; /* of all dense operands, in the registers of a thread */
 
+/* What a launch takes longer than: elements, and those of one column. */
+enum { FEW = 1 << 16, FEW_TERMS = 512 };
+
 static void join_axes(gpu_map *m)
 {
     int last = gpu_map_position(m);
@@ -60,6 +63,13 @@ static void find_uniform(gpu_map *m)
 /* A whole tensor, element by element, that is reduced: the last vector may be partial. */
 static bool is_whole(const gpu_map *m) { return m->reduced && m->rank == 1 && m->gone[0]; }
 
+static bool is_few(const gpu_map *m)
+{
+    int64_t terms = 1;
+    for (int d = 0; d < m->rank; d++) terms *= m->gone[d] ? m->dim[d] : 1;
+    return m->reduced && m->rank && !m->gone[m->rank - 1] && m->n <= FEW && terms <= FEW_TERMS;
+}
+
 static void choose_width(gpu_map *m)
 {
     int least = 64, bits = 0, floor = 1;
@@ -83,6 +93,7 @@ static void choose_width(gpu_map *m)
                 v = w;
                 break;
             }
+    if (m->few) v = 1;
     if (m->reduced && ((inner % v && (strided || !is_whole(m))) || ot_dtype_bits(m->dtype[m->n_in]) < 8))
         v = 1; /* all belong to one result, or each to its own */
     m->vector = v < floor ? floor : v < 1 ? 1 : v;
@@ -164,6 +175,7 @@ void gpu_map_plan(const ot_node *n, const gpu_reduced *r, gpu_map *m)
     }
     find_uniform(m);
     m->wide = farthest(m) > INT32_MAX - 64;
+    m->few = is_few(m);
     choose_width(m);
     choose_kinds(m);
 }

@@ -29,6 +29,7 @@ typedef struct gpu_map {
     int64_t n, dim[OT_MAX_RANK];
     bool gone[OT_MAX_RANK]; /* axes that a following Reduce reduces together */
     bool reduced;           /* there is a Reduce: results are not stored */
+    bool few; /* ... of few elements by columns: one at a time, so that the texts of all such calls are alike */
     int64_t stride[GPU_MAP_OPERANDS][OT_MAX_RANK];
     ot_dtype dtype[GPU_MAP_OPERANDS];
     gpu_map_kind kind[GPU_MAP_OPERANDS];

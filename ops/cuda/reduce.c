@@ -122,10 +122,11 @@ static void plan_work(plan *p)
         p->by_columns = false;
         p->group = 1;
     } else if (p->by_columns) {
-        p->columns = power(steps, 32);
+        p->columns = p->m.few ? 32 : power(steps, 32);
         int64_t tiles = (steps + p->columns - 1) / p->columns, most = p->terms / (THREADS / p->columns * EACH);
         p->chunks = BLOCKS / (tiles ? tiles : 1);
         if (p->chunks > most) p->chunks = most;
+        if (p->m.few) p->chunks = 1;
     } else {
         int64_t most = p->terms / (THREADS * EACH);
         p->group = p->terms >= 2 * THREADS || is_whole(p) ? THREADS : power(p->terms / 2, 32);
@@ -283,14 +284,24 @@ static ot_status reduce_run(const ot_call *c)
                          c->err);
 }
 
-/* ---- several whole tensors ---------------------------------------------------------- */
+/* ---- several calls: of whole tensors, or of few columns ------------------------------ */
+
+/* The rows of a matrix of few elements, added: the gradient of a bias. */
+static bool is_few(const plan *p) { return p->m.few && p->by_columns && p->n_kept == 1 && p->n_gone == 1; }
 
 static bool reduce_joins(const ot_node *a, const ot_node *b)
 {
     plan x, y;
     plan_node(a, &x);
     plan_node(b, &y);
-    return is_whole(&x) && is_whole(&y) && x.kind == y.kind && x.y == y.y && gpu_map_alike(&x.m, &y.m);
+    if (!(is_whole(&x) && is_whole(&y)) && !(is_few(&x) && is_few(&y))) return false;
+    return x.kind == y.kind && x.y == y.y && gpu_map_alike(&x.m, &y.m);
+}
+
+/* Blocks' units of a call: its chunks, or its tiles of columns. */
+static int64_t units_of(const plan *p)
+{
+    return p->by_columns ? (p->results + p->columns - 1) / p->columns : p->chunks;
 }
 
 static size_t call_words(const plan *p)
@@ -302,14 +313,14 @@ static size_t call_words(const plan *p)
     return (size_t)put_call(p, &c, w);
 }
 
-/* The calls, then the units: pairs of a call and the number of a chunk in it. */
+/* The calls, then the units: pairs of a call and the number of a chunk or tile in it. */
 static size_t reduce_bytes(const ot_node *const *n, int count)
 {
     size_t bytes = 0;
     for (int i = 0; i < count; i++) {
         plan p;
         plan_node(n[i], &p);
-        bytes += call_words(&p) * 8 + (size_t)p.chunks * 8;
+        bytes += call_words(&p) * 8 + (size_t)units_of(&p) * 8;
     }
     return bytes;
 }
@@ -320,7 +331,7 @@ static void reduce_fill(const ot_call *const *c, int count, void *table)
     for (int i = 0; i < count; i++) w += put_call(c[i]->state, c[i], w);
     uint32_t *pair = (uint32_t *)w;
     for (uint32_t i = 0; i < (uint32_t)count; i++)
-        for (uint32_t k = 0; k < (uint32_t)((const plan *)c[i]->state)->chunks; k++) *pair++ = i, *pair++ = k;
+        for (uint32_t k = 0; k < (uint32_t)units_of(c[i]->state); k++) *pair++ = i, *pair++ = k;
 }
 
 static ot_status reduce_run_many(const ot_call *const *c, int count, const void *table)
@@ -330,7 +341,7 @@ static ot_status reduce_run_many(const ot_call *const *c, int count, const void 
     bool chunks = false;
     for (int i = 0; i < count; i++) {
         const plan *q = c[i]->state;
-        a.units += q->chunks;
+        a.units += units_of(q);
         chunks = chunks || q->chunks > 1;
     }
     OT_TRY(ot_gpu_launch(c[0]->device, p->reduce, ot_gpu_blocks(c[0]->device, a.units, 1), THREADS, 0, &a, c[0]->err));

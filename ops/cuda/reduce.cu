@@ -47,13 +47,14 @@ OT_DEVICE void put(const ot_reduce_call *c, ot_i64 result, ot_i64 chunk, ACC v)
 OT_KERNEL(reduce, ot_reduce_args, 256)
 {
     OT_SHARED(ACC, sums, 256 * KV);
-    const ot_reduce_call *c = &a.one;
-    int            x = OT_THREAD % COLUMNS, y = OT_THREAD / COLUMNS;
-    ot_i64         steps = c->results / KV, tiles = (steps + COLUMNS - 1) / COLUMNS, none;
-    ot_map_uniform u;
-    map_uniform(&c->map, &u);
+    int x = OT_THREAD % COLUMNS, y = OT_THREAD / COLUMNS;
     for (ot_i64 unit = OT_BLOCK; unit < a.units; unit += OT_BLOCKS) {
-        ot_i64 tile = unit % tiles, chunk = unit / tiles, k = tile * COLUMNS + x;
+        const ot_reduce_call *c = a.calls ? &a.calls[a.chunks[2 * unit]] : &a.one;
+        ot_i64                steps = c->results / KV, tiles = (steps + COLUMNS - 1) / COLUMNS, none;
+        ot_i64 tile = a.calls ? (ot_i64)a.chunks[2 * unit + 1] : unit % tiles, chunk = a.calls ? 0 : unit / tiles;
+        ot_i64         k = tile * COLUMNS + x;
+        ot_map_uniform u;
+        map_uniform(&c->map, &u);
         ot_i64 first = chunk * c->chunk, end = first + c->chunk < c->terms ? first + c->chunk : c->terms;
         ACC    acc[KV];
         OT_UNROLL

@@ -25,7 +25,8 @@ typedef struct ot_reduce_call {
     ot_map_call    map;
 } ot_reduce_call;
 
-/* A call; or several of one result each, whose units are pairs of a call and a number of a chunk in it. */
+/* A call; or several: of one result each, whose units are pairs of a call and a number of a chunk in it; by columns of one chunk
+ * each, of a tile. */
 typedef struct ot_reduce_args {
     const ot_reduce_call *calls; /* NULL: `one` */
     const ot_u32         *chunks;
