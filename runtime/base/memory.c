@@ -87,6 +87,13 @@ bool ot_memory_fits(int64_t bytes)
     return true;
 }
 
+void ot_memory_ask_large_pages(void *p, size_t n)
+{
+    const uintptr_t large = 2 << 20, mask = 4095;
+    uintptr_t begin = ((uintptr_t)p + mask) & ~mask, end = ((uintptr_t)p + n) & ~mask;
+    if (n >= 2 * large) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+}
+
 bool ot_memory_limited(void)
 {
     struct rlimit space, data;

@@ -116,15 +116,6 @@ int64_t ot_array_at(const ot_array *a, int64_t i)
     return row * (a->stride ? a->stride : each) + i % each;
 }
 
-/* Samples are read in random order: with pages of 4 KiB nearly every sample would miss the TLB.  The advice may be
- * ignored. */
-static void ask_large_pages(void *p, size_t n)
-{
-    const uintptr_t large = 2 << 20, mask = 4095;
-    uintptr_t begin = ((uintptr_t)p + mask) & ~mask, end = ((uintptr_t)p + n) & ~mask;
-    if (n >= 2 * large) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
-}
-
 ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape *shape, int64_t most, const char *where,
                          ot_error *err)
 {
@@ -140,7 +131,7 @@ ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape 
     memcpy(a->t.dim, shape->dim, sizeof a->t.dim);
     a->t.data = ot_arena_alloc(d->arena, n);
     if (!a->t.data) return ot_fail(err, OT_E_NOMEM, "%s: no memory for its %zu bytes", where, n);
-    ask_large_pages(a->t.data, n);
+    ot_memory_ask_large_pages(a->t.data, n); /* samples are read in random order: small pages miss the TLB */
     return OT_OK;
 }
 
