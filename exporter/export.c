@@ -4,7 +4,7 @@
  * it are corrected.  The result is imported again and every tensor compared bit for bit before it replaces any file.
  *
  * Memory  The old bytes and the new payloads are borrowed; the new file is streamed; reading it back takes what
- *         importing it took. */
+ *         importing it took, and the check computes with the weights where they were read to. */
 #include "exporter/export.h"
 
 #include <stdlib.h>

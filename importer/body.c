@@ -160,7 +160,9 @@ static ot_status input_build(ot_job *j, ot_scope *s, const Onnx__ValueInfoProto 
     ot_value *v = ot_graph_value(s->graph, name, OT_INPUT, OT_UNDEFINED, NULL);
     if (!v) return OT_E_NOMEM;
     /* The types of a subgraph's inputs follow from its node. */
-    const Onnx__TypeProto__Tensor *t = s->up ? NULL : ot_type_tensor(info->type, &v->list);
+    int list = 0;
+    const Onnx__TypeProto__Tensor *t = s->up ? NULL : ot_type_tensor(info->type, &list);
+    v->list = (unsigned)list & 15;
     if (t) {
         v->dtype = (ot_dtype)t->elem_type;
         read_dims(j, t->shape, v);

@@ -51,6 +51,11 @@ void ot_attr_defaults(const ot_op *op, void *attrs)
     }
 }
 
+size_t ot_attr_bytes(const ot_op *op, const void *attrs)
+{
+    return op->attr_used ? op->attr_used(attrs) : op->attr_size;
+}
+
 const ot_attr *ot_attr_of(const ot_op *op, const char *name)
 {
     for (const ot_attr *a = op->attrs; a && a->name; a++)

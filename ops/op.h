@@ -226,6 +226,10 @@ struct ot_op {
     const ot_attr *attrs; /* NULL: none */
     size_t attr_size;
 
+    /* The bytes of an attribute struct that are in use, where the end of the struct may not be: nodes store these alone.
+     * NULL: attr_size. */
+    size_t (*attr_used)(const void *attrs);
+
     /* Element type of the outputs, for nodes built before types are inferred: 'b' or 'i' as in `types`, or "=NAME",
      * the attribute with the type (missing: float32).  NULL: that of the first input with letter T, else of input 0. */
     const char *gives;
@@ -284,6 +288,8 @@ ot_status ot_node_infer(ot_node *n, ot_error *err);
 
 /* Fills attrs (op->attr_size bytes) with the defaults of the rows. */
 void ot_attr_defaults(const ot_op *op, void *attrs);
+
+size_t ot_attr_bytes(const ot_op *op, const void *attrs); /* the bytes of attrs that a node stores */
 
 /* An attribute by its name in ONNX: its row (NULL: the operator does not have it), and its value in a node. */
 const ot_attr *ot_attr_of(const ot_op *op, const char *name);

@@ -54,7 +54,8 @@ enum { CHUNK = 4 * GPU_MAP_THREADS }; /* vectors per block of one call */
 static bool map_joins(const ot_node *a, const ot_node *b)
 {
     gpu_map x, y;
-    if (memcmp(a->attrs, b->attrs, sizeof(ot_program))) return false;
+    size_t bytes = ot_program_bytes(a->attrs);
+    if (bytes != ot_program_bytes(b->attrs) || memcmp(a->attrs, b->attrs, bytes)) return false;
     gpu_map_plan(a, NULL, &x);
     gpu_map_plan(b, NULL, &y);
     return gpu_map_alike(&x, &y);

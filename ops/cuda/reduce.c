@@ -27,7 +27,7 @@ typedef struct axis {
 
 typedef struct plan {
     gpu_map m;
-    ot_program program;
+    ot_program copy; /* of a Reduce without a program */
     int64_t kind;
     ot_dtype type, y;                          /* of an element, of a result */
     axis kept[OT_MAX_RANK], gone[OT_MAX_RANK]; /* outermost first */
@@ -56,13 +56,9 @@ static void plan_map(const ot_node *n, plan *p)
             break;
         }
     x.dtype = p->type;
-    if (a->program) {
-        p->program = *a->program;
-    } else {
-        p->program = (ot_program){ .n_in = 1, .n_out = 1, .out_dtype = { (uint8_t)p->type } };
-        p->program.in_class[0] = (uint8_t)ot_class_of(p->type);
-    }
-    map.attrs = &p->program;
+    p->copy = (ot_program){ .n_in = 1, .n_out = 1, .out_dtype = { (uint8_t)p->type } };
+    p->copy.in_class[0] = (uint8_t)ot_class_of(p->type);
+    map.attrs = a->program ? a->program : &p->copy;
     map.out = out;
     map.n_out = 1;
     ot_value_strides(n->out[0], own);
@@ -194,7 +190,7 @@ static void print(const plan *p, ot_text *t)
         t,
         "#define WHOLE %d\n#define KEPT %d\n#define GONE %d\n#define KV %d\n#define GROUP %d\n#define COLUMNS %d\n#define PER %d\n#define JOINERS %d\n#define UNROLL %d\n",
         is_whole(p), p->n_kept, p->n_gone, p->neighbours, p->group, p->columns, p->per, p->joiners,
-        p->program.n_inst * p->m.vector > 64 ? 1 : 4);
+        p->m.p->n_inst * p->m.vector > 64 ? 1 : 4);
     ot_text_add(t, "#include \"reduce.cuh\"\n");
 }
 

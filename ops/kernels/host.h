@@ -42,6 +42,7 @@
     R(ot_class, ot_class_of, (ot_dtype t), (t))                                                                \
     R(ot_dtype, ot_class_dtype, (ot_class c), (c))                                                             \
     R(ot_class, ot_map_class, (const ot_program *p, int reg), (p, reg))                                        \
+    R(size_t, ot_program_bytes, (const void *program), (program))                                              \
     R(const ot_fused_part *, ot_fused_before, (const ot_node *n), (n))                                           \
     R(const ot_fused_part *, ot_fused_behind, (const ot_node *n), (n))                                           \
     R(bool, ot_fused_like, (const ot_node *map, const ot_value *x, bool any_axes), (map, x, any_axes))           \

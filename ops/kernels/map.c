@@ -378,6 +378,13 @@ ot_value *ot_cast_from(const ot_value *v)
     return copies && ot_is_float(n->in[0]->dtype) ? n->in[0] : NULL;
 }
 
+size_t ot_program_bytes(const void *program)
+{
+    const ot_program *p = program;
+    int n = p->n_inst < 1 ? 1 : p->n_inst > OT_MAP_INST ? OT_MAP_INST : p->n_inst;
+    return offsetof(ot_program, inst) + (size_t)n * sizeof *p->inst;
+}
+
 static double flops(const ot_node *n)
 {
     const ot_program *p = n->attrs;
@@ -391,6 +398,7 @@ const ot_op ot_op_Map = {
     .out = { 1, OT_MAP_OUT },
     .flags = OT_INTERNAL,
     .attr_size = sizeof(ot_program),
+    .attr_used = ot_program_bytes,
     .infer = map_infer,
     .grad = map_grad,
     .flops = flops,

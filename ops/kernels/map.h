@@ -48,7 +48,9 @@ typedef struct ot_program {
     int8_t out[OT_MAP_OUT];        /* registers */
     uint8_t out_dtype[OT_MAP_OUT]; /* ot_dtype: how each output is stored; may have OT_MAP_NO_SATURATE */
     ot_inst inst[OT_MAP_INST];
-} ot_program; /* is the attribute struct of Map */
+} ot_program; /* is the attribute struct of Map.  Those in the graph's memory end after the instructions in use */
+
+size_t ot_program_bytes(const void *program); /* up to the last instruction in use; one at least */
 
 /* ---- what a row is ----------------------------------------------------------- */
 

@@ -245,6 +245,6 @@ bool ot_batch_rule(ot_batching *b, const ot_node *n, const ot_shape *own, ot_bat
     r->attrs = ot_graph_alloc(b->g, n->op->attr_size + 1);
     if (!r->in || !r->attrs) return false;
     memcpy(r->in, n->in, (size_t)n->n_in * sizeof *r->in);
-    if (n->op->attr_size) memcpy(r->attrs, n->attrs, n->op->attr_size);
+    if (n->op->attr_size) memcpy(r->attrs, n->attrs, ot_attr_bytes(n->op, n->attrs));
     return n->op->batch(b, n, own, r);
 }

@@ -131,7 +131,7 @@ ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape 
     memcpy(a->t.dim, shape->dim, sizeof a->t.dim);
     a->t.data = ot_arena_alloc(d->arena, n);
     if (!a->t.data) return ot_fail(err, OT_E_NOMEM, "%s: no memory for its %zu bytes", where, n);
-    ot_memory_ask_large_pages(a->t.data, n); /* samples are read in random order */
+    ot_memory_ask_large_pages(a->t.data, n); /* samples are read in random order: small pages miss the TLB */
     return OT_OK;
 }
 

@@ -13,9 +13,12 @@
  * tables of kernels, and space for fed inputs. */
 typedef struct ot_memory ot_memory;
 
-/* plans[0] lays the state out; plans are borrowed.  room: bytes for fed inputs, on a device; 0 on the CPU.  Errors:
- * OT_E_NOMEM with the bytes needed and available. */
-ot_status ot_memory_new(const ot_plan *const *plans, int n, int64_t room, ot_memory **out, ot_error *err);
+/* plans[0] lays the state out; plans are borrowed.  room: bytes for fed inputs, on a device; 0 on the CPU.
+ * lender: on the CPU, a memory whose scratch slab is used where it is large enough; it outlives the new one, and what its
+ * own plans left in it is lost.  NULL: none.  Errors: OT_E_NOMEM with the bytes needed and available. */
+ot_status ot_memory_new(const ot_plan *const *plans, int n, int64_t room, const ot_memory *lender, ot_memory **out,
+                        ot_error *err);
+int64_t ot_memory_lends(const ot_memory *m); /* bytes of its scratch slab; 0: on a device */
 void ot_memory_free(ot_memory *m);
 void *ot_memory_room(const ot_memory *m);
 int64_t ot_memory_bytes(const ot_memory *m); /* of all */

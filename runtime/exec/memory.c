@@ -10,7 +10,7 @@
 
 #include "ops/kernel.h"
 
-enum { ALIGN = 256 };
+enum { ALIGN = 256, PARALLEL = 16 << 20 /* bytes of states that several threads fill */ };
 
 static int64_t padded(int64_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
 
@@ -151,19 +151,24 @@ static int64_t largest_scratch(const ot_plan *const *plans, int n)
     return most;
 }
 
-static char *slab(int64_t bytes)
+/* Zeroed; a large one takes no memory until it is written.  *block: what is to be freed. */
+static char *slab(int64_t bytes, void **block)
 {
-    size_t n = (size_t)(bytes + 127) / 64 * 64;
-    char *p = aligned_alloc(64, n);
-    if (p) ot_memory_ask_large_pages(p, n);
-    return p;
+    enum { LINE = 64 };
+    size_t n = (size_t)bytes + 2 * LINE;
+    char *p = *block = calloc(1, n);
+    if (!p) return NULL;
+    ot_memory_ask_large_pages(p, n);
+    return p + (LINE - (uintptr_t)p % LINE) % LINE;
 }
 
-static ot_status host_memory(ot_memory *m, int64_t scratch, ot_error *err)
+static ot_status host_memory(ot_memory *m, int64_t scratch, const ot_memory *lender, ot_error *err)
 {
-    m->bytes = m->lead->state_bytes + scratch;
-    m->state = slab(m->lead->state_bytes);
-    m->scratch = slab(scratch);
+    m->borrows = lender && ot_memory_lends(lender) >= scratch;
+    m->scratch_bytes = scratch;
+    m->bytes = m->lead->state_bytes + (m->borrows ? 0 : scratch);
+    m->state = slab(m->lead->state_bytes, &m->own[0]);
+    m->scratch = m->borrows ? lender->scratch : slab(scratch, &m->own[1]);
     if (m->state && m->scratch) return OT_OK;
     return ot_fail(err, OT_E_NOMEM, "out of memory: the plan needs %lld MiB; use a smaller --batch-size",
                    (long long)(m->bytes >> 20));
@@ -196,25 +201,32 @@ static ot_status fill_state(ot_memory *m, ot_error *err)
 {
     const ot_plan *p = m->lead;
     ot_device *d = m->device;
+    ot_status s = OT_OK;
     if (d) OT_TRY(d->backend->zero(d, m->state, p->state_bytes, err));
-    else memset(m->state, 0, (size_t)p->state_bytes);
+    /* The system zeroes every page that is written first: on the CPU by several threads. */
+    int threads = d ? 1 : p->threads;
+#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1 && p->state_bytes > PARALLEL)
     for (int i = 0; i < p->n_states; i++) {
         const ot_value *v = p->states[i];
-        size_t n = ot_bytes(&v->shape, v->dtype);
-        if (!v->data || !n) continue;
-        OT_TRY(ot_value_put(d, v, m->state + v->offset, v->data, err));
+        ot_error own = { 0 };
+        if (!v->data || !ot_bytes(&v->shape, v->dtype)) continue;
+        if (ot_value_put(d, v, m->state + v->offset, v->data, &own) == OT_OK) continue;
+#pragma omp critical
+        s = ot_fail(err, own.status, "%s", own.text);
     }
-    return OT_OK;
+    return s;
 }
 
-ot_status ot_memory_new(const ot_plan *const *plans, int n, int64_t room, ot_memory **out, ot_error *err)
+ot_status ot_memory_new(const ot_plan *const *plans, int n, int64_t room, const ot_memory *lender, ot_memory **out,
+                        ot_error *err)
 {
     *out = NULL;
     ot_memory *m = calloc(1, sizeof *m);
     if (!m) return ot_fail(err, OT_E_NOMEM, "no memory for the run");
     m->lead = plans[0];
     m->device = plans[0]->device;
-    ot_status s = m->device ? device_memory(m, plans, n, room, err) : host_memory(m, largest_scratch(plans, n), err);
+    ot_status s =
+        m->device ? device_memory(m, plans, n, room, err) : host_memory(m, largest_scratch(plans, n), lender, err);
     if (s == OT_OK) s = fill_state(m, err);
     if (s != OT_OK) {
         ot_memory_free(m);
@@ -230,8 +242,8 @@ void ot_memory_free(ot_memory *m)
     if (m->block) {
         m->device->backend->free(m->device, m->block);
     } else {
-        free(m->state);
-        free(m->scratch);
+        free(m->own[0]);
+        free(m->own[1]);
     }
     free(m->piece);
     free(m);
@@ -239,3 +251,4 @@ void ot_memory_free(ot_memory *m)
 
 void *ot_memory_room(const ot_memory *m) { return m->room; }
 int64_t ot_memory_bytes(const ot_memory *m) { return m->bytes; }
+int64_t ot_memory_lends(const ot_memory *m) { return m->device ? 0 : m->scratch_bytes; }

@@ -17,7 +17,9 @@ struct ot_memory {
     const ot_plan *lead; /* laid out the state */
     char *block;         /* a device's one allocation; NULL on the CPU */
     char *state, *scratch, *room;
-    int64_t bytes;
+    int64_t bytes, scratch_bytes;
+    void *own[2]; /* the CPU's slabs as they were allocated; NULL: the scratch slab is another's */
+    bool borrows; /* that is so */
     int n_pieces;
     ot_copied *piece;           /* sorted by address, no duplicates */
     int64_t tables, tables_end; /* offsets in the block: of the next table, of the end of the last */

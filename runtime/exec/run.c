@@ -218,7 +218,7 @@ ot_status ot_exec_new(const ot_plan *p, ot_memory *m, ot_exec **out, ot_error *e
     x->free = first_writer(p);
     x->at = ot_arena_alloc(x->arena, (size_t)(p->graph->n_values + 1) * sizeof *x->at);
     ot_status s = x->at ? OT_OK : no_memory(err);
-    if (s == OT_OK && !m) s = ot_memory_new(&p, 1, 0, &x->memory, err);
+    if (s == OT_OK && !m) s = ot_memory_new(&p, 1, 0, NULL, &x->memory, err);
     if (s == OT_OK) s = bind(x, err);
     if (s != OT_OK) {
         ot_exec_free(x);

@@ -52,9 +52,10 @@ static bool copy_nodes(const ot_graph *src, ot_graph *g, const frame *f)
             if (n->out[i] && s->out[i]->producer == s) n->out[i]->producer = n;
         }
         if (s->op->attr_size) {
-            void *a = ot_graph_alloc(g, s->op->attr_size);
+            size_t bytes = ot_attr_bytes(s->op, s->attrs);
+            void *a = ot_graph_alloc(g, bytes);
             if (!a) return false;
-            memcpy(a, s->attrs, s->op->attr_size);
+            memcpy(a, s->attrs, bytes);
             n->attrs = a;
         }
         ot_graph_link(g, n, NULL);
@@ -72,7 +73,7 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer, ot_v
     for (int i = 0; i < src->n_values; i++) {
         const ot_value *s = src->values[i];
         if (copy[i]) continue;
-        ot_value *v = ot_graph_value(g, s->name, s->role, s->dtype, &s->shape);
+        ot_value *v = ot_graph_value_named(g, s->name, s->role, s->dtype, &s->shape);
         if (!v) return false;
         v->data = s->data;
         v->source = s->source;

@@ -91,10 +91,16 @@ static bool grow(ot_graph *g, void *list_pointer, int n, int *cap, size_t size)
 ot_value *ot_graph_value(ot_graph *g, const char *name, ot_role role, ot_dtype t, const ot_shape *s)
 {
     if (g->err && g->err->status != OT_OK) return NULL;
+    const char *copy = name && *name ? ot_graph_name(g, name) : "";
+    return copy ? ot_graph_value_named(g, copy, role, t, s) : NULL;
+}
+
+ot_value *ot_graph_value_named(ot_graph *g, const char *lasting, ot_role role, ot_dtype t, const ot_shape *s)
+{
+    if (g->err && g->err->status != OT_OK) return NULL;
     ot_value *v = ot_graph_alloc(g, sizeof *v);
     if (!v || !grow(g, &g->values, g->n_values, &g->cap_values, sizeof *g->values)) return NULL;
-    v->name = ot_graph_name(g, name ? name : "");
-    if (!v->name) return NULL;
+    v->name = lasting;
     v->id = g->n_values;
     v->role = role;
     v->dtype = t;

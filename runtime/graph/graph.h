@@ -81,41 +81,42 @@ typedef enum ot_layout {
     OT_CHANNELS_LAST /* N, spatial axes, C */
 } ot_layout;
 
+/* A graph has many: small fields are bits. */
 struct ot_value {
-    const char *name; /* ONNX's name, or one derived from the node's; never NULL */
-    int id;           /* index in graph->values */
-    ot_dtype dtype;   /* OT_UNDEFINED before infer */
-    ot_shape shape;   /* rank -1 before infer */
-    ot_role role;
-    ot_layout layout;
-    ot_node *producer;  /* NULL: none */
-    int port;           /* which output of the producer */
-    const void *data;   /* OT_CONST: its bytes.  OT_WEIGHT, OT_STATE: its initial bytes.
-                           * Borrowed from the model or owned by the graph's arena. */
-    int source;         /* index of the tensor of the file that it comes from (model.h), -1: none */
-    ot_value *of;       /* states that training makes: their weight (AVERAGE: or statistic); NULL: the whole training */
-    ot_state_kind kind; /* and their kind */
-    ot_dtype declared;  /* of an output of a graph of the file: its declared type; OT_UNDEFINED: none */
-    int list;           /* of an input of the file: OT_INPUT_*, until the data determine it (train/lists.c) */
-    ot_said said;       /* of a tensor of the file: its name in the exporter's signature */
-    bool differentiated; /* a Gradient by it exists: what depends on it is not folded until that is built */
-    bool from_constant;  /* the value of a Constant node of the file */
-    const char *why;     /* set by classify: the reason for its role; NULL: not classified */
-    const ot_op *slot_op;
-    int slot_input;          /* set by classify: the slot that decided; NULL: none */
-    const char *left_out;    /* of an output of the file: why it cannot be computed; it is then empty.  NULL: it can */
-    bool table;              /* set by classify: trains by name and use, though its values look like a table's */
-    bool undecided;          /* set by classify: constant by use only, though its name may be a parameter's */
-    const ot_stored *stored; /* set by classify: stored as integers in the file; NULL: as it is here */
-    int layer;               /* of a weight, with --layer-decay: depth of its node (layers.c); -1: unknown */
-    ot_value *grad;          /* set by autodiff; NULL: none */
+    const char *name;  /* ONNX's name, or one derived from the node's; never NULL */
+    ot_node *producer; /* NULL: none */
+    const void *data;  /* OT_CONST: its bytes.  OT_WEIGHT, OT_STATE: its initial bytes.
+                             * Borrowed from the model or owned by the graph's arena. */
+    ot_value *of;      /* states that training makes: their weight (AVERAGE: or statistic); NULL: the whole training */
+    ot_value *grad;    /* set by autodiff; NULL: none */
+    const char *left_out; /* of an output of the file: why it cannot be computed; it is then empty.  NULL: it can */
     const char *const *dim_names; /* inputs of the file: symbolic names by axis; may be NULL */
+    const char *why;              /* set by classify: the reason for its role; NULL: not classified */
+    const ot_op *slot_op;         /* set by classify: the slot that decided; NULL: none */
+    const ot_stored *stored;      /* set by classify: stored as integers in the file; NULL: as it is here */
+    ot_shape shape;               /* rank -1 before infer */
+    int id;                       /* index in graph->values */
+    int port;                     /* which output of the producer */
+    int source;                   /* index of the tensor of the file that it comes from (model.h), -1: none */
+    int slot_input;               /* with slot_op */
+    int layer;                    /* of a weight, with --layer-decay: depth of its node (layers.c); -1: unknown */
+    int mark;                     /* scratch of the current pass */
+    ot_dtype dtype;               /* OT_UNDEFINED before infer */
+    ot_dtype declared;            /* of an output of a graph of the file: its declared type; OT_UNDEFINED: none */
+    ot_role role : 4;
+    ot_layout layout : 4;
+    ot_said said : 4;        /* of a tensor of the file: its name in the exporter's signature */
+    unsigned list : 4;       /* of an input of the file: OT_INPUT_*, until the data determine it (train/lists.c) */
+    ot_state_kind kind : 8;  /* of a state that training makes */
+    unsigned slab : 4;       /* OT_SLAB_*, of a base; written by passes/memory.c */
+    bool differentiated : 1; /* a Gradient by it exists: what depends on it is not folded until that is built */
+    bool from_constant : 1;  /* the value of a Constant node of the file */
+    bool table : 1;          /* set by classify: trains by name and use, though its values look like a table's */
+    bool undecided : 1;      /* set by classify: constant by use only, though its name may be a parameter's */
 
     /* Written by passes/memory.c, read by exec/. */
     ot_value *base; /* the base whose memory it shares (a view, an in-place result); itself: its own memory */
-    int slab;       /* OT_SLAB_*, of a base */
     int64_t offset; /* bytes into the slab, of a base */
-    int mark;       /* scratch of the current pass */
 };
 
 enum {
@@ -212,8 +213,9 @@ const char *ot_graph_name(ot_graph *g, const char *name);
 /* Zeroed; NULL and a recorded error that names room->at: no memory, or beyond the graph's limit. */
 void *ot_graph_alloc(ot_graph *g, size_t n);
 
-/* Makes a value without a producer.  s may be NULL: shape unknown. */
+/* Makes a value without a producer.  s may be NULL: shape unknown.  The name is copied; or it lasts as long as the graph. */
 ot_value *ot_graph_value(ot_graph *g, const char *name, ot_role role, ot_dtype t, const ot_shape *s);
+ot_value *ot_graph_value_named(ot_graph *g, const char *lasting, ot_role role, ot_dtype t, const ot_shape *s);
 
 /* A constant with a copy of the bytes; and one whose bytes are in the graph's arena already. */
 ot_value *ot_graph_const(ot_graph *g, const char *name, ot_dtype t, const ot_shape *s, const void *bytes);

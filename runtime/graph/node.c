@@ -23,14 +23,15 @@ ot_node *ot_graph_node(ot_graph *g, const ot_op *op, const char *name, const voi
     for (int i = 0; i < n_in; i++)
         if (in[i] && in[i]->producer && in[i]->producer->stage > n->stage) n->stage = in[i]->producer->stage;
     if (op->attr_size) {
-        void *a = ot_graph_alloc(g, op->attr_size);
+        size_t bytes = attrs ? ot_attr_bytes(op, attrs) : op->attr_size;
+        void *a = ot_graph_alloc(g, bytes);
         if (!a) return NULL;
-        if (attrs) memcpy(a, attrs, op->attr_size);
+        if (attrs) memcpy(a, attrs, bytes);
         else ot_attr_defaults(op, a);
         n->attrs = a;
     }
     for (int i = 0; i < n_out; i++) {
-        n->out[i] = ot_graph_value(g, n->name, OT_TEMP, OT_UNDEFINED, NULL);
+        n->out[i] = ot_graph_value_named(g, n->name, OT_TEMP, OT_UNDEFINED, NULL);
         if (!n->out[i]) return NULL;
         n->out[i]->producer = n;
         n->out[i]->port = i;

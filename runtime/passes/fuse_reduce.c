@@ -38,10 +38,11 @@ static bool is_taken(const ot_node *joined, const ot_node *map, const ot_config 
 static ot_status join(ot_graph *g, ot_node *n, ot_node *map, const ot_config *c, int *readers)
 {
     ot_reduce a = *(const ot_reduce *)n->attrs;
-    ot_program *program = ot_graph_alloc(g, sizeof *program);
+    size_t bytes = ot_program_bytes(map->attrs);
+    ot_program *program = ot_graph_alloc(g, bytes);
     ot_value *y = n->out[0];
     if (!program) return g->err->status;
-    *program = *(const ot_program *)map->attrs;
+    memcpy(program, map->attrs, bytes);
     a.program = program;
     g->cursor = n;
     g->phase = n->phase;

@@ -297,7 +297,10 @@ const ot_value *ot_same_state(const ot_plan *like, const ot_value *v)
     return NULL;
 }
 
-static ot_status state(ot_plan *p)
+/* value->mark: whether the plan uses a value; a state that an assignment changes. */
+enum { USED = 1, ASSIGNED };
+
+static ot_status state(ot_plan *p, bool fixed)
 {
     ot_graph *g = p->graph;
     p->states = ot_graph_alloc(g, (size_t)g->n_values * sizeof *p->states);
@@ -306,7 +309,11 @@ static ot_status state(ot_plan *p)
         ot_value *v = g->values[i];
         v->slab = v->role == OT_CONST ? OT_SLAB_CONST : v->role == OT_INPUT ? OT_SLAB_FED : v->slab;
         if (v->role == OT_CONST && v->data) p->const_bytes += value_bytes(v);
-        if ((v->role != OT_WEIGHT && v->role != OT_STATE) || v->mark != 1) continue;
+        if ((v->role != OT_WEIGHT && v->role != OT_STATE) || !v->mark) continue;
+        if (fixed && v->data && v->layout == OT_PLAIN && v->mark == USED) { /* counted with the file */
+            v->slab = OT_SLAB_CONST;
+            continue;
+        }
         const ot_value *s = p->like ? ot_same_state(p->like, v) : NULL;
         if (p->like && !s && v->data) { /* not used by the training plan */
             v->slab = OT_SLAB_CONST;
@@ -322,18 +329,20 @@ static ot_status state(ot_plan *p)
     return OT_OK;
 }
 
-/* value->mark: a node or assignment of the plan uses it. */
 static void mark_used(ot_plan *p)
 {
     ot_graph *g = p->graph;
     for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
     for (ot_node *n = g->first; n; n = n->next)
         for (int i = 0; i < n->n_in; i++)
-            if (n->in[i]) n->in[i]->mark = 1;
-    for (int i = 0; i < g->n_assigns; i++) g->assigns[i].state->mark = g->assigns[i].value->mark = 1;
-    for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark = 1;
-    for (int i = 0; i < p->n_kept; i++) p->kept[i]->mark = 1;
-    for (int i = 0; i < p->n_reached; i++) p->reached[i]->mark = 1; /* used by another plan of the training */
+            if (n->in[i]) n->in[i]->mark = USED;
+    for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark = USED;
+    for (int i = 0; i < p->n_kept; i++) p->kept[i]->mark = USED;
+    for (int i = 0; i < p->n_reached; i++) p->reached[i]->mark = USED; /* used by another plan of the training */
+    for (int i = 0; i < g->n_assigns; i++) {
+        g->assigns[i].value->mark = USED;
+        g->assigns[i].state->mark = ASSIGNED;
+    }
 }
 
 /* What an earlier run of the pass left (recompute.c). */
@@ -348,7 +357,6 @@ static void forget(ot_plan *p)
 
 ot_status ot_pass_memory(ot_plan *p, const ot_config *c)
 {
-    (void)c;
     life *l = calloc((size_t)p->graph->n_values + 1, sizeof *l);
     if (!l) return ot_fail(p->graph->err, OT_E_NOMEM, "no memory to plan memory");
     forget(p);
@@ -359,7 +367,7 @@ ot_status ot_pass_memory(ot_plan *p, const ot_config *c)
     ot_status s = assignments(p, l);
     for (int t = 0; t < n; t++) share_outputs(p, t, l);
     for (int i = 0; i < p->graph->n_values; i++) p->graph->values[i]->base = base_of(p->graph->values[i]);
-    if (s == OT_OK) s = state(p);
+    if (s == OT_OK) s = state(p, c->fixed);
     if (s == OT_OK) s = scratch(p, l);
     free(l);
     return s;

@@ -150,9 +150,10 @@ typedef struct ot_config {
     struct ot_decisions
         *decisions; /* data-dependent decisions (decide.h): read, and completed; NULL: none are possible */
     const void *(*state)(void *user, const ot_value *v);
-    void *user;            /* for decisions: the current bytes of a weight or state; NULL: as in the file */
-    bool partial;          /* outputs that cannot be computed are skipped, as long as one remains */
-    bool tune;             /* measure kernels that have no timing for this device (tune.c) */
+    void *user;   /* for decisions: the current bytes of a weight or state; NULL: as in the file */
+    bool partial; /* outputs that cannot be computed are skipped, as long as one remains */
+    bool fixed;   /* CPU, no training: weights stay where the model has them, if they lie there as the plan wants */
+    bool tune;    /* measure kernels that have no timing for this device (tune.c) */
     int64_t scratch_limit; /* TRAIN: bytes of the scratch slab above which values are computed again; 0: none */
 } ot_config;
 

@@ -414,7 +414,9 @@ static bool same(const ot_node *a, const ot_node *b)
     for (int i = 0; i < a->n_out; i++)
         if (!a->out[i] != !b->out[i]) return false;
     if (a->op == &ot_op_Copy || a->op == &ot_op_CopyDx) return same_pieces(a, b);
-    return !a->op->attr_size || !memcmp(a->attrs, b->attrs, a->op->attr_size);
+    if (!a->op->attr_size) return true;
+    size_t bytes = ot_attr_bytes(a->op, a->attrs);
+    return bytes == ot_attr_bytes(b->op, b->attrs) && !memcmp(a->attrs, b->attrs, bytes);
 }
 
 static uint64_t mixed(uint64_t h, uint64_t v) { return (h ^ v) * 0x9E3779B97F4A7C15u; }

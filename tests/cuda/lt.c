@@ -66,7 +66,7 @@ static outcome multiply(ot_precision precision)
                     .device = device,
                     .options.precision = precision };
     must(ot_plan_new(m.g, &c, NULL, &p, &e), &e);
-    must(ot_memory_new((const ot_plan *const *)&p, 1, sizeof x, &memory, &e), &e);
+    must(ot_memory_new((const ot_plan *const *)&p, 1, sizeof x, NULL, &memory, &e), &e);
     must(ot_exec_new(p, memory, &run, &e), &e);
     must(backend->upload(device, ot_memory_room(memory), x, sizeof x, &e), &e);
     ot_exec_feed(run, p->graph->inputs[0], ot_memory_room(memory));

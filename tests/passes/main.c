@@ -90,6 +90,31 @@ static void memory_has_no_overlap(void **state)
     model_free(&m);
 }
 
+/* Bytes of a plan by nodes of the file, however many there are: Conv, Relu and Add, their gradients, and the
+ * update of two weights by AdamW. */
+static void plans_are_small(void **state)
+{
+    size_t used[2];
+    int nodes[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        model m;
+        ot_feed f[2];
+        ot_error e = { 0 };
+        ot_plan *p;
+        model_cnn(&m, i ? 400 : 100);
+        ot_config c = cnn_config(OT_WANT_TRAIN, 1, f);
+        assert_int_equal(ot_plan_new(m.g, &c, NULL, &p, &e), OT_OK);
+        used[i] = ot_arena_used(p->graph->arena);
+        nodes[i] = m.g->n_nodes;
+        ot_plan_free(p);
+        model_free(&m);
+    }
+    printf("%d nodes: %zu bytes each\n", nodes[1], used[1] / (size_t)nodes[1]);
+    assert_true(used[1] < 22000 * (size_t)nodes[1]);
+    assert_true((double)(used[1] - used[0]) / (nodes[1] - nodes[0]) < 22000);
+}
+
 /* Plans of other batch sizes find every weight where the first one put it. */
 static void plans_share_state(void **state)
 {
@@ -434,6 +459,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_has_no_overlap),
+        cmocka_unit_test(plans_are_small),
         cmocka_unit_test(plans_share_state),
         cmocka_unit_test(same_bits_for_equal_threads),
         cmocka_unit_test(fast_kernels_follow_the_reference),

@@ -132,7 +132,7 @@ static void train(const variant *v, char name[WEIGHTS][256], char weights[WEIGHT
             fail_msg("%s, weights '%s': %s", v->optimizer, name[1], e.text);
     }
     const ot_plan *plans[2] = { r[0].p, r[1].p };
-    assert_int_equal(ot_memory_new(plans, 2, 0, &memory, &e), OT_OK);
+    assert_int_equal(ot_memory_new(plans, 2, 0, NULL, &memory, &e), OT_OK);
     double knob[3] = { 1e-2, 0.9, 0 };
     for (int i = 0; i < 2; i++) {
         ot_config c = config(v, &param, f[i], size[i]);

@@ -79,7 +79,7 @@ static ot_status make(trial *x, ot_error *err)
     const ot_plan *both[] = { x->apart.plan, x->together.plan };
     if (both[0]->state_bytes + both[1]->scratch_bytes > ot_memory_available() / 2)
         return ot_fail(err, OT_E_NOMEM, "no memory to test a batch");
-    OT_TRY(ot_memory_new(both, 2, 0, &x->memory, err));
+    OT_TRY(ot_memory_new(both, 2, 0, NULL, &x->memory, err));
     OT_TRY(ot_exec_new(both[0], x->memory, &x->apart.exec, err));
     OT_TRY(ot_exec_new(both[1], x->memory, &x->together.exec, err));
     for (int i = 0; i < x->n; i++) {

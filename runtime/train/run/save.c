@@ -2,7 +2,9 @@
  *
  * Before the file appears it is read back and must answer one batch as the trainer's own weights
  * do, in evaluation mode.  As the file is written it may say something else (BatchNormalization in
- * training mode): it is run so too, as other runtimes will, and the difference is told. */
+ * training mode): it is run so too, as other runtimes will, and the difference is told.
+ *
+ * Memory  the file that is read back, and the trainer's answers; all else is the trainer's own. */
 
 #include <fcntl.h>
 #include <math.h>
@@ -15,36 +17,100 @@
 #include "runtime/train/run/lora.h"
 #include "runtime/train/run/unfold.h"
 
+/* ---- answers ------------------------------------------------------------------------- */
+
+/* What a session answered to a batch: its outputs of floating-point numbers, row-major, on the host. */
+typedef struct answers {
+    const ot_graph *graph;
+    void **bytes; /* by output; NULL: of another type */
+} answers;
+
+static void answers_free(answers *a)
+{
+    for (int o = 0; a->bytes && o < a->graph->n_outputs; o++) free(a->bytes[o]);
+    free(a->bytes);
+    a->bytes = NULL;
+}
+
+/* Copies: the session's memory is used again. */
+static ot_status answers_of(const ot_slot *q, answers *a, ot_error *err)
+{
+    const ot_graph *g = q->plan->graph;
+    *a = (answers){ g, calloc((size_t)g->n_outputs + 1, sizeof *a->bytes) };
+    ot_status s = a->bytes ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory to compare outputs");
+    for (int o = 0; o < g->n_outputs && !s; o++) {
+        const ot_value *v = g->outputs[o];
+        if (!ot_is_float(v->dtype)) continue;
+        a->bytes[o] = malloc(ot_bytes(&v->shape, v->dtype) + 1);
+        s = a->bytes[o] ? ot_exec_read(q->exec, v, a->bytes[o], err)
+                        : ot_fail(err, OT_E_NOMEM, "no memory to compare output '%s'", v->name);
+    }
+    if (s) answers_free(a);
+    return s;
+}
+
+/* An output in row-major order: where it lies, or a copy in *own. */
+static ot_status output_of(const ot_session *x, const ot_slot *q, const ot_value *v, const void **bytes, void **own,
+                           ot_error *err)
+{
+    *own = NULL;
+    *bytes = x->device ? NULL : ot_exec_bytes(q->exec, v);
+    if (*bytes && v->layout == OT_PLAIN) return OT_OK;
+    *bytes = *own = malloc(ot_bytes(&v->shape, v->dtype) + 1);
+    if (!*own) return ot_fail(err, OT_E_NOMEM, "no memory to compare output '%s'", v->name);
+    return ot_exec_read(q->exec, v, *own, err);
+}
+
+/* Is each |a - b| at most limit * (1 + |a|)?  No if one of the numbers is not finite. */
+static bool within(const float *a, const float *b, int64_t n, float limit)
+{
+    int far = 0;
+#pragma omp simd reduction(| : far)
+    for (int64_t i = 0; i < n; i++) far |= !(fabsf(a[i] - b[i]) <= limit * (1 + fabsf(a[i])));
+    return !far;
+}
+
+/* Elements that are compared at once, where all are expected to be close: logits of a language model are tens of millions. */
+enum { PART = 4096 };
+
+static bool part_within(const void *a, const void *b, ot_dtype t, int64_t from, int64_t n, double limit)
+{
+    return t == OT_F32 && within((const float *)a + from, (const float *)b + from, n, (float)(limit * 0.999));
+}
+
 /* The written file answers within rounding: other kernels may be chosen for it. */
 static bool close_enough(double a, double b, double rounding)
 {
     return a == b || fabs(a - b) <= rounding * (1 + fabs(b)) || (!isfinite(a) && !isfinite(b));
 }
 
+/* p: the trainer's, q: the file's. */
 static ot_status compare_output(const ot_value *v, const void *p, const void *q, double rounding, ot_error *err)
 {
-    for (int64_t e = 0, n = ot_numel(&v->shape); e < n; e++)
-        if (!close_enough(ot_get_f64(p, v->dtype, e), ot_get_f64(q, v->dtype, e), rounding))
-            return ot_fail(err, OT_E_IO, "output '%s' of the written file is %g, expected %g", v->name,
-                           ot_get_f64(q, v->dtype, e), ot_get_f64(p, v->dtype, e));
+    for (int64_t i = 0, n = ot_numel(&v->shape); i < n; i += PART) {
+        int64_t end = i + PART < n ? i + PART : n;
+        if (part_within(q, p, v->dtype, i, end - i, rounding)) continue;
+        for (int64_t e = i; e < end; e++)
+            if (!close_enough(ot_get_f64(p, v->dtype, e), ot_get_f64(q, v->dtype, e), rounding))
+                return ot_fail(err, OT_E_IO, "output '%s' of the written file is %g, expected %g", v->name,
+                               ot_get_f64(q, v->dtype, e), ot_get_f64(p, v->dtype, e));
+    }
     return OT_OK;
 }
 
-static ot_status compare_outputs(ot_session *x, int i, ot_session *y, int k, double rounding, ot_error *err)
+static ot_status compare_outputs(const answers *a, const ot_session *y, int k, double rounding, ot_error *err)
 {
-    const ot_graph *a = x->slot[i].plan->graph, *b = y->slot[k].plan->graph;
-    for (int o = 0; o < a->n_outputs && o < b->n_outputs; o++) {
-        const ot_value *v = a->outputs[o], *w = b->outputs[o];
+    const ot_graph *b = y->slot[k].plan->graph;
+    for (int o = 0; o < a->graph->n_outputs && o < b->n_outputs; o++) {
+        const ot_value *v = a->graph->outputs[o], *w = b->outputs[o];
+        const void *bytes;
+        void *own;
         if (!ot_shape_eq(&v->shape, &w->shape) || v->dtype != w->dtype)
             return ot_fail(err, OT_E_IO, "output '%s' of the written file has another shape", v->name);
-        if (!ot_is_float(v->dtype)) continue;
-        size_t n = ot_bytes(&v->shape, v->dtype);
-        char *both = malloc(2 * n + 1);
-        if (!both) return ot_fail(err, OT_E_NOMEM, "no memory to compare output '%s'", v->name);
-        ot_status s = ot_exec_read(x->slot[i].exec, v, both, err);
-        if (!s) s = ot_exec_read(y->slot[k].exec, w, both + n, err);
-        if (!s) s = compare_output(v, both, both + n, rounding, err);
-        free(both);
+        if (!a->bytes[o]) continue;
+        ot_status s = output_of(y, &y->slot[k], w, &bytes, &own, err);
+        if (!s) s = compare_output(v, a->bytes[o], bytes, rounding, err);
+        free(own);
         OT_TRY(s);
     }
     return OT_OK;
@@ -71,10 +137,14 @@ static int64_t largest_of(const void *p, ot_dtype t, int64_t first, int64_t n)
 
 static void measure(const ot_value *v, const void *a, const void *b, const char *name, distance *d)
 {
-    for (int64_t e = 0, n = ot_numel(&v->shape); e < n; e++) {
-        double x = ot_get_f64(a, v->dtype, e), y = ot_get_f64(b, v->dtype, e), far = fabs(x - y) / (1 + fabs(x));
-        if (isfinite(x) != isfinite(y)) far = INFINITY;
-        if (far > d->most) d->most = far, d->a = x, d->b = y, d->output = name;
+    for (int64_t i = 0, n = ot_numel(&v->shape); i < n; i += PART) {
+        int64_t end = i + PART < n ? i + PART : n;
+        if (part_within(a, b, v->dtype, i, end - i, d->most)) continue;
+        for (int64_t e = i; e < end; e++) {
+            double x = ot_get_f64(a, v->dtype, e), y = ot_get_f64(b, v->dtype, e), far = fabs(x - y) / (1 + fabs(x));
+            if (isfinite(x) != isfinite(y)) far = INFINITY;
+            if (far > d->most) d->most = far, d->a = x, d->b = y, d->output = name;
+        }
     }
     if (v->shape.rank != 2 || v->shape.dim[1] < 2 || d->samples) return;
     int64_t classes = v->shape.dim[1];
@@ -83,20 +153,19 @@ static void measure(const ot_value *v, const void *a, const void *b, const char 
         d->others += largest_of(a, v->dtype, i * classes, classes) != largest_of(b, v->dtype, i * classes, classes);
 }
 
-/* What the evaluation answers is in slot i of x. */
-static ot_status compare_as_written(ot_session *x, int i, ot_session *y, int k, distance *d, ot_error *err)
+/* a: what the evaluation answers to the same batch; names: of the outputs. */
+static ot_status compare_as_written(const answers *a, const char *const *names, const ot_session *y, int k, distance *d,
+                                    ot_error *err)
 {
-    const ot_graph *a = x->slot[i].plan->graph, *b = y->slot[k].plan->graph;
-    for (int o = 0; o < a->n_outputs && o < b->n_outputs; o++) {
-        const ot_value *v = a->outputs[o], *w = b->outputs[o];
-        if (!ot_is_float(v->dtype) || v->dtype != w->dtype || !ot_shape_eq(&v->shape, &w->shape)) continue;
-        size_t n = ot_bytes(&v->shape, v->dtype);
-        char *both = malloc(2 * n + 1);
-        if (!both) return ot_fail(err, OT_E_NOMEM, "no memory to compare output '%s'", v->name);
-        ot_status s = ot_exec_read(x->slot[i].exec, v, both, err);
-        if (!s) s = ot_exec_read(y->slot[k].exec, w, both + n, err);
-        if (!s) measure(v, both, both + n, x->model->outputs[o], d);
-        free(both);
+    const ot_graph *b = y->slot[k].plan->graph;
+    for (int o = 0; o < a->graph->n_outputs && o < b->n_outputs; o++) {
+        const ot_value *v = a->graph->outputs[o], *w = b->outputs[o];
+        const void *bytes;
+        void *own;
+        if (!a->bytes[o] || v->dtype != w->dtype || !ot_shape_eq(&v->shape, &w->shape)) continue;
+        ot_status s = output_of(y, &y->slot[k], w, &bytes, &own, err);
+        if (!s) measure(v, a->bytes[o], bytes, names[o], d);
+        free(own);
         OT_TRY(s);
     }
     return OT_OK;
@@ -128,9 +197,22 @@ static void say_distance(const ot_trainer *t, const distance *d)
                    (long long)t->x.slot[t->proof].batch, d->output, d->b, d->a, classes, why);
 }
 
+/* A session of the written file.  While the trainer waits for it, it computes in the trainer's scratch memory, and with
+ * the weights where the file was read to. */
+static ot_status open_written(ot_trainer *t, const ot_model *written, const ot_settings *s, bool on_device,
+                              ot_session *y, ot_error *err)
+{
+    OT_TRY(ot_session_open(y, written, s, on_device ? &t->x : NULL, err));
+    y->counter = t->x.counter;
+    y->lender = t->x.device ? NULL : &t->x;
+    y->fixed = true;
+    return OT_OK;
+}
+
 /* Runs the written file on the batch of the proof as any runtime does, in float32, and tells where it differs from the
  * evaluation.  It is no failure: the file is what it was, with other weights. */
-static ot_status try_as_written(ot_trainer *t, const ot_model *written, const ot_settings *s, ot_error *err)
+static ot_status try_as_written(ot_trainer *t, const ot_model *written, const ot_settings *s, const answers *a,
+                                ot_error *err)
 {
     static const double rounding = 1e-3, less_precise = 1.0 / 16;
     ot_session y;
@@ -141,12 +223,11 @@ static ot_status try_as_written(ot_trainer *t, const ot_model *written, const ot
     int slot;
     plain.options.precision = OT_FP32;
     plain.options.eval_mode = false;
-    OT_TRY(ot_session_open(&y, written, &plain, s->device == OT_DEVICE_CPU && t->x.device ? NULL : &t->x, err));
-    y.counter = t->x.counter;
+    OT_TRY(open_written(t, written, &plain, !(s->device == OT_DEVICE_CPU && t->x.device), &y, err));
     ot_status r = ot_session_plan(&y, OT_WANT_RUN, q->feeders, q->batch, 1, &slot, err);
     if (!r) r = ot_session_allocate(&y, err);
     if (!r) r = ot_session_batch(&y, slot, t->index, &ignored, err);
-    if (!r) r = compare_as_written(&t->x, t->proof, &y, slot, &d, err);
+    if (!r) r = compare_as_written(a, t->x.model->outputs, &y, slot, &d, err);
     ot_session_close(&y);
     bool steps = t->review.roundings > 0; /* of integers: a sum near the middle of two falls to either side */
     if (!r && d.most > (t->s.options.precision == OT_FP32 && !steps ? rounding : less_precise)) say_distance(t, &d);
@@ -163,41 +244,49 @@ static ot_status answer(ot_session *y, ot_feeders *fs, int64_t batch, int64_t *i
     return ot_session_batch(y, *slot, index, &ignored, err);
 }
 
-/* One batch through the trainer's weights and through the written file; on the CPU where the device has no room for a
- * second model. */
-static ot_status prove_model(ot_trainer *t, const ot_model *written, ot_error *err)
+/* The batch of the proof through the written file; on the CPU where the device has no room for a second model.
+ * a: what the trainer's weights answer. */
+static ot_status prove_answers(ot_trainer *t, const ot_model *written, const answers *a, ot_error *err)
 {
     ot_session y;
     ot_slot *q = &t->x.slot[t->proof];
     ot_settings as_filed = t->s, on_cpu; /* the scales of the written file are those that were fitted */
-    ot_numbers ignored;
     ot_error first = { 0 };
     int slot;
     as_filed.options.fit_scales = false;
     on_cpu = as_filed;
     on_cpu.device = OT_DEVICE_CPU;
-    for (int64_t i = 0; i < q->batch; i++) t->index[i] = i % q->feeders->samples;
-    OT_TRY(ot_session_batch(&t->x, t->proof, t->index, &ignored, err));
-    OT_TRY(ot_session_open(&y, written, &as_filed, &t->x, err));
-    y.counter = t->x.counter;
+    OT_TRY(open_written(t, written, &as_filed, true, &y, err));
     ot_status s = answer(&y, q->feeders, q->batch, t->index, &slot, &first);
     if (s == OT_E_NOMEM && y.device) {
         ot_session_close(&y);
         first = (ot_error){ 0 };
-        OT_TRY(ot_session_open(&y, written, &on_cpu, NULL, err));
-        y.counter = t->x.counter;
+        OT_TRY(open_written(t, written, &on_cpu, false, &y, err));
         s = answer(&y, q->feeders, q->batch, t->index, &slot, &first);
     }
-    if (!s) s = compare_outputs(&t->x, t->proof, &y, slot, ot_trainer_rounding(t), &first);
+    if (!s) s = compare_outputs(a, &y, slot, ot_trainer_rounding(t), &first);
     bool moved = y.device != t->x.device;
     ot_session_close(&y);
     if (s) return ot_fail(err, s, "%s", first.text);
-    s = try_as_written(t, written, moved ? &on_cpu : &t->s, &first);
+    s = try_as_written(t, written, moved ? &on_cpu : &t->s, a, &first);
     if (s == OT_E_DEVICE) return ot_fail(err, s, "%s", first.text);
     if (s)
         ot_trainer_say(t, OT_WARNING, "the written file could not be run and compared with the evaluation: %s",
                        first.text);
     return OT_OK;
+}
+
+static ot_status prove_model(ot_trainer *t, const ot_model *written, ot_error *err)
+{
+    ot_slot *q = &t->x.slot[t->proof];
+    ot_numbers ignored;
+    answers a;
+    for (int64_t i = 0; i < q->batch; i++) t->index[i] = i % q->feeders->samples;
+    OT_TRY(ot_session_batch(&t->x, t->proof, t->index, &ignored, err));
+    OT_TRY(answers_of(q, &a, err));
+    ot_status s = prove_answers(t, written, &a, err);
+    answers_free(&a);
+    return s;
 }
 
 static ot_status prove(const ot_imported *written, void *user, ot_error *err)

@@ -132,6 +132,7 @@ void ot_session_configure(ot_session *x, ot_slot *q, ot_config *c, ot_feed *feed
     c->schedules_momentum = x->moves_momentum;
     c->tune = x->s->tune;
     c->partial = x->partial;
+    c->fixed = x->fixed && !x->device;
     c->scratch_limit = x->scratch_limit;
 }
 
@@ -329,7 +330,8 @@ static const ot_value *largest_value(const ot_session *x)
 /* The system would rather end the process later than refuse memory now. */
 static ot_status check_memory(const ot_session *x, ot_error *err)
 {
-    int64_t needed = ot_session_bytes(x), there = ot_memory_available(), all;
+    bool borrows = x->lender && x->lender->memory && ot_memory_lends(x->lender->memory) >= x->scratch_bytes;
+    int64_t needed = ot_session_bytes(x) - (borrows ? x->scratch_bytes : 0), there = ot_memory_available(), all;
     bool fits = ot_add(needed, x->room, &all) && ot_memory_fits(all);
     if (needed <= there && fits) return OT_OK;
     const ot_value *v = largest_value(x);
@@ -438,7 +440,8 @@ ot_status ot_session_bind(ot_session *x, ot_error *err)
         const ot_slot *q = &x->slot[i == 0 ? x->lead : i <= x->lead ? i - 1 : i];
         for (int k = 0; k < ot_variants_count(q); k++) plans[n++] = ot_variants_at(q, k);
     }
-    ot_status s = ot_memory_new(plans, n, x->device ? lay_room(x) : 0, &x->memory, err);
+    ot_status s =
+        ot_memory_new(plans, n, x->device ? lay_room(x) : 0, x->lender ? x->lender->memory : NULL, &x->memory, err);
     free(plans);
     for (int i = 0; i < x->n && !s; i++) {
         ot_slot *q = &x->slot[i];

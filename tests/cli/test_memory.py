@@ -1,0 +1,45 @@
+"""Memory of a whole run: what was planned, and while the written file is checked that file once more, its largest tensor twice.
+
+usage: test_memory.py PROGRAM
+"""
+import json
+import os
+import sys
+import tempfile
+
+from scripts import call, check, finish, np, program
+
+if b'__asan_init' in open(program, 'rb').read():
+    print('skipped: the address sanitizer has memory of its own')
+    sys.exit(77)
+os.chdir(tempfile.mkdtemp())
+MIB = 1 << 20
+
+
+def peak(*arguments):
+    """Largest resident memory of a call, in bytes."""
+    pid = os.spawnv(os.P_NOWAIT, program, [program, *arguments])
+    _, status, used = os.wait4(pid, 0)
+    check(status == 0, f'{arguments}: ended with {status}')
+    return used.ru_maxrss * 1024
+
+
+def train(model, optimizer):
+    """The peak of a training and its export, and what was planned."""
+    most = peak(model, '--data', 'd.npz', '--optimizer', optimizer, '--batch-size', '8', '--steps', '2', '--threads', '2', '--device', 'cpu', '--run-dir', 'none', '--log', 'l.jsonl', '-o', 'o.onnx', '--quiet')
+    with open('l.jsonl') as f:
+        return most, json.loads(f.readline())['planned_bytes']
+
+
+np.savez('d.npz', input=np.ones((8, 1024), np.float32), target=np.arange(8, dtype=np.int64))
+call('new', 'mlp', '--input', '1x32x32', '--hidden', '8', '-o', 'small.onnx')
+call('new', 'mlp', '--input', '1x32x32', '--hidden', '3072,3072,3072', '-o', 'large.onnx')
+file = os.path.getsize('large.onnx')
+largest = 4 * 3072 * 3072
+check(file > 2 * largest, file)
+for optimizer in ('sgd', 'adamw'):
+    program_alone, (most, planned) = train('small.onnx', optimizer)[0], train('large.onnx', optimizer)
+    bound = planned + file + largest + program_alone + 8 * MIB
+    print(f'{optimizer}: {most / MIB:.0f} MiB, planned {planned / MIB:.0f}, file {file / MIB:.0f}, the program {program_alone / MIB:.0f}')
+    check(most < bound, f'{optimizer}: {most} bytes, more than {bound}')
+finish('checks')
