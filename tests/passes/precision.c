@@ -613,47 +613,61 @@ static bool said(const ot_plan *p, const char *what)
     return false;
 }
 
+/* Two products, each 64 samples or pixels wide: matrix products, or convolutions. */
+static void model_products(model *m, bool conv)
+{
+    model_new(m);
+    const char *op = conv ? "Conv" : "MatMul";
+    ot_value *w = model_weight(m, "w", conv ? SHAPE(32, 16, 3, 3) : SHAPE(64, 96));
+    ot_value *v = model_weight(m, "v", conv ? SHAPE(16, 32, 3, 3) : SHAPE(96, 64));
+    ot_value *x = model_input(m, "input", OT_F32, conv ? SHAPE(-1, 16, 8, 8) : SHAPE(-1, 64));
+    x = model_node(m, "Relu", OT_IN(model_node(m, op, OT_IN(x, w))));
+    model_output(m, model_node(m, op, OT_IN(x, v)), "output");
+}
+
 /* bf16 on the CPU: every value stays f32; products that round say so, and without one the results are those of fp32. */
 static void the_cpu_rounds_operands_only(void **state_)
 {
+    static const ot_precision asked[] = { OT_FP32, OT_PREC_BF16, OT_PREC_FP16 };
     (void)state_;
-    double loss[3];
-    int rounded = 0;
-    for (int i = 0; i < 3; i++) {
-        static const ot_precision asked[] = { OT_FP32, OT_PREC_BF16, OT_PREC_FP16 };
+    for (int i = 0; i < 6; i++) {
+        static double loss[3], norm[3];
+        static int rounded;
+        bool conv = i >= 3;
+        int k = i % 3;
         model m;
-        ot_feed f = { .name = "input", .dtype = OT_F32, .shape = SHAPE(64, 64) }, both[2] = { f, f };
+        ot_feed f[2] = { { .name = "input", .dtype = OT_F32, .shape = conv ? SHAPE(4, 16, 8, 8) : SHAPE(64, 64) },
+                         { .name = "target", .dtype = OT_F32, .shape = conv ? SHAPE(4, 16, 4, 4) : SHAPE(64, 64) } };
         ot_spec mse = { .name = "mse" };
         run r;
-        model_new(&m);
-        ot_value *x = model_input(&m, "input", OT_F32, SHAPE(-1, 64));
-        x = model_node(&m, "Relu", OT_IN(model_node(&m, "MatMul", OT_IN(x, model_weight(&m, "w", SHAPE(64, 96))))));
-        model_output(&m, model_node(&m, "MatMul", OT_IN(x, model_weight(&m, "v", SHAPE(96, 64)))), "output");
-        both[1].name = "target";
+        model_products(&m, conv);
         ot_config c = { .want = OT_WANT_TRAIN,
                         .n_feeds = 2,
-                        .feeds = both,
+                        .feeds = f,
                         .options.n_losses = 1,
                         .options.losses = &mse,
                         .options.optimizer = { .name = "sgd" },
                         .accumulate = 1,
                         .options.dropout = -1,
                         .threads = 1,
-                        .options.precision = asked[i] };
+                        .options.precision = asked[k] };
         plan_new(&r, &m, &c);
-        for (int k = 0; k < r.p->graph->n_values; k++) assert_true(ot_dtype_bits(r.p->graph->values[k]->dtype) != 16);
-        if (i == 1) rounded = r.p->bf16_products;
+        for (int j = 0; j < r.p->graph->n_values; j++) assert_true(ot_dtype_bits(r.p->graph->values[j]->dtype) != 16);
+        if (k == 1) rounded = r.p->bf16_products;
         else assert_int_equal(r.p->bf16_products, 0);
-        if (i == 1) assert_true(said(r.p, rounded ? "5 of 5" : "no effect on this CPU"));
-        if (i == 2) assert_true(said(r.p, "precision fp16: no effect on the CPU"));
-        for (int s = 0; s < 3; s++) step(&r, 1);
-        loss[i] = number(&r, r.p->loss);
+        if (k == 1) assert_true(said(r.p, rounded ? "5 of 5" : "no effect on this CPU"));
+        if (k == 2) assert_true(said(r.p, "precision fp16: no effect on the CPU"));
+        step(&r, 1);
+        loss[k] = number(&r, r.p->loss);
+        norm[k] = number(&r, r.p->grad_norm);
         run_free(&r);
         model_free(&m);
+        if (k < 2) continue;
+        assert_true(rounded == 0 || rounded == 5); /* forward twice, dw twice, dx once */
+        assert_true(fabs(loss[1] - loss[0]) < 0.01 * loss[0] && (loss[1] != loss[0]) == (rounded > 0));
+        assert_true(fabs(norm[1] - norm[0]) < 0.01 * norm[0] && (norm[1] != norm[0]) == (rounded > 0));
+        assert_true(fabs(loss[2] - loss[0]) < 1e-6 * loss[0] && fabs(norm[2] - norm[0]) < 1e-6 * norm[0]);
     }
-    assert_true(rounded == 0 || rounded == 5); /* forward twice, dw twice, dx once */
-    assert_true(fabs(loss[1] - loss[0]) < 0.01 * loss[0] && (loss[1] != loss[0]) == (rounded > 0));
-    assert_true(fabs(loss[2] - loss[0]) < 1e-6 * loss[0]);
 }
 
 /* A file in 16 bits: kernels compute it in f32, what leaves the plan has the file's types, and a Cast of the file
