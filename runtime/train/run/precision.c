@@ -49,7 +49,7 @@ static ot_status run(ot_trainer *t, ot_session *x, measured *out, ot_error *err)
     OT_TRY(ot_session_plan(x, OT_WANT_GRAD, fs, t->batch, 1, &slot, err));
     OT_TRY(ot_session_allocate(x, err));
     for (int64_t i = 0; i < t->batch; i++) t->index[i] = i % t->train.samples;
-    out->seconds = INFINITY;
+    out->seconds = (double)INFINITY;
     for (int k = 0; k < (x->device ? 1 : 4); k++) { /* the first warms up */
         double start = ot_seconds();
         OT_TRY(ot_session_batch(x, slot, t->index, &got, err));
