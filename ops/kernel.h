@@ -20,6 +20,8 @@ typedef struct ot_call {
 } ot_call;
 
 /* The context of prepare, with its results. */
+#define OT_BF16_PRODUCT "bfloat16" /* ot_prep.how of a product that rounds its operands so */
+
 typedef struct ot_prep {
     int threads;
     bool precise; /* prefer the algorithm with the smallest rounding error over the fastest of one precision */
@@ -28,6 +30,7 @@ typedef struct ot_prep {
     ot_error *err;
     ot_device *device;   /* NULL: the CPU */
     bool tf32;           /* f32 operands of products may be rounded to 11 bits */
+    bool bf16;           /* ... to 8 bits, those of bfloat16; asked of the CPU only */
     int variant;         /* the variant: 0 is the first choice, up to variants - 1 */
     int variants;        /* out: the number of variants; 0 is the same as 1 */
     const char *refused; /* out: why the kernel cannot run it, for reasons that `can` does not know (the

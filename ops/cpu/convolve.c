@@ -5,6 +5,8 @@
  * with activations. */
 #include "ops/cpu/onednn.h"
 
+#include <string.h>
+
 static bool all_positive(const ot_value *v)
 {
     for (int d = 0; d < v->shape.rank; d++)
@@ -58,13 +60,24 @@ static bool winograd_pays(const ot_conv_call *c)
     return true;
 }
 
+/* Rounding an operand costs as much as some 25 products of each of its elements. */
+static bool bf16_pays(const ot_conv_call *c)
+{
+    int64_t C = c->x->shape.dim[1] / c->attrs->group, M = c->y->shape.dim[1] / c->attrs->group, taps = 1;
+    for (int d = 2; d < c->w->shape.rank; d++) taps *= c->w->shape.dim[d];
+    return C >= 16 && M >= 16 && C * taps >= 64 && M * taps >= 64;
+}
+
 static ot_status prepare(const ot_node *n, ot_prep *p, ot_conv_call *c)
 {
     ot_script *s;
     OT_TRY(ot_script_new(n, p, &s));
     c->attrs = n->attrs;
-    c->winograd = !p->precise && winograd_pays(c);
-    ot_status e = c->winograd ? ot_script_conv(s, c, p) : OT_E_DEVICE;
+    c->bf16 = p->bf16 && ot_onednn_has_bf16() && bf16_pays(c);
+    c->winograd = !p->precise && !c->bf16 && winograd_pays(c);
+    ot_status e = c->winograd || c->bf16 ? ot_script_conv(s, c, p) : OT_E_DEVICE;
+    if (e == OT_OK && c->bf16) strcpy(p->how, OT_BF16_PRODUCT);
+    if (e == OT_E_DEVICE) c->bf16 = false;
     if (e == OT_E_DEVICE) {
         c->winograd = false;
         e = ot_script_conv(s, c, p);

@@ -2,6 +2,8 @@
 #include "ops/cpu/onednn.h"
 #include "ops/kernels/dot.h"
 
+#include <string.h>
+
 static bool can(const ot_node *n, const char **why)
 {
     for (int i = 0; i < n->n_in + n->n_out; i++) {
@@ -68,6 +70,13 @@ static void merge(ot_dot_call *c)
     c->rank = out;
 }
 
+/* Rounding an operand costs as much as some 25 products of each of its elements. */
+static bool bf16_pays(const ot_dot_call *c)
+{
+    int64_t m = c->y_dim[c->rank - 2], n = c->y_dim[c->rank - 1], k = c->a_dim[c->rank - 1];
+    return m >= 32 && n >= 32 && k >= 32;
+}
+
 ot_status ot_cpu_dot(const ot_node *n, const ot_dot_args *at, ot_prep *p)
 {
     const ot_dot *t = n->attrs;
@@ -82,6 +91,7 @@ ot_status ot_cpu_dot(const ot_node *n, const ot_dot_args *at, ot_prep *p)
     operand(&n->in[1]->shape, c.rank, t->tb, c.b_dim, c.b_stride);
     operand(&n->out[0]->shape, c.rank, false, c.y_dim, c.y_stride);
     merge(&c);
+    c.bf16 = p->bf16 && ot_onednn_has_bf16() && bf16_pays(&c);
     OT_TRY(ot_script_new(n, p, &s));
     ot_status e = ot_script_dot(s, &c, p);
     if (e != OT_OK) {
@@ -89,6 +99,7 @@ ot_status ot_cpu_dot(const ot_node *n, const ot_dot_args *at, ot_prep *p)
         return e;
     }
     p->state = s;
+    if (c.bf16) strcpy(p->how, OT_BF16_PRODUCT);
     return OT_OK;
 }
 

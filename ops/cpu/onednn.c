@@ -49,13 +49,14 @@ static void desc_free(desc *d)
 {
     if (d->d) dnnl_memory_desc_destroy(d->d);
 }
-static dnnl_status_t desc_tag(desc *d, int rank, const dnnl_dims_t dim, dnnl_format_tag_t tag)
+static dnnl_status_t desc_tag(desc *d, int rank, const dnnl_dims_t dim, dnnl_data_type_t type, dnnl_format_tag_t tag)
 {
-    return dnnl_memory_desc_create_with_tag(&d->d, rank, dim, dnnl_f32, tag);
+    return dnnl_memory_desc_create_with_tag(&d->d, rank, dim, type, tag);
 }
-static dnnl_status_t desc_strides(desc *d, int rank, const dnnl_dims_t dim, const dnnl_dims_t stride)
+static dnnl_status_t desc_strides(desc *d, int rank, const dnnl_dims_t dim, dnnl_data_type_t type,
+                                  const dnnl_dims_t stride)
 {
-    return dnnl_memory_desc_create_with_strides(&d->d, rank, dim, dnnl_f32, stride);
+    return dnnl_memory_desc_create_with_strides(&d->d, rank, dim, type, stride);
 }
 #else
 typedef struct {
@@ -65,13 +66,14 @@ typedef const dnnl_memory_desc_t *desc_ref;
 #define REF(x) (&(x).d)
 #define REF_OR_NULL(x) ((x) ? &(x)->d : NULL)
 static void desc_free(desc *d) { (void)d; }
-static dnnl_status_t desc_tag(desc *d, int rank, const dnnl_dims_t dim, dnnl_format_tag_t tag)
+static dnnl_status_t desc_tag(desc *d, int rank, const dnnl_dims_t dim, dnnl_data_type_t type, dnnl_format_tag_t tag)
 {
-    return dnnl_memory_desc_init_by_tag(&d->d, rank, dim, dnnl_f32, tag);
+    return dnnl_memory_desc_init_by_tag(&d->d, rank, dim, type, tag);
 }
-static dnnl_status_t desc_strides(desc *d, int rank, const dnnl_dims_t dim, const dnnl_dims_t stride)
+static dnnl_status_t desc_strides(desc *d, int rank, const dnnl_dims_t dim, dnnl_data_type_t type,
+                                  const dnnl_dims_t stride)
 {
-    return dnnl_memory_desc_init_by_strides(&d->d, rank, dim, dnnl_f32, stride);
+    return dnnl_memory_desc_init_by_strides(&d->d, rank, dim, type, stride);
 }
 #endif
 
@@ -154,6 +156,13 @@ static int set_threads(int n)
 
 /* Before anything is made. */
 static dnnl_status_t look_for_room(void) { return ot_memory_fits(OT_LIBRARY_ROOM) ? dnnl_success : dnnl_out_of_memory; }
+
+/* AMX multiplies bfloat16 about eight times as fast as float32, AVX512-BF16 twice; without them oneDNN emulates the
+ * products, slower than float32.  Instruction sets are sets of bits. */
+bool ot_onednn_has_bf16(void)
+{
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+}
 
 /* ---- scripts ------------------------------------------------------------------- */
 
@@ -304,12 +313,19 @@ static void put_back(writer *w, const desc *have, desc_ref wanted, dnnl_memory_t
     reorder(w, wanted, from, REF(*have), memory(w, REF(*have), bind));
 }
 
+static dnnl_primitive_attr_t new_attr(writer *w)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    if (!w->status) w->status = dnnl_primitive_attr_create(&attr);
+    if (!w->status) w->status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    return attr;
+}
+
 static void writer_start(writer *w, ot_script *s, const ot_prep *p)
 {
     *w = (writer){ .s = s, .work = (p->work + 63) / 64 * 64 };
     w->status = look_for_room();
-    if (!w->status) w->status = dnnl_primitive_attr_create(&w->attr);
-    if (!w->status) w->status = dnnl_primitive_attr_set_scratchpad_mode(w->attr, dnnl_scratchpad_mode_user);
+    w->attr = new_attr(w);
 }
 
 /* ---- convolution ---------------------------------------------------------------- */
@@ -342,25 +358,35 @@ static bool is_last(const ot_value *v)
     return v->layout == OT_CHANNELS_LAST || v->shape.dim[1] == 1 || pixels == 1;
 }
 
+static void conv_dims(const ot_conv_call *c, dnnl_dims_t x, dnnl_dims_t w, dnnl_dims_t b, dnnl_dims_t y)
+{
+    int rank = c->x->shape.rank, grouped = c->attrs->group > 1;
+    for (int d = 0; d < rank; d++) {
+        x[d] = c->x->shape.dim[d];
+        y[d] = c->y->shape.dim[d];
+        w[d + grouped] = c->w->shape.dim[d];
+    }
+    if (grouped) {
+        w[0] = c->attrs->group;
+        w[1] /= w[0];
+    }
+    b[0] = y[1];
+}
+
 typedef struct conv_user {
     desc x, w, b, y;
 } conv_user; /* in the layout of the caller's bytes */
 
-static void describe(writer *w, const ot_conv_call *c, conv_spec *spec, conv_user *user)
+/* What the primitive of a kind computes with: in bfloat16 it reads that, and writes float32. */
+static void describe(writer *w, const ot_conv_call *c, ot_conv_kind kind, conv_spec *spec)
 {
     int rank = c->x->shape.rank, wr = c->attrs->group > 1 ? rank + 1 : rank;
-    int64_t G = c->attrs->group;
-    dnnl_dims_t wd = { 0 }, bd = { c->y->shape.dim[1] };
+    dnnl_dims_t xd, wd, bd, yd;
     dnnl_format_tag_t free_tag = c->winograd || c->direct_any ? dnnl_format_tag_any : last_tag(rank);
+    dnnl_data_type_t in = c->bf16 ? dnnl_bf16 : dnnl_f32;
     const ot_window *win = &c->attrs->window;
 
-    if (G > 1) {
-        wd[0] = G;
-        wd[1] = c->w->shape.dim[0] / G;
-        for (int d = 1; d < rank; d++) wd[d + 1] = c->w->shape.dim[d];
-    } else {
-        for (int d = 0; d < rank; d++) wd[d] = c->w->shape.dim[d];
-    }
+    conv_dims(c, xd, wd, bd, yd);
     for (int j = 0; j < win->nd; j++) {
         /* The padding that makes the formula exact, which oneDNN requires. */
         int64_t span = (c->y->shape.dim[2 + j] - 1) * win->stride[j] + (win->kernel[j] - 1) * win->dilation[j] + 1;
@@ -371,21 +397,26 @@ static void describe(writer *w, const ot_conv_call *c, conv_spec *spec, conv_use
     }
     spec->algorithm = c->winograd ? dnnl_convolution_winograd : dnnl_convolution_direct;
     spec->bias = c->b_arg == OT_ARG_NONE ? NULL : &spec->b;
-
-    dnnl_dims_t xd = { 0 }, yd = { 0 };
-    for (int d = 0; d < rank; d++) {
-        xd[d] = c->x->shape.dim[d];
-        yd[d] = c->y->shape.dim[d];
-    }
     dnnl_status_t st[] = {
-        desc_tag(&spec->x, rank, xd, free_tag),
-        desc_tag(&spec->y, rank, yd, free_tag),
-        desc_tag(&spec->w, wr, wd, dnnl_format_tag_any),
-        desc_tag(&spec->b, 1, bd, dnnl_a),
-        desc_tag(&user->x, rank, xd, is_last(c->x) ? last_tag(rank) : plain_tag(rank)),
-        desc_tag(&user->y, rank, yd, is_last(c->y) ? last_tag(rank) : plain_tag(rank)),
-        desc_tag(&user->w, wr, wd, weight_tag(c->w, wr)),
-        desc_tag(&user->b, 1, bd, dnnl_a),
+        desc_tag(&spec->x, rank, xd, kind == OT_CONV_DX ? dnnl_f32 : in, free_tag),
+        desc_tag(&spec->y, rank, yd, kind == OT_CONV_FORWARD ? dnnl_f32 : in, free_tag),
+        desc_tag(&spec->w, wr, wd, kind == OT_CONV_DW ? dnnl_f32 : in, dnnl_format_tag_any),
+        desc_tag(&spec->b, 1, bd, dnnl_f32, dnnl_a),
+    };
+    for (int i = 0; i < OT_LEN(st); i++)
+        if (st[i] && !w->status) w->status = st[i];
+}
+
+static void describe_user(writer *w, const ot_conv_call *c, conv_user *user)
+{
+    int rank = c->x->shape.rank, wr = c->attrs->group > 1 ? rank + 1 : rank;
+    dnnl_dims_t xd, wd, bd, yd;
+    conv_dims(c, xd, wd, bd, yd);
+    dnnl_status_t st[] = {
+        desc_tag(&user->x, rank, xd, dnnl_f32, is_last(c->x) ? last_tag(rank) : plain_tag(rank)),
+        desc_tag(&user->y, rank, yd, dnnl_f32, is_last(c->y) ? last_tag(rank) : plain_tag(rank)),
+        desc_tag(&user->w, wr, wd, dnnl_f32, weight_tag(c->w, wr)),
+        desc_tag(&user->b, 1, bd, dnnl_f32, dnnl_a),
     };
     for (int i = 0; i < OT_LEN(st); i++)
         if (st[i] && !w->status) w->status = st[i];
@@ -437,18 +468,24 @@ static void rewind_to(ot_script *s, int memories, int primitives)
 static ot_status add_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
 {
     writer w;
-    conv_spec spec;
+    conv_spec spec, ahead; /* ahead: of the forward primitive, which those of gradients ask for */
     conv_user user;
     dnnl_primitive_desc_t hint = NULL, pd = NULL;
     int memories = s->n_memories, primitives = s->n_primitives;
 
     memset(&spec, 0, sizeof spec);
     memset(&user, 0, sizeof user);
+    ahead = spec;
     writer_start(&w, s, p);
-    if (!w.status) describe(&w, c, &spec, &user);
-    if (!w.status) w.status = forward_pd(s->engine, w.attr, &spec, c->kind == OT_CONV_FORWARD ? &pd : &hint);
-    if (!w.status && c->kind == OT_CONV_DX) w.status = dx_pd(s->engine, w.attr, &spec, hint, &pd);
-    if (!w.status && c->kind == OT_CONV_DW) w.status = dw_pd(s->engine, w.attr, &spec, hint, &pd);
+    if (!w.status) describe(&w, c, c->kind, &spec);
+    if (!w.status) describe_user(&w, c, &user);
+    if (c->kind == OT_CONV_FORWARD) {
+        if (!w.status) w.status = forward_pd(s->engine, w.attr, &spec, &pd);
+    } else {
+        if (!w.status) describe(&w, c, OT_CONV_FORWARD, &ahead);
+        if (!w.status) w.status = forward_pd(s->engine, w.attr, &ahead, &hint);
+        if (!w.status) w.status = (c->kind == OT_CONV_DX ? dx_pd : dw_pd)(s->engine, w.attr, &spec, hint, &pd);
+    }
     if (!w.status) {
         if (c->kind == OT_CONV_FORWARD) write_forward(&w, c, &user, pd);
         else if (c->kind == OT_CONV_DX) write_dx(&w, c, &user, pd);
@@ -459,6 +496,7 @@ static ot_status add_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
     if (w.attr) dnnl_primitive_attr_destroy(w.attr);
     for (int i = 0; i < 4; i++) {
         desc_free((desc *[]){ &spec.x, &spec.w, &spec.b, &spec.y }[i]);
+        desc_free((desc *[]){ &ahead.x, &ahead.w, &ahead.b, &ahead.y }[i]);
         desc_free((desc *[]){ &user.x, &user.w, &user.b, &user.y }[i]);
     }
     if (w.status) {
@@ -482,26 +520,27 @@ ot_status ot_script_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
 /* ---- matrix product -------------------------------------------------------------- */
 
 /* A tensor like y is added before the result is stored.  oneDNN's ReLU would turn NaN into 0, and is not used. */
-static void add_operand(writer *w, const desc *y)
+static void add_operand(writer *w, dnnl_primitive_attr_t attr, const desc *y)
 {
     dnnl_post_ops_t list = NULL;
     if (w->status) return;
     w->status = dnnl_post_ops_create(&list);
     if (!w->status) w->status = dnnl_post_ops_append_binary(list, dnnl_binary_add, REF(*y));
-    if (!w->status) w->status = dnnl_primitive_attr_set_post_ops(w->attr, list);
+    if (!w->status) w->status = dnnl_primitive_attr_set_post_ops(attr, list);
     if (list) dnnl_post_ops_destroy(list);
 }
 
 static ot_status add_dot(ot_script *s, const ot_dot_call *c, ot_prep *p)
 {
     writer w;
-    desc a, b, y, bias;
+    desc a, b, y, bias, wanted_a, wanted_b;
+    dnnl_data_type_t in = c->bf16 ? dnnl_bf16 : dnnl_f32;
     dnnl_primitive_desc_t pd = NULL;
     dnnl_dims_t ad = { 0 }, as = { 0 }, bd = { 0 }, bs = { 0 }, yd = { 0 }, ys = { 0 }, vd = { 0 }, vs = { 0 };
     bool has_bias = c->bias_arg != OT_ARG_NONE;
 
     memset(&a, 0, sizeof a);
-    b = y = bias = a;
+    b = y = bias = wanted_a = wanted_b = a;
     for (int d = 0; d < c->rank; d++) {
         ad[d] = c->a_dim[d], as[d] = c->a_stride[d];
         bd[d] = c->b_dim[d], bs[d] = c->b_stride[d];
@@ -510,15 +549,18 @@ static ot_status add_dot(ot_script *s, const ot_dot_call *c, ot_prep *p)
         vs[d] = d == c->rank - 1 ? 1 : c->y_dim[c->rank - 1];
     }
     writer_start(&w, s, p);
-    if (!w.status) w.status = desc_strides(&a, c->rank, ad, as);
-    if (!w.status) w.status = desc_strides(&b, c->rank, bd, bs);
-    if (!w.status) w.status = desc_strides(&y, c->rank, yd, ys);
-    if (!w.status) w.status = desc_strides(&bias, c->rank, vd, vs);
-    if (c->add_arg != OT_ARG_NONE) add_operand(&w, &y);
-    if (!w.status) w.status = matmul_pd(s->engine, w.attr, &a, &b, has_bias ? &bias : NULL, &y, &pd);
+    dnnl_primitive_attr_t attr = new_attr(&w);
+    if (!w.status) w.status = desc_strides(&a, c->rank, ad, dnnl_f32, as);
+    if (!w.status) w.status = desc_strides(&b, c->rank, bd, dnnl_f32, bs);
+    if (!w.status) w.status = desc_strides(&y, c->rank, yd, dnnl_f32, ys);
+    if (!w.status) w.status = desc_strides(&bias, c->rank, vd, dnnl_f32, vs);
+    if (!w.status) w.status = desc_strides(&wanted_a, c->rank, ad, in, as);
+    if (!w.status) w.status = desc_strides(&wanted_b, c->rank, bd, in, bs);
+    if (c->add_arg != OT_ARG_NONE) add_operand(&w, attr, &y);
+    if (!w.status) w.status = matmul_pd(s->engine, attr, &wanted_a, &wanted_b, has_bias ? &bias : NULL, &y, &pd);
     if (!w.status) {
-        dnnl_exec_arg_t arg[5] = { { DNNL_ARG_SRC, memory(&w, REF(a), c->a_arg) },
-                                   { DNNL_ARG_WEIGHTS, memory(&w, REF(b), c->b_arg) },
+        dnnl_exec_arg_t arg[5] = { { DNNL_ARG_SRC, source(&w, &a, REF(wanted_a), c->a_arg) },
+                                   { DNNL_ARG_WEIGHTS, source(&w, &b, REF(wanted_b), c->b_arg) },
                                    { DNNL_ARG_DST, memory(&w, REF(y), c->y_arg) } };
         int n = 3;
         if (has_bias) arg[n++] = (dnnl_exec_arg_t){ DNNL_ARG_BIAS, memory(&w, REF(bias), c->bias_arg) };
@@ -528,11 +570,14 @@ static ot_status add_dot(ot_script *s, const ot_dot_call *c, ot_prep *p)
         add(&w, pd, arg, n);
     }
     if (pd) dnnl_primitive_desc_destroy(pd);
+    if (attr) dnnl_primitive_attr_destroy(attr);
     if (w.attr) dnnl_primitive_attr_destroy(w.attr);
     desc_free(&a);
     desc_free(&b);
     desc_free(&y);
     desc_free(&bias);
+    desc_free(&wanted_a);
+    desc_free(&wanted_b);
     if (w.status) return fail(s->node, p->err, "matrix product", w.status);
     p->work = w.work;
     return OT_OK;

@@ -16,6 +16,9 @@ ot_status ot_script_new(const ot_node *n, ot_prep *p, ot_script **out);
 void ot_script_free(void *script);
 ot_status ot_script_run(const ot_call *c); /* c->state is the script */
 
+/* Are products of bfloat16, summed in float32, faster than products of float32? */
+bool ot_onednn_has_bf16(void);
+
 /* The argument of the node that is a tensor of the primitive: input i, output i, or none. */
 enum { OT_ARG_NONE = -1, OT_ARG_IN = 0, OT_ARG_OUT = 16 };
 
@@ -29,6 +32,7 @@ typedef struct ot_conv_call {
     int x_arg, w_arg, b_arg, y_arg;
     bool winograd;   /* request it, with x and y in the layout that it prefers */
     bool direct_any; /* direct, with x and y in the layout that oneDNN prefers */
+    bool bf16;       /* operands are rounded to bfloat16; sums and results are f32 */
 } ot_conv_call;
 
 /* OT_E_DEVICE if oneDNN has no such primitive; the script is then unchanged. */
@@ -42,6 +46,7 @@ typedef struct ot_dot_call {
     int64_t y_dim[OT_MAX_RANK], y_stride[OT_MAX_RANK];
     int a_arg, b_arg, bias_arg, y_arg;
     int add_arg; /* a tensor like y that is added to the result */
+    bool bf16;   /* a and b are rounded to bfloat16; sums and y are f32 */
 } ot_dot_call;
 
 ot_status ot_script_dot(ot_script *s, const ot_dot_call *c, ot_prep *p);

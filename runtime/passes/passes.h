@@ -257,6 +257,7 @@ typedef struct ot_plan {
     int n_batch_steps, n_update_steps;
     ot_step *batch_steps, *update_steps; /* OT_PHASE_BATCH and OT_PHASE_UPDATE nodes in order */
     int64_t state_bytes, scratch_bytes, const_bytes;
+    int bf16_products;       /* on the CPU: matrix products and convolutions whose operands are rounded to bfloat16 */
     int n_recomputed;        /* values of the forward part that are computed again in the backward part */
     double recomputed_cost;  /* by operations and bytes, as a part of all computation without them */
     struct ot_plan *teacher; /* whose constants the graph reads; NULL: there is none */

@@ -1,8 +1,11 @@
 /* precision.c - chooses what is computed in 16 bits.
  *
- * fp32 and tf32 leave the graph unchanged: f64 stays f64, f16 and bf16 stay too, with arithmetic in f32 inside the
- * kernels; tf32 permits kernels to round f32 operands of products to 11 bits.  bf16 and fp16 make a mixed graph of an
- * f32 one, before autodiff, so that gradients have the type of their values and follow from the rules of the casts:
+ * On the CPU all is computed in f32, f16 and bf16 of the file too; f64 stays f64.  bf16 permits the kernels of products
+ * to round their operands, where that is faster.
+ *
+ * On a device fp32 and tf32 leave the graph unchanged: f64 stays f64, f16 and bf16 stay too, with arithmetic in f32
+ * inside the kernels; tf32 permits kernels to round f32 operands of products to 11 bits.  bf16 and fp16 make a mixed
+ * graph of an f32 one, before autodiff, so that gradients have the type of their values and follow from the rules of the casts:
  *
  *   products    Dot, FusedAttention and the convolutions read and write 16 bits; weights are cast once a step, and
  *               their gradients return to f32 through the cast
@@ -25,8 +28,9 @@
 #include "ops/kernels/softmax.h"
 #include "runtime/passes/passes.h"
 
-/* value->mark: depends on an input, on a target; was f32 and has 16 bits now; a Map computes a position from it */
-enum { FED = 1, TARGET = 2, NARROW = 4, PLACE = 8 };
+/* value->mark: depends on an input, on a target; was f32 and has 16 bits now (of a file that is widened: has 16 bits);
+ * a Map computes a position from it; had 16 bits and is f32 now */
+enum { FED = 1, TARGET = 2, NARROW = 4, PLACE = 8, WIDENED = 16 };
 
 typedef struct narrowing {
     ot_plan *p;
@@ -44,12 +48,12 @@ static bool fed(const ot_value *v) { return v && (v->mark & FED); }
 
 /* ---- casts ----------------------------------------------------------------- */
 
-static ot_value *cast_const(narrowing *x, const ot_value *v)
+static ot_value *cast_const(narrowing *x, const ot_value *v, ot_dtype t)
 {
     int64_t n = ot_numel(&v->shape);
-    void *data = ot_graph_alloc(x->g, ot_bytes(&v->shape, x->half) + 8);
-    for (int64_t i = 0; data && i < n; i++) ot_set_f64(data, x->half, i, ot_get_f64(v->data, v->dtype, i));
-    return data ? ot_graph_const(x->g, v->name, x->half, &v->shape, data) : NULL;
+    void *data = ot_graph_alloc(x->g, ot_bytes(&v->shape, t) + 8);
+    for (int64_t i = 0; data && i < n; i++) ot_set_f64(data, t, i, ot_get_f64(v->data, v->dtype, i));
+    return data ? ot_graph_const(x->g, v->name, t, &v->shape, data) : NULL;
 }
 
 /* Casts v to the other of the two types, before n; weights are cast first of all, since the backward pass keeps the
@@ -59,9 +63,10 @@ static ot_value *other(narrowing *x, ot_node *n, ot_value *v)
     ot_value *y = v->id < x->cap ? x->cast[v->id] : NULL;
     if (y) return y;
     bool widens = narrow(v);
+    ot_dtype t = widens ? OT_F32 : x->half;
     x->g->cursor = n && !v->producer && !fed(v) && x->first ? x->first : n;
     x->b.node = n;
-    y = ot_is_const(v) && !widens ? cast_const(x, v) : ot_cast(&x->b, v, widens ? OT_F32 : x->half);
+    y = ot_is_const(v) ? cast_const(x, v, t) : ot_cast(&x->b, v, t);
     x->g->cursor = NULL;
     if (!y) return NULL;
     y->mark = (v->mark & (FED | TARGET)) | (widens ? 0 : NARROW);
@@ -292,15 +297,22 @@ static ot_status ends(narrowing *x)
     return OT_OK;
 }
 
+static ot_status start(narrowing *x, ot_plan *p, ot_dtype half)
+{
+    ot_graph *g = p->graph;
+    *x = (narrowing){ .p = p, .g = g, .b = { .graph = g }, .half = half };
+    x->cap = 4 * (g->n_values + g->n_nodes) + 16; /* number of values with the casts of this pass */
+    x->cast = ot_graph_alloc(g, (size_t)x->cap * sizeof *x->cast);
+    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
+    return g->err->status;
+}
+
 static ot_status mixed(ot_plan *p, ot_dtype half, bool trains)
 {
     ot_graph *g = p->graph;
-    narrowing x = { .p = p, .g = g, .b = { .graph = g }, .half = half };
-    x.cap = 4 * (g->n_values + g->n_nodes) + 16; /* number of values with the casts of this pass */
-    x.cast = ot_graph_alloc(g, (size_t)x.cap * sizeof *x.cast);
-    if (!x.cast) return g->err->status;
+    narrowing x;
+    OT_TRY(start(&x, p, half));
     x.first = trains ? g->first : NULL;
-    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
     for (int i = 0; i < g->n_inputs; i++)
         if (g->inputs[i] != g->seed && g->inputs[i] != g->counter) g->inputs[i]->mark = FED;
     for (int i = 0; i < p->n_targets; i++) p->targets[i]->mark = FED | TARGET;
@@ -316,15 +328,86 @@ static ot_status mixed(ot_plan *p, ot_dtype half, bool trains)
     return g->err->status;
 }
 
+/* ---- the CPU -------------------------------------------------------------------- */
+
+static bool widened(const ot_value *v) { return v && (v->mark & WIDENED); }
+
+static bool is_half(const ot_value *v) { return v && (v->dtype == OT_F16 || v->dtype == OT_BF16); }
+
+/* Reads f32 instead of 16 bits.  A Map keeps a type that its operands do not have: a Cast of the file rounds. */
+static ot_status compute_wide(narrowing *x, ot_node *n)
+{
+    if (!any(n, narrow) && !any(n, widened)) return OT_OK;
+    OT_TRY(widen(x, n, 0));
+    if (n->op == &ot_op_Map) {
+        ot_program *m = (ot_program *)(uintptr_t)n->attrs;
+        for (int i = 0; i < m->n_out; i++)
+            if (is_half(n->out[i])) m->out_dtype[i] = OT_F32;
+    }
+    for (int i = 0; i < n->n_out; i++)
+        if (is_half(n->out[i])) n->out[i]->mark = WIDENED;
+    return ot_node_infer(n, x->g->err);
+}
+
+/* v in type t, which it had in the file. */
+static ot_value *restored(narrowing *x, ot_value *v, ot_dtype t)
+{
+    if (!v || v->dtype == t) return v;
+    ot_value *y = ot_cast(&x->b, v, t);
+    if (y) y->name = v->name;
+    return y;
+}
+
+/* Kernels of the CPU compute in f32: operators of the file in 16 bits read and write that, which is as fast as the same file
+ * in f32.  Inputs, weights, outputs and state keep their types. */
+static ot_status widen_file(ot_plan *p)
+{
+    ot_graph *g = p->graph;
+    narrowing x;
+    int count = 0;
+    OT_TRY(start(&x, p, OT_F16));
+    for (int i = 0; i < g->n_values; i++) count += is_half(g->values[i]);
+    if (!count) return OT_OK;
+    for (int i = 0; i < g->n_values; i++)
+        if (is_half(g->values[i]) && !g->values[i]->producer) g->values[i]->mark = NARROW;
+    int n_ends = g->n_outputs + g->n_assigns + p->n_kept;
+    ot_dtype *type = ot_graph_alloc(g, (size_t)(n_ends + 1) * sizeof *type), *t = type;
+    if (!type) return g->err->status;
+    for (int i = 0; i < g->n_outputs; i++) *t++ = g->outputs[i]->dtype;
+    for (int i = 0; i < g->n_assigns; i++) *t++ = g->assigns[i].value->dtype;
+    for (int i = 0; i < p->n_kept; i++) *t++ = p->kept[i]->dtype;
+    for (ot_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        OT_TRY(compute_wide(&x, n));
+        for (int i = 0; i < n->n_out; i++)
+            if (is_half(n->out[i])) n->out[i]->mark = NARROW;
+    }
+    t = type;
+    for (int i = 0; i < g->n_outputs; i++) g->outputs[i] = restored(&x, g->outputs[i], *t++);
+    for (int i = 0; i < g->n_assigns; i++) g->assigns[i].value = restored(&x, g->assigns[i].value, *t++);
+    for (int i = 0; i < p->n_kept; i++) p->kept[i] = restored(&x, p->kept[i], *t++);
+    ot_plan_note(p, "operators of the file in 16 bits are computed in float32 on the CPU");
+    return g->err->status;
+}
+
+/* bf16 is a choice of the kernels of products (schedule.c tells): in memory, 16 bits would gain little, and every other
+ * kernel computes in float32. */
+static ot_status on_cpu(ot_plan *p, const ot_config *c)
+{
+    OT_TRY(widen_file(p));
+    if (c->options.precision == OT_TF32 || c->options.precision == OT_PREC_FP16)
+        ot_plan_note(p, "precision %s: no effect on the CPU, which uses fp32",
+                     c->options.precision == OT_TF32 ? "tf32" : "fp16");
+    return p->graph->err->status;
+}
+
 ot_status ot_pass_precision(ot_plan *p, const ot_config *c)
 {
     bool trains = c->want == OT_WANT_TRAIN || c->want == OT_WANT_GRAD;
+    if (!c->device && !c->ref_only) return on_cpu(p, c);
     switch (c->options.precision) {
     case OT_PREC_BF16: return mixed(p, OT_BF16, trains);
     case OT_PREC_FP16: return mixed(p, OT_F16, trains);
-    case OT_TF32:
-        if (!c->device) ot_plan_note(p, "precision tf32: no effect on the CPU, which uses fp32");
-        return p->graph->err->status;
     default: return p->graph->err->status;
     }
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ops/kernel.h"
+#include "ops/kernels/fused.h"
 #include "runtime/passes/group.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/recompute.h"
@@ -39,6 +40,7 @@ ot_prep ot_schedule_prep(const ot_plan *p, const ot_config *c, int variant)
                       .err = p->graph->err,
                       .device = c->device,
                       .tf32 = c->options.precision != OT_FP32,
+                      .bf16 = c->options.precision == OT_PREC_BF16 && !c->device,
                       .variant = variant };
 }
 
@@ -102,24 +104,27 @@ static ot_status prepare(ot_plan *p, ot_step *s, const ot_config *c, ot_tune *tu
                    why ? ": " : "", why ? why : "");
 }
 
-/* Reference kernels are plain loops that convert elements one by one. */
-static void warn_of_slow(ot_plan *p, const ot_config *c)
+/* On the CPU bf16 is a choice of the kernels of products. */
+static void tell_of_precision(ot_plan *p, const ot_config *c)
 {
-    bool slow = false;
-    if (c->device || c->ref_only) return;
+    int products = 0, done = 0;
+    if (c->device || c->ref_only || c->options.precision != OT_PREC_BF16) return;
     for (int i = 0; i < p->n_batch_steps; i++) {
         const ot_step *s = &p->batch_steps[i];
-        slow |= s->node->op->flags & OT_PRODUCT && ot_dtype_bits(s->node->in[0]->dtype) == 16 &&
-                !strcmp(s->kernel->name, "ref");
+        const ot_op *op = s->node->op == &ot_op_Fused ? ot_fused_op(s->node)->node->op : s->node->op;
+        products += (op->flags & OT_PRODUCT) != 0;
+        done += !strcmp(s->how, OT_BF16_PRODUCT);
     }
-    bool asked = c->options.precision == OT_PREC_BF16 || c->options.precision == OT_PREC_FP16;
-    if (slow)
-        ot_find(ot_plan_findings(p), OT_FINDING_WARNING, NULL,
-                asked ? "use --precision fp32, which is faster on the CPU"
-                      : "use a float32 model, which is faster on the "
-                        "CPU",
-                "16-bit matrix products and convolutions have no fast kernel on this CPU: training and evaluation can "
-                "be a hundred times slower than in float32");
+    p->bf16_products = done;
+    if (done)
+        ot_plan_note(
+            p,
+            "precision bf16: %d of %d matrix products and convolutions multiply in bfloat16 and add in float32; "
+            "all values are float32",
+            done, products);
+    else
+        ot_plan_note(p, "precision bf16: no effect on this CPU, which computes no product of this model faster in "
+                        "bfloat16: fp32 is used");
 }
 
 /* A library that is there and refuses every operator: all of them run, on slower kernels. */
@@ -223,7 +228,7 @@ ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)
         e = prepare(p, s, c, tune);
     }
     ot_tune_close(tune);
-    if (e == OT_OK) warn_of_slow(p, c);
+    if (e == OT_OK) tell_of_precision(p, c);
     if (e == OT_OK) tell_of_libraries(p, c);
     return e == OT_OK ? ot_group_steps(p) : e;
 }

@@ -1,9 +1,11 @@
-"""Steps per second against PyTorch: the same network, weights, data and optimizer on both sides, interleaved.
+"""Training steps and predictions against PyTorch and ONNX Runtime: the same network, weights and data, interleaved.
 
-usage: bench.py PROGRAM [--rounds N] [--seconds N] [--threads N] [workloads]
+usage: bench.py PROGRAM [--predict] [--rounds N] [--seconds N] [--threads N] [workloads]
 """
 import argparse
+import concurrent.futures
 import json
+import multiprocessing
 import os
 import platform
 import statistics
@@ -11,112 +13,226 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 
 import numpy as np
-import onnx
 import torch
-from onnx import numpy_helper
 from torch.nn import functional as F
 
 import peers
 
+RATE = {'sgd': 0.01, 'adamw': 1e-3}
 
-# name: arguments of `new`, network, batch, shape of a sample
+
+def images(*shape):
+    return lambda rng, batch: {'input': rng.standard_normal((batch, *shape)).astype(np.float32)}
+
+
+def tokens(words, length, mask=False):
+    def make(rng, batch):
+        ids = {'input': rng.integers(0, words, (batch, length))}
+        return {**ids, 'mask': np.ones((batch, length), np.int64)} if mask else ids
+    return make
+
+
+# name: network, batch, inputs, classes, optimizer
 WORKLOADS = {
-    'lenet': (['lenet'], peers.LeNet, 64, (1, 28, 28)),
-    'mlp': (['mlp', '--hidden', '512,512'], peers.mlp, 128, (784,)),
-    'resnet18': (['resnet18'], peers.resnet18, 64, (3, 32, 32)),
+    'lenet': (peers.LeNet, 64, images(1, 28, 28), 10, 'sgd'),
+    'mlp': (peers.mlp, 128, images(784), 10, 'sgd'),
+    'cnn': (peers.small_cnn, 64, images(3, 32, 32), 10, 'sgd'),
+    'vgg11': (peers.vgg11, 64, images(3, 32, 32), 10, 'sgd'),
+    'resnet18': (peers.resnet18, 128, images(3, 32, 32), 10, 'sgd'),
+    'mobilenetv2': (peers.MobileNetV2, 64, images(3, 32, 32), 10, 'sgd'),
+    'alexnet': (peers.AlexNet, 32, images(3, 224, 224), 1000, 'sgd'),
+    'resnet50': (peers.resnet50, 16, images(3, 224, 224), 1000, 'sgd'),
+    'unet': (peers.UNet, 8, images(3, 128, 128), 2, 'sgd'),
+    'gpt': (lambda: peers.Gpt2(384, 6, 256, 256), 8, tokens(256, 256), 256, 'adamw'),
+    'bert': (lambda: peers.Bert(384, 6, 128, 8192), 16, tokens(8192, 128, mask=True), 2, 'adamw'),
+    'lstm': (lambda: peers.Recurrent(torch.nn.LSTM, 1), 64, tokens(256, 64), 10, 'adamw'),
+    'gru3': (lambda: peers.Recurrent(torch.nn.GRU, 3), 64, tokens(256, 64), 10, 'adamw'),
 }
-RATE = 0.01
 
 
 def call(*command):
     r = subprocess.run(command, capture_output=True, text=True)
     if r.returncode:
         sys.exit(f"{' '.join(command)}: exit {r.returncode}\n{r.stderr[-2000:]}")
+    return r.stdout
 
 
-def weights_of(model):
-    tensors = [numpy_helper.to_array(t) for t in model.graph.initializer]
-    return [a for a in tensors if a.dtype == np.float32 and a.ndim]
+def network(name):
+    torch.manual_seed(0)
+    return WORKLOADS[name][0]()
 
 
-def ours(program, folder, batch, steps, threads):
-    call(program, 'train', f'{folder}/m.onnx', '--data', f'{folder}/d.npz', '--loss', 'cross_entropy', '--optimizer',
-         f'sgd:lr={RATE},momentum=0.9', '--batch-size', str(batch), '--steps', str(steps), '--no-shuffle', '--bn', 'train',
-         '--device', 'cpu', '--threads', str(threads), '-o', f'{folder}/o.onnx', '--run-dir', f'{folder}/run', '--log', f'{folder}/log.jsonl')
-    log = [json.loads(line) for line in open(f'{folder}/log.jsonl')]
-    steps = [e for e in log if e['event'] == 'step']
-    times = [b['seconds'] - a['seconds'] for a, b in zip(steps[2:], steps[3:])]
-    return statistics.median(times), [e['loss'] for e in steps[:3]]
+def is_sequence(y):
+    return y.ndim == 2  # (N, T), of logits (N, T, V)
 
 
-def theirs(net, x, y, seconds, channels_last):
-    if channels_last:
-        net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
-    net.train()
-    optimizer = torch.optim.SGD(net.parameters(), RATE, momentum=0.9, foreach=True)
-    times, losses, end = [], [], time.perf_counter() + seconds
+def prepare(name, folder):
+    """m.onnx to train, p.onnx to predict with, and d.npz: the same weights and data in both programs."""
+    net, (_, batch, make, classes, _) = network(name), WORKLOADS[name]
+    rng = np.random.default_rng(0)
+    x = make(rng, batch)
+    args = tuple(torch.from_numpy(a) for a in x.values())
+    shape = net(*args).shape
+    y = rng.integers(0, classes, shape[:2] if len(shape) == 3 else (shape[0], *shape[2:]))
+    np.savez(f'{folder}/d.npz', target=y, **x)
+    axes = {k: {0: 'N'} for k in [*x, 'output']}
+    for file, training in ('m', True), ('p', False):
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            torch.onnx.export(net.train(training), args, f'{folder}/{file}.onnx', opset_version=17, dynamo=False,
+                              training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=not training,
+                              input_names=list(x), output_names=['output'], dynamic_axes=axes)
+    return y
+
+
+def options(name, folder, y, threads):
+    loss = 'cross_entropy' + (':class_axis=-1' if is_sequence(y) else '')
+    return ['--data', f'{folder}/d.npz', '--loss', loss, '--device', 'cpu', '--threads', str(threads)]
+
+
+def median_of(step, seconds):
+    times, end = [], time.perf_counter() + seconds
     while time.perf_counter() < end or len(times) < 6:
         start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[3:])
+
+
+# ---- training ----------------------------------------------------------------------------------
+
+
+def train_ours(program, name, folder, y, steps, threads):
+    _, batch, _, _, optimizer = WORKLOADS[name]
+    momentum = ',momentum=0.9' if optimizer == 'sgd' else ''
+    start = time.time()
+    call(program, 'train', f'{folder}/m.onnx', *options(name, folder, y, threads), '--optimizer',
+         f'{optimizer}:lr={RATE[optimizer]}{momentum}', '--batch-size', str(batch), '--steps', str(steps), '--no-shuffle', '--bn', 'train',
+         '-o', f'{folder}/o.onnx', '--run-dir', f'{folder}/run', '--log', f'{folder}/log.jsonl')
+    log = [json.loads(line) for line in open(f'{folder}/log.jsonl')]
+    steps, end = [e for e in log if e['event'] == 'step'], [e for e in log if e['event'] == 'end'][-1]
+    times = [b['seconds'] - a['seconds'] for a, b in zip(steps[2:], steps[3:])]
+    return {'time': statistics.median(times) if times else 0, 'losses': [e['loss'] for e in steps[:3]],
+            'memory': end['rss_peak'], 'first': time.time() - start}
+
+
+def peak_memory():
+    """Bytes; not by getrusage, which counts the parent's until the process is started."""
+    return next(int(line.split()[1]) * 1024 for line in open('/proc/self/status') if line.startswith('VmHWM'))
+
+
+def train_theirs(name, folder, channels_last, seconds, threads, begun):
+    """In a process of its own, whose start and memory count."""
+    torch.set_num_threads(threads)
+    net, data, (_, _, _, _, kind) = network(name).train(), np.load(f'{folder}/d.npz'), WORKLOADS[name]
+    y = torch.from_numpy(data['target'])
+    x = [torch.from_numpy(data[k]) for k in data.files if k != 'target']
+    if channels_last:
+        net, x = net.to(memory_format=torch.channels_last), [x[0].to(memory_format=torch.channels_last)]
+    optimizer = (torch.optim.SGD(net.parameters(), RATE[kind], momentum=0.9, foreach=True) if kind == 'sgd' else
+                 torch.optim.AdamW(net.parameters(), RATE[kind], foreach=True))
+    losses, first = [], []
+
+    def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(net(x), y)
+        logits = net(*x)
+        loss = F.cross_entropy(logits.flatten(0, 1), y.flatten()) if is_sequence(y) else F.cross_entropy(logits, y)
         loss.backward()
         optimizer.step()
-        times.append(time.perf_counter() - start)
         losses.append(float(loss.detach()))
-    return statistics.median(times[3:]), losses[:3]
+        first.append(time.time() - begun)
+    t = median_of(step, seconds)
+    return {'time': t, 'losses': losses[:3], 'memory': peak_memory(), 'first': first[0]}
 
 
-def compare(program, name, a):
-    new, make, batch, shape = WORKLOADS[name]
-    with tempfile.TemporaryDirectory() as folder:
-        call(program, 'new', *new, '-o', f'{folder}/m.onnx')
-        model = onnx.load(f'{folder}/m.onnx')
-        rng = np.random.default_rng(0)
-        x = rng.standard_normal((batch, *shape)).astype(np.float32)
-        y = rng.integers(0, 10, batch)
-        np.savez(f'{folder}/d.npz', target=y, **{model.graph.input[0].name: x})
-        x, y = torch.from_numpy(x), torch.from_numpy(y)
-        t, _ = ours(program, folder, batch, 6, a.threads)
-        steps = max(6, min(5000, int(a.seconds / t)))
-        rows = {}
+def apart(function, *arguments):
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def train_row(program, name, folder, y, a):
+    few = train_ours(program, name, folder, y, 6, a.threads)
+    steps = max(6, min(5000, int(a.seconds / few['time'])))
+    first = train_ours(program, name, folder, y, 1, a.threads)['first']
+    rounds = {'ours': [], 'eager': []}
+    if np.load(f'{folder}/d.npz')['input'].ndim == 4:
+        rounds['channels_last'] = []
+    for _ in range(a.rounds):
+        for side, results in rounds.items():
+            r = (train_ours(program, name, folder, y, steps, a.threads) if side == 'ours' else
+                 apart(train_theirs, name, folder, side == 'channels_last', a.seconds, a.threads, time.time()))
+            if not np.allclose(r['losses'], few['losses'], rtol=2e-3):
+                sys.exit(f"{name}: the losses differ: ours {few['losses']}, PyTorch {r['losses']}")
+            results.append(r)
+    get = lambda what: {side: statistics.median(r[what] for r in results) for side, results in rounds.items()}  # noqa: E731
+    times, memory, start = get('time'), get('memory'), get('first')
+    best = min((side for side in times if side != 'ours'), key=times.get)
+    return [f'{memory["ours"] / 2**20:.0f} / {memory[best] / 2**20:.0f}', f'{first:.2f} / {start[best]:.2f}'], times
+
+
+# ---- prediction --------------------------------------------------------------------------------
+
+
+def predict_ours(program, name, folder, y, threads):
+    batch = WORKLOADS[name][1]
+    text = call(program, 'bench', f'{folder}/p.onnx', *options(name, folder, y, threads), '--batch-sizes', str(batch), '--json')
+    return next(m['p50_ms'] / 1e3 for m in json.loads(text)['measurements'] if m['what'] == 'prediction')
+
+
+def predict_row(program, name, folder, y, a):
+    import onnxruntime
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = a.threads
+    session = onnxruntime.InferenceSession(f'{folder}/p.onnx', settings, providers=['CPUExecutionProvider'])
+    data = np.load(f'{folder}/d.npz')
+    arrays = {k: data[k] for k in data.files if k != 'target'}
+    net, x = network(name).eval(), [torch.from_numpy(v) for v in arrays.values()]
+    np.savez(f'{folder}/x.npz', **arrays)
+    call(program, 'run', f'{folder}/p.onnx', '--data', f'{folder}/x.npz', '-o', f'{folder}/y.npz', '--device', 'cpu')
+    got, want = np.load(f'{folder}/y.npz')['output'], session.run(None, arrays)[0]
+    if not np.allclose(got, want, rtol=1e-3, atol=1e-3 * np.abs(want).max()):
+        sys.exit(f'{name}: the outputs differ from those of ONNX Runtime by up to {np.abs(got - want).max()}')
+    sides = {'ours': lambda: predict_ours(program, name, folder, y, a.threads),
+             'ONNX Runtime': lambda: median_of(lambda: session.run(None, arrays), a.seconds),
+             'eager': lambda: median_of(lambda: net(*x), a.seconds)}
+    if x[0].ndim == 4:
+        last, z = network(name).eval().to(memory_format=torch.channels_last), x[0].to(memory_format=torch.channels_last)
+        sides['channels_last'] = lambda: median_of(lambda: last(z), a.seconds)
+    rounds = {side: [] for side in sides}
+    with torch.inference_mode():
         for _ in range(a.rounds):
-            for side in ('ours', 'eager', 'channels_last'):
-                if side == 'ours':
-                    t, losses = ours(program, folder, batch, steps, a.threads)
-                    first = losses
-                elif side == 'channels_last' and x.dim() != 4:
-                    continue
-                else:
-                    net = make()
-                    peers.load_weights(net, weights_of(model))
-                    t, losses = theirs(net, x, y, a.seconds, side == 'channels_last')
-                    if not np.allclose(losses, first, rtol=1e-3):
-                        sys.exit(f'{name}: the losses differ: ours {first}, PyTorch {losses}')
-                rows.setdefault(side, []).append(t)
-        return batch, rows
+            for side, results in rounds.items():
+                results.append(sides[side]())
+    return [], {side: statistics.median(results) for side, results in rounds.items()}
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('program')
     parser.add_argument('workloads', nargs='*', default=[])
+    parser.add_argument('--predict', action='store_true')
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--seconds', type=float, default=5)
     parser.add_argument('--threads', type=int, default=len(os.sched_getaffinity(0)))
-    a = parser.parse_args()
+    a = parser.parse_intermixed_args()
     torch.set_num_threads(a.threads)
     cpu = next((line.split(':')[1].strip() for line in open('/proc/cpuinfo') if line.startswith('model name')), platform.machine())
-    print(f'{cpu}, {a.threads} threads, PyTorch {torch.__version__}, median step of {a.rounds} interleaved rounds\n')
-    print('| network | batch | onnxtrain, steps/s | PyTorch eager | PyTorch channels_last | against the best |')
-    print('|---|---|---|---|---|---|')
+    print(f"{cpu}, {a.threads} threads, PyTorch {torch.__version__}, median of {a.rounds} interleaved rounds, ms per "
+          f"{'batch' if a.predict else 'step'}\n")
+    sides = ['ours', *(['ONNX Runtime'] if a.predict else []), 'eager', 'channels_last']
+    more = [] if a.predict else ['memory, MiB', 'start to first step, s']
+    print(f"| network | batch | {' | '.join(sides).replace('ours', 'onnxtrain')} | best / onnxtrain |{''.join(f' {m} |' for m in more)}")
+    print('|---' * (len(sides) + len(more) + 3) + '|')
     for name in a.workloads or WORKLOADS:
-        batch, rows = compare(a.program, name, a)
-        rate = {k: 1 / statistics.median(v) for k, v in rows.items()}
-        best = max(v for k, v in rate.items() if k != 'ours')
-        other = f"{rate['channels_last']:.1f}" if 'channels_last' in rate else ''
-        print(f"| {name} | {batch} | {rate['ours']:.1f} | {rate['eager']:.1f} | {other} | {rate['ours'] / best:.2f} |", flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            y = prepare(name, folder)
+            beside, times = (predict_row if a.predict else train_row)(a.program, name, folder, y, a)
+        best = min(t for side, t in times.items() if side != 'ours')
+        cells = [f'{1e3 * times[s]:.2f}' if s in times else '' for s in sides]
+        print('|', ' | '.join([name, str(WORKLOADS[name][1]), *cells, f"{best / times['ours']:.2f}", *beside]), '|', flush=True)
     return 0
 
 

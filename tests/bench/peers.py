@@ -1,4 +1,4 @@
-"""The networks of `onnxtrain new` in PyTorch: parameters in the order of the file's initializers, of the same shapes."""
+"""Networks in PyTorch.  Of those of `onnxtrain new` the parameters are in the order of the file's initializers, of the same shapes."""
 import math
 
 import torch
@@ -93,7 +93,7 @@ class Dense(nn.Module):
 
     def __init__(self, i, o):
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.empty(i, o)), nn.Parameter(torch.empty(o))
+        self.weight, self.bias = nn.Parameter(0.02 * torch.randn(i, o)), nn.Parameter(torch.zeros(o))
 
     def forward(self, x):
         return F.linear(x, self.weight.t(), self.bias)
@@ -125,7 +125,7 @@ class GptBlock(nn.Module):
 class Gpt2(nn.Module):
     def __init__(self, c=768, layers=12, tokens=1024, words=50257):
         super().__init__()
-        self.wte, self.wpe = nn.Parameter(torch.empty(words, c)), nn.Parameter(torch.empty(tokens, c))
+        self.wte, self.wpe = nn.Parameter(0.02 * torch.randn(words, c)), nn.Parameter(0.02 * torch.randn(tokens, c))
         self.h, self.ln_f = nn.ModuleList(GptBlock(c) for _ in range(layers)), nn.LayerNorm(c)
 
     def forward(self, ids):
@@ -149,7 +149,7 @@ class BertBlock(nn.Module):
 class Bert(nn.Module):
     def __init__(self, c=768, layers=12, tokens=512, words=30522, classes=2):
         super().__init__()
-        self.wte, self.wpe = nn.Parameter(torch.empty(words, c)), nn.Parameter(torch.empty(tokens, c))
+        self.wte, self.wpe = nn.Parameter(0.02 * torch.randn(words, c)), nn.Parameter(0.02 * torch.randn(tokens, c))
         self.norm = nn.LayerNorm(c)
         self.layer = nn.ModuleList(BertBlock(c) for _ in range(layers))
         self.pooler, self.classifier = nn.Linear(c, c), nn.Linear(c, classes)
@@ -160,6 +160,87 @@ class Bert(nn.Module):
         for block in self.layer:
             x = block(x, mask)
         return self.classifier(torch.tanh(self.pooler(x[:, 0])))
+
+
+# ---- others ------------------------------------------------------------------------------------
+
+
+def small_cnn():
+    layers, c = [], 3
+    for m in (32, 64, 128):
+        layers += [nn.Conv2d(c, m, 3, 1, 1), nn.ReLU(), nn.Conv2d(m, m, 3, 1, 1), nn.ReLU(), nn.MaxPool2d(2)]
+        c = m
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(128 * 16, 256), nn.ReLU(), nn.Linear(256, 10))
+
+
+def vgg11():
+    layers, c = [], 3
+    for m in (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0):
+        layers += [nn.Conv2d(c, m, 3, 1, 1), nn.ReLU()] if m else [nn.MaxPool2d(2)]
+        c = m or c
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+
+
+class InvertedResidual(nn.Module):
+    def __init__(self, c, m, stride, wider):
+        super().__init__()
+        hidden, layers = c * wider, []
+        if wider > 1:
+            layers += [nn.Conv2d(c, hidden, 1, bias=False), nn.BatchNorm2d(hidden), nn.ReLU6()]
+        layers += [nn.Conv2d(hidden, hidden, 3, stride, 1, groups=hidden, bias=False), nn.BatchNorm2d(hidden), nn.ReLU6()]
+        self.layers = nn.Sequential(*layers, nn.Conv2d(hidden, m, 1, bias=False), nn.BatchNorm2d(m))
+        self.residual = stride == 1 and c == m
+
+    def forward(self, x):
+        return x + self.layers(x) if self.residual else self.layers(x)
+
+
+class MobileNetV2(nn.Module):
+    """For images of 32 x 32: the stem has no stride."""
+
+    def __init__(self, classes=10):
+        super().__init__()
+        layers, c = [nn.Conv2d(3, 32, 3, 1, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU6()], 32
+        for wider, m, n, stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)):
+            for i in range(n):
+                layers.append(InvertedResidual(c, m, 1 if i else stride, wider))
+                c = m
+        self.layers = nn.Sequential(*layers, nn.Conv2d(c, 1280, 1, bias=False), nn.BatchNorm2d(1280), nn.ReLU6())
+        self.fc = nn.Linear(1280, classes)
+
+    def forward(self, x):
+        return self.fc(self.layers(x).mean((2, 3)))
+
+
+class UNet(nn.Module):
+    def __init__(self, c=16, depth=4, classes=2):
+        super().__init__()
+        pair = lambda i, o: nn.Sequential(conv_norm(i, o, 3, 1, 1), nn.ReLU(), conv_norm(o, o, 3, 1, 1), nn.ReLU())  # noqa: E731
+        sizes = [c << k for k in range(depth + 1)]
+        self.down = nn.ModuleList(pair(i, o) for i, o in zip([3, *sizes], sizes))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(2 * o, o, 2, 2) for o in sizes[-2::-1])
+        self.join = nn.ModuleList(pair(2 * o, o) for o in sizes[-2::-1])
+        self.last = nn.Conv2d(c, classes, 1)
+
+    def forward(self, x):
+        kept = []
+        for k, layer in enumerate(self.down):
+            x = layer(F.max_pool2d(x, 2) if k else x)
+            kept.append(x)
+        for up, join, beside in zip(self.up, self.join, kept[-2::-1]):
+            x = join(torch.cat([beside, up(x)], 1))
+        return self.last(x)
+
+
+class Recurrent(nn.Module):
+    """kind: nn.LSTM or nn.GRU; the last step's state is classified."""
+
+    def __init__(self, kind, layers):
+        super().__init__()
+        self.words, self.layers, self.fc = nn.Embedding(256, 128), kind(128, 256, layers, batch_first=True), nn.Linear(256, 10)
+
+    def forward(self, ids):
+        return self.fc(self.layers(self.words(ids))[0][:, -1])
 
 
 def load_weights(net, tensors):

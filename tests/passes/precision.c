@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "ops/op.h"
+#include "ops/kernel.h"
 #include "runtime/base/random.h"
 #include "tests/passes/build.h"
 
@@ -23,7 +23,7 @@ typedef struct run {
     double knob[3];
 } run;
 
-static void run_new(run *r, const model *m, const ot_config *c)
+static void plan_new(run *r, const model *m, const ot_config *c)
 {
     ot_error e = { 0 };
     memset(r, 0, sizeof *r);
@@ -44,6 +44,14 @@ static void run_new(run *r, const model *m, const ot_config *c)
     if (r->p->knobs.lr) ot_exec_feed(r->x, r->p->knobs.lr, &r->knob[0]);
     if (r->p->knobs.momentum) ot_exec_feed(r->x, r->p->knobs.momentum, &r->knob[1]);
     if (r->p->knobs.t) ot_exec_feed(r->x, r->p->knobs.t, &r->knob[2]);
+}
+
+/* By the reference kernels, which compute the graph that a device gets. */
+static void run_new(run *r, const model *m, const ot_config *c)
+{
+    ot_config ref = *c;
+    ref.ref_only = true;
+    plan_new(r, m, &ref);
 }
 
 static void run_free(run *r)
@@ -232,9 +240,13 @@ static void a_small_graph_as_text(void **state_)
         x = model_node(&m, "Add", OT_IN(x, ot_graph_const(m.g, "mask", OT_F32, &SHAPE(2), mask)));
         model_output(&m, model_node(&m, "Softmax", OT_IN(x)), "output");
         ot_feed f = { .name = "input", .dtype = OT_F32, .shape = SHAPE(3, 4) };
-        ot_config c = {
-            .want = OT_WANT_RUN, .n_feeds = 1, .feeds = &f, .threads = 1, .accumulate = 1, .options.precision = asked[i]
-        };
+        ot_config c = { .want = OT_WANT_RUN,
+                        .n_feeds = 1,
+                        .feeds = &f,
+                        .threads = 1,
+                        .accumulate = 1,
+                        .options.precision = asked[i],
+                        .ref_only = true };
         if (ot_plan_new(m.g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
         char *text = ot_graph_text(p->graph);
         assert_non_null(text);
@@ -592,6 +604,117 @@ static void a_bad_batch_leaves_no_trace(void **state_)
     }
 }
 
+/* ---- the CPU ------------------------------------------------------------------------- */
+
+static bool said(const ot_plan *p, const char *what)
+{
+    for (int i = 0; i < p->findings.n; i++)
+        if (strstr(p->findings.list[i].what, what)) return true;
+    return false;
+}
+
+/* Two products, each 64 samples or pixels wide: matrix products, or convolutions. */
+static void model_products(model *m, bool conv)
+{
+    model_new(m);
+    const char *op = conv ? "Conv" : "MatMul";
+    ot_value *w = model_weight(m, "w", conv ? SHAPE(32, 16, 3, 3) : SHAPE(64, 96));
+    ot_value *v = model_weight(m, "v", conv ? SHAPE(16, 32, 3, 3) : SHAPE(96, 64));
+    ot_value *x = model_input(m, "input", OT_F32, conv ? SHAPE(-1, 16, 8, 8) : SHAPE(-1, 64));
+    x = model_node(m, "Relu", OT_IN(model_node(m, op, OT_IN(x, w))));
+    model_output(m, model_node(m, op, OT_IN(x, v)), "output");
+}
+
+/* bf16 on the CPU: every value stays f32; products that round say so, and without one the results are those of fp32. */
+static void the_cpu_rounds_operands_only(void **state_)
+{
+    static const ot_precision asked[] = { OT_FP32, OT_PREC_BF16, OT_PREC_FP16 };
+    (void)state_;
+    for (int i = 0; i < 6; i++) {
+        static double loss[3], norm[3];
+        static int rounded;
+        bool conv = i >= 3;
+        int k = i % 3;
+        model m;
+        ot_feed f[2] = { { .name = "input", .dtype = OT_F32, .shape = conv ? SHAPE(4, 16, 8, 8) : SHAPE(64, 64) },
+                         { .name = "target", .dtype = OT_F32, .shape = conv ? SHAPE(4, 16, 4, 4) : SHAPE(64, 64) } };
+        ot_spec mse = { .name = "mse" };
+        run r;
+        model_products(&m, conv);
+        ot_config c = { .want = OT_WANT_TRAIN,
+                        .n_feeds = 2,
+                        .feeds = f,
+                        .options.n_losses = 1,
+                        .options.losses = &mse,
+                        .options.optimizer = { .name = "sgd" },
+                        .accumulate = 1,
+                        .options.dropout = -1,
+                        .threads = 1,
+                        .options.precision = asked[k] };
+        plan_new(&r, &m, &c);
+        for (int j = 0; j < r.p->graph->n_values; j++) assert_true(ot_dtype_bits(r.p->graph->values[j]->dtype) != 16);
+        if (k == 1) rounded = r.p->bf16_products;
+        else assert_int_equal(r.p->bf16_products, 0);
+        if (k == 1) assert_true(said(r.p, rounded ? "5 of 5" : "no effect on this CPU"));
+        if (k == 2) assert_true(said(r.p, "precision fp16: no effect on the CPU"));
+        step(&r, 1);
+        loss[k] = number(&r, r.p->loss);
+        norm[k] = number(&r, r.p->grad_norm);
+        run_free(&r);
+        model_free(&m);
+        if (k < 2) continue;
+        assert_true(rounded == 0 || rounded == 5); /* forward twice, dw twice, dx once */
+        assert_true(fabs(loss[1] - loss[0]) < 0.01 * loss[0] && (loss[1] != loss[0]) == (rounded > 0));
+        assert_true(fabs(norm[1] - norm[0]) < 0.01 * norm[0] && (norm[1] != norm[0]) == (rounded > 0));
+        assert_true(fabs(loss[2] - loss[0]) < 1e-6 * loss[0] && fabs(norm[2] - norm[0]) < 1e-6 * norm[0]);
+    }
+}
+
+/* A file in 16 bits: kernels compute it in f32, what leaves the plan has the file's types, and a Cast of the file
+ * rounds. */
+static void files_in_16_bits(void **state_)
+{
+    (void)state_;
+    for (int i = 0; i < 2; i++) {
+        model m;
+        ot_dtype half = i ? OT_BF16 : OT_F16;
+        ot_feed f = { .name = "input", .dtype = half, .shape = SHAPE(8, 16) };
+        ot_config c = {
+            .want = OT_WANT_RUN, .n_feeds = 1, .feeds = &f, .accumulate = 1, .options.dropout = -1, .threads = 1
+        };
+        run r[2];
+        double y[2][8 * 4];
+        model_new(&m);
+        ot_value *x = model_input(&m, "input", half, SHAPE(-1, 16)), *w = model_weight(&m, "w", SHAPE(16, 4));
+        uint16_t *narrow = ot_graph_alloc(m.g, 16 * 4 * sizeof *narrow);
+        assert_non_null(narrow);
+        for (int k = 0; k < 16 * 4; k++) ot_set_f64(narrow, half, k, ot_get_f64(w->data, OT_F32, k));
+        w->data = narrow, w->dtype = half;
+        x = model_node(&m, "Softmax", OT_IN(model_node(&m, "MatMul", OT_IN(model_node(&m, "Relu", OT_IN(x)), w))));
+        model_output(&m, x, "output");
+        plan_new(&r[0], &m, &c);
+        run_new(&r[1], &m, &c);
+        assert_int_equal(r[0].p->graph->outputs[0]->dtype, half);
+        assert_true(said(r[0].p, "16 bits are computed in float32") && !said(r[1].p, "16 bits are computed"));
+        for (int k = 0; k < r[0].p->n_batch_steps; k++) {
+            const ot_step *s = &r[0].p->batch_steps[k];
+            assert_string_not_equal(s->kernel->name, "ref");
+            for (int j = 0; j < s->node->n_in && s->node->op != &ot_op_Map; j++)
+                assert_int_equal(s->node->in[j]->dtype, OT_F32);
+        }
+        for (int k = 0; k < 2; k++) {
+            ot_error e = { 0 };
+            uint16_t bytes[8 * 4];
+            assert_int_equal(ot_exec_batch(r[k].x, &e), OT_OK);
+            assert_int_equal(ot_exec_read(r[k].x, r[k].p->graph->outputs[0], bytes, &e), OT_OK);
+            for (int j = 0; j < OT_LEN(bytes); j++) y[k][j] = ot_get_f64(bytes, half, j);
+            run_free(&r[k]);
+        }
+        for (int j = 0; j < OT_LEN(y[0]); j++) assert_true(fabs(y[0][j] - y[1][j]) < (i ? 0.02 : 0.0025));
+        model_free(&m);
+    }
+}
+
 int precision_tests(void)
 {
     const struct CMUnitTest tests[] = {
@@ -600,7 +723,8 @@ int precision_tests(void)
         cmocka_unit_test(gradients_are_unscaled),    cmocka_unit_test(an_overflow_skips_the_update),
         cmocka_unit_test(the_scale_grows),           cmocka_unit_test(a_bad_batch_leaves_no_trace),
         cmocka_unit_test(casts_do_not_stop_folding), cmocka_unit_test(the_norm_of_many_gradients),
-        cmocka_unit_test(rows_are_added_in_place),
+        cmocka_unit_test(rows_are_added_in_place),   cmocka_unit_test(the_cpu_rounds_operands_only),
+        cmocka_unit_test(files_in_16_bits),
     };
     return cmocka_run_group_tests_name("precision", tests, NULL, NULL);
 }

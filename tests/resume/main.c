@@ -321,6 +321,7 @@ static void every_option(void **state)
         { "steps", "22" },
         { "weight-decay", "0.1", "no-decay", "biases" },
         { "precision", "bf16" },
+        { "precision", "auto" },
         { "on-nonfinite", "skip" },
         { "no-shuffle", "true", "steps", "21" },
         { "ema", "0.9", "on-nonfinite", "skip" },

@@ -260,7 +260,8 @@ static const row table[] = {
         "bench: time of each kernel of a training step, beside what the device reaches at best", OT_CMD_BENCH, 0, 0,
         FLAG, 0, 0),
     ROW("precision", 0, "fp32|tf32|bf16|fp16|auto", "fp32", G,
-        "type for matrix products, convolutions and activations; weights stay float32", FIXED, 0, 0, CHOICE, 0, 0),
+        "type for matrix products, convolutions and activations; weights stay float32; CPU: bf16 rounds operands of large products only, tf32 and fp16 have no effect",
+        FIXED, 0, 0, CHOICE, 0, 0),
 #undef G
 #define G "Output"
     ROW("o", 'o', "FILE", NULL, G,

@@ -161,6 +161,10 @@ static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
             number(x, key, (unsigned long long)t->batch);
             continue;
         }
+        if (!strcmp(row->name, "precision") && ot_options_count(t->o, row->name)) {
+            pair(x, key, ot_precision_name(t->s.options.precision)); /* of auto, which may be measured, the choice */
+            continue;
+        }
         if (t->s.swa > 0 && t->s.swa < 1 && !strcmp(row->name, "swa") && t->s.options.swa_after % t->updates == 0) {
             fprintf(x->f, "%s%c%lld%s%c", key, '\0', (long long)(t->s.options.swa_after / t->updates + 1),
                     t->s.swa_updates ? ":per=update" : "", '\0'); /* where it began, if the run becomes longer */

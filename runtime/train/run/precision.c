@@ -1,7 +1,8 @@
 /* precision.c - --precision auto: the fastest that agrees with fp32 on the first batch.
  *
  * Loss and gradient of one batch are computed in fp32 and in each candidate, fastest first; the first whose loss and
- * gradient's norm are near those of fp32 is taken.  fp16 is none: bf16 is as fast and needs no scale. */
+ * gradient's norm are near those of fp32 is taken.  fp16 is none: bf16 is as fast and needs no scale.  Which CPUs and
+ * networks are faster in bf16 differs, so that on the CPU the batch is timed too. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,8 +12,13 @@
 /* How far from fp32 they may be, as parts of it.  Of gradients more: they are sums with cancellation. */
 static const double near_loss = 1.0 / 64, near_norm = 1.0 / 16;
 
+/* A candidate of the CPU must be faster by this factor; less would be chance. */
+static const double gain = 1.15;
+
 typedef struct measured {
     double loss, norm;
+    double seconds; /* of a batch, forward and backward */
+    int rounded;    /* on the CPU: products computed in bf16 */
 } measured;
 
 static ot_status gradient_norm(const ot_slot *q, ot_arena *a, double *norm, ot_error *err)
@@ -43,8 +49,14 @@ static ot_status run(ot_trainer *t, ot_session *x, measured *out, ot_error *err)
     OT_TRY(ot_session_plan(x, OT_WANT_GRAD, fs, t->batch, 1, &slot, err));
     OT_TRY(ot_session_allocate(x, err));
     for (int64_t i = 0; i < t->batch; i++) t->index[i] = i % t->train.samples;
-    OT_TRY(ot_session_batch(x, slot, t->index, &got, err));
+    out->seconds = (double)INFINITY;
+    for (int k = 0; k < (x->device ? 1 : 4); k++) { /* the first warms up */
+        double start = ot_seconds();
+        OT_TRY(ot_session_batch(x, slot, t->index, &got, err));
+        out->seconds = fmin(out->seconds, ot_seconds() - start);
+    }
     out->loss = got.loss;
+    out->rounded = x->slot[slot].plan->bf16_products;
     return gradient_norm(&x->slot[slot], x->a, &out->norm, err);
 }
 
@@ -69,14 +81,20 @@ ot_status ot_trainer_choose_precision(ot_trainer *t, ot_error *err)
     measured want, got;
     if (!t->s.auto_precision) return OT_OK;
     t->s.auto_precision = false;
-    if (!t->x.device) {
-        ot_trainer_say(t, OT_INFO, "precision fp32 (auto): no lower precision is faster on the CPU");
-        return OT_OK;
-    }
     OT_TRY(measure(t, OT_FP32, &want, err));
-    for (int i = 0; i < OT_LEN(fastest_first); i++) {
+    for (int i = 0; i < (t->x.device ? OT_LEN(fastest_first) : 1); i++) {
         const char *name = ot_precision_name(fastest_first[i]);
         OT_TRY(measure(t, fastest_first[i], &got, err));
+        if (!t->x.device && !got.rounded) {
+            ot_trainer_say(t, OT_INFO,
+                           "precision fp32 (auto): this CPU computes no product of the model faster in bf16");
+            return OT_OK;
+        }
+        if (!t->x.device && got.seconds * gain > want.seconds) {
+            ot_trainer_say(t, OT_INFO, "precision fp32 (auto): a batch takes %.3g ms, in %s %.3g ms",
+                           1e3 * want.seconds, name, 1e3 * got.seconds);
+            return OT_OK;
+        }
         bool good = is_near(got.loss, want.loss, near_loss) && is_near(got.norm, want.norm, near_norm);
         ot_trainer_say(t, OT_INFO, "precision %s (auto): loss %.5g, gradient norm %.5g; in fp32 %.5g and %.5g: %s",
                        name, got.loss, got.norm, want.loss, want.norm, good ? "taken" : "differs too much");
