@@ -88,8 +88,9 @@ static ot_status prepare(const ot_node *n, ot_prep *p, ot_conv_call *c)
     conv_state *s = calloc(1, sizeof *s);
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     c->attrs = n->attrs;
-    ot_status e = !p->precise && ot_winograd_pays(c) ? ot_winograd_new(n, c, ot_instruction_set(), p, &s->winograd)
-                                                     : direct(n, p, c, &s->script);
+    bool winograd = !p->precise && ot_winograd_pays(c);
+    ot_status e = winograd ? ot_winograd_new(n, c, ot_instruction_set(), p, &s->winograd) : direct(n, p, c, &s->script);
+    snprintf(p->how, sizeof p->how, "%s", winograd ? "Winograd" : "oneDNN");
     if (e != OT_OK) release(s);
     else p->state = s;
     return e;
@@ -137,11 +138,11 @@ static ot_status dw_prepare(const ot_node *n, ot_prep *p)
 }
 
 const ot_kernel ot_cpu_Convolve = {
-    .name = "onednn", .can = can, .prepare = forward_prepare, .run = run, .release = release, .any_layout = true
+    .name = "cpu", .can = can, .prepare = forward_prepare, .run = run, .release = release, .any_layout = true
 };
 const ot_kernel ot_cpu_ConvolveDx = {
-    .name = "onednn", .can = can, .prepare = dx_prepare, .run = run, .release = release, .any_layout = true
+    .name = "cpu", .can = can, .prepare = dx_prepare, .run = run, .release = release, .any_layout = true
 };
 const ot_kernel ot_cpu_ConvolveDw = {
-    .name = "onednn", .can = can, .prepare = dw_prepare, .run = run, .release = release, .any_layout = true
+    .name = "cpu", .can = can, .prepare = dw_prepare, .run = run, .release = release, .any_layout = true
 };

@@ -29,8 +29,8 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t tiles_along(int64_t pixels) { return (pixels + OT_WINOGRAD_Y - 1) / OT_WINOGRAD_Y; }
 
-/* Products of a channel along one axis, whose window covers pixels outside of x too: those are not computed. */
-static int64_t direct_products(const ot_conv_call *c, int axis)
+/* Products of a channel along one axis without those with padding. */
+static int64_t inside(const ot_conv_call *c, int axis)
 {
     int64_t x = c->x->shape.dim[2 + axis], y = c->y->shape.dim[2 + axis], pad = c->attrs->window.pad_lo[axis], sum = 0;
     for (int64_t k = 0; k < 3; k++) {
@@ -40,11 +40,22 @@ static int64_t direct_products(const ot_conv_call *c, int axis)
     return sum;
 }
 
-/* Limits by measurement, 2 threads, every instruction set.  The transforms of pictures need 16 channels, and a third
- * fewer products; that of w, which a direct convolution does not have, needs 32 tiles to multiply by it. */
+/* A model of both times, in products of a pair of channels, by measurements of pictures of 2x2 to 56x56 pixels.  Here,
+ * the transform of w is worth as much as WEIGHT tiles.  oneDNN's direct convolution needs rows of NARROW pixels to be
+ * efficient, and its gradient of x is faster and leaves padding out. */
+static bool faster(const ot_conv_call *c)
+{
+    enum { WEIGHT = 32, NARROW = 6 };
+    const ot_value *x = c->x, *y = c->y, *to = c->kind == OT_CONV_DX ? x : y; /* in tiles */
+    int64_t N = x->shape.dim[0], tiles = N * tiles_along(to->shape.dim[2]) * tiles_along(to->shape.dim[3]);
+    int64_t winograd = OT_WINOGRAD_POINTS * (tiles + WEIGHT), wide = y->shape.dim[3];
+    if (c->kind == OT_CONV_DX) return 4 * N * inside(c, 0) * inside(c, 1) >= 5 * winograd;
+    return 2 * 9 * N * y->shape.dim[2] * (wide < NARROW ? NARROW : wide) >= 3 * winograd;
+}
+
 bool ot_winograd_pays(const ot_conv_call *c)
 {
-    enum { LEAST_CHANNELS = 16, LEAST_TILES = 32 };
+    enum { LEAST_CHANNELS = 16 };
     const ot_window *w = &c->attrs->window;
     const ot_value *x = c->x, *y = c->y;
     if (w->nd != 2 || c->attrs->group != 1 || x->shape.dim[1] < LEAST_CHANNELS || y->shape.dim[1] < LEAST_CHANNELS)
@@ -52,10 +63,7 @@ bool ot_winograd_pays(const ot_conv_call *c)
     if (x->layout != OT_CHANNELS_LAST || y->layout != OT_CHANNELS_LAST || c->w->layout != OT_PLAIN) return false;
     for (int j = 0; j < 2; j++)
         if (w->kernel[j] != 3 || w->stride[j] != 1 || w->dilation[j] != 1) return false;
-    const ot_value *to = c->kind == OT_CONV_DX ? x : y; /* in tiles */
-    int64_t tiles = tiles_along(to->shape.dim[2]) * tiles_along(to->shape.dim[3]);
-    return x->shape.dim[0] * tiles >= LEAST_TILES &&
-           2 * direct_products(c, 0) * direct_products(c, 1) >= 3 * OT_WINOGRAD_POINTS * tiles;
+    return faster(c);
 }
 
 static ot_winograd_picture picture(const ot_value *v)

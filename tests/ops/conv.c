@@ -83,6 +83,8 @@ const ot_case ot_cases_Conv[] = {
 const ot_case ot_cases_ConvTranspose[] = {
     { .name = "plain", .in = "f32[1,1,2,2]~1,2,3,4 f32[1,1,2,2]~1,1,1,1", .out = "f32[1,1,3,3]", .y = "1,3,2,4,10,6,3,7,4" },
     { .name = "bias", .in = "f32[2,3,4,5] f32[3,4,3,2] f32[4]", .out = "f32[2,4,6,6]" },
+    { .name = "deep_edges", .attrs = "pads=[1,0,2,1]", .in = "f32[3,36,19,14] f32[36,24,3,3] f32[24]", .out = "f32[3,24,18,15]",
+      .tol = 1e-4, .no_grad = "bias has it" },
     { .name = "strided", .attrs = "strides=[2,3]", .in = "f32[1,2,3,4] f32[2,3,3,3]", .out = "f32[1,3,7,12]" },
     { .name = "stride_beyond_window", .attrs = "strides=[3,3]", .in = "f32[1,2,3,3] f32[2,3,2,2]", .out = "f32[1,3,8,8]" },
     { .name = "pads", .attrs = "strides=[2,2] pads=[1,0,1,2]", .in = "f32[1,2,4,4] f32[2,3,3,3] f32[3]", .out = "f32[1,3,7,7]" },

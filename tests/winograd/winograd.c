@@ -231,8 +231,56 @@ static void not_finite(void **state)
     }
 }
 
+/* The kernels choose it for this shape, or oneDNN for the smallest error, and either result is right. */
+static void kernels(void **state)
+{
+    static const shape s = { 4, 24, 40, 12, 15, { 1, 1 }, { 1, 1 } };
+    static const ot_kernel *const all[] = { &ot_cpu_Convolve, &ot_cpu_ConvolveDx, &ot_cpu_ConvolveDw };
+    (void)state;
+    for (int kind = OT_CONV_FORWARD; kind <= OT_CONV_DW; kind++)
+        for (int precise = 0; precise <= 1; precise++) {
+            test t;
+            start(&t, &s);
+            direct(&t, (ot_conv_kind)kind);
+            ot_value *values[3][5] = { { &t.x, &t.w, &t.b, &t.y }, { &t.y, &t.w, &t.x }, { &t.y, &t.x, &t.w, &t.b } };
+            const void *bytes[3][3] = { { t.px, t.pw, t.pb }, { t.py, t.pw }, { t.py, t.px } };
+            static const ot_op *const ops[] = { &ot_op_Convolve, &ot_op_ConvolveDx, &ot_op_ConvolveDw };
+            int n_in = kind == OT_CONV_FORWARD ? 3 : 2, n_out = kind == OT_CONV_DW ? 2 : 1;
+            ot_node n = { .op = ops[kind],
+                          .name = "conv",
+                          .attrs = &t.a,
+                          .n_in = n_in,
+                          .n_out = n_out,
+                          .in = values[kind],
+                          .out = values[kind] + n_in };
+            int64_t numbers = ot_numel(&n.out[0]->shape);
+            float *got = malloc((size_t)numbers * sizeof *got), db[64];
+            void *out[2] = { got, db };
+            ot_error err = { 0 };
+            ot_prep p = { .threads = 2, .precise = precise, .err = &err };
+            assert_non_null(got);
+            assert_int_equal(all[kind]->prepare(&n, &p), OT_OK);
+            assert_string_equal(p.how, precise ? "oneDNN" : "Winograd");
+            void *work = aligned_alloc(64, (p.work + 64) / 64 * 64);
+            assert_non_null(work);
+            ot_call c = {
+                .node = &n, .in = bytes[kind], .out = out, .work = work, .state = p.state, .threads = 2, .err = &err
+            };
+            assert_int_equal(all[kind]->run(&c), OT_OK);
+            assert_true(error_of(got, t.want, numbers) < 2e-6);
+            if (kind == OT_CONV_DW) assert_true(error_of(db, t.want_db, s.M) < 1e-6);
+            all[kind]->release(p.state);
+            free(work);
+            free(got);
+            free(t.want);
+            free(t.want_db);
+            stop(&t);
+        }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(errors), cmocka_unit_test(not_finite) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(errors), cmocka_unit_test(not_finite),
+                                        cmocka_unit_test(kernels) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
