@@ -1,11 +1,14 @@
-/* convolve.c - Convolve, ConvolveDx, ConvolveDw by oneDNN.
+/* convolve.c - Convolve, ConvolveDx, ConvolveDw by Winograd's algorithm (winograd.c) where it pays, else by oneDNN.
  *
- * x and y are read and written in either layout; the primitive computes channels last and reorders plain operands
+ * x and y are read and written in either layout; oneDNN's primitive computes channels last and reorders plain operands
  * inside.  Weights are stored in ONNX's order and reordered to the primitive's in every step: they are small compared
  * with activations. */
-#include "ops/cpu/onednn.h"
+#include <stdio.h>
+#include <stdlib.h>
 
-#include <string.h>
+#include "ops/cpu/onednn.h"
+#include "ops/cpu/vector.h"
+#include "ops/cpu/winograd.h"
 
 static bool all_positive(const ot_value *v)
 {
@@ -46,18 +49,43 @@ static bool can(const ot_node *n, const char **why)
     return true;
 }
 
-/* F(4x4, 3x3) needs a third of the products, but blocked tensors: it is faster if two reorders are small compared
- * with the products, and padded lanes do not cost the gain. */
-static bool winograd_pays(const ot_conv_call *c)
+/* One of them. */
+typedef struct conv_state {
+    ot_script *script;
+    ot_winograd *winograd;
+} conv_state;
+
+static void release(void *state)
 {
-    const ot_window *w = &c->attrs->window;
-    int64_t C = c->x->shape.dim[1], M = c->y->shape.dim[1];
-    if (ot_numel(&c->y->shape) / M < 256) return false;
-    if (w->nd != 2 || c->attrs->group != 1 || C < 64 || M < 64 || C % 16 || M % 16) return false;
-    for (int j = 0; j < 2; j++)
-        if (w->kernel[j] != 3 || w->stride[j] != 1 || w->dilation[j] != 1 || w->pad_lo[j] > 1 || w->pad_hi[j] > 1)
-            return false;
-    return true;
+    conv_state *s = state;
+    if (!s) return;
+    ot_script_free(s->script);
+    free(s->winograd);
+    free(s);
+}
+
+static ot_status run(const ot_call *c)
+{
+    const conv_state *s = c->state;
+    ot_call direct = *c;
+    if (s->winograd) return ot_winograd_run(s->winograd, c);
+    direct.state = s->script;
+    return ot_script_run(&direct);
+}
+
+static ot_status direct(const ot_node *n, ot_prep *p, ot_conv_call *c, ot_script **s)
+{
+    OT_TRY(ot_script_new(n, p, s));
+    ot_status e = ot_script_conv(*s, c, p);
+    if (e == OT_E_DEVICE && c->bf16) {
+        c->bf16 = false;
+        e = ot_script_conv(*s, c, p);
+    }
+    if (e == OT_E_DEVICE) {
+        c->direct_any = true; /* this primitive has no channels-last form */
+        e = ot_script_conv(*s, c, p);
+    }
+    return e == OT_OK ? e : ot_fail(p->err, e, "%s: %s: oneDNN has no such convolution", n->name, n->op->name);
 }
 
 /* Rounding an operand costs as much as some 25 products of each of its elements. */
@@ -70,28 +98,16 @@ static bool bf16_pays(const ot_conv_call *c)
 
 static ot_status prepare(const ot_node *n, ot_prep *p, ot_conv_call *c)
 {
-    ot_script *s;
-    OT_TRY(ot_script_new(n, p, &s));
+    conv_state *s = calloc(1, sizeof *s);
+    if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     c->attrs = n->attrs;
     c->bf16 = p->bf16 && ot_onednn_has_bf16() && bf16_pays(c);
-    c->winograd = !p->precise && !c->bf16 && winograd_pays(c);
-    ot_status e = c->winograd || c->bf16 ? ot_script_conv(s, c, p) : OT_E_DEVICE;
-    if (e == OT_OK && c->bf16) strcpy(p->how, OT_BF16_PRODUCT);
-    if (e == OT_E_DEVICE) c->bf16 = false;
-    if (e == OT_E_DEVICE) {
-        c->winograd = false;
-        e = ot_script_conv(s, c, p);
-    }
-    if (e == OT_E_DEVICE) {
-        c->direct_any = true; /* this primitive has no channels-last form */
-        e = ot_script_conv(s, c, p);
-    }
-    if (e != OT_OK) {
-        ot_script_free(s);
-        return ot_fail(p->err, e, "%s: %s: oneDNN has no such convolution", n->name, n->op->name);
-    }
-    p->state = s;
-    return OT_OK;
+    bool winograd = !p->precise && !c->bf16 && ot_winograd_pays(c);
+    ot_status e = winograd ? ot_winograd_new(n, c, ot_instruction_set(), p, &s->winograd) : direct(n, p, c, &s->script);
+    snprintf(p->how, sizeof p->how, "%s", c->bf16 ? OT_BF16_PRODUCT : winograd ? "Winograd" : "oneDNN");
+    if (e != OT_OK) release(s);
+    else p->state = s;
+    return e;
 }
 
 static ot_status forward_prepare(const ot_node *n, ot_prep *p)
@@ -135,21 +151,12 @@ static ot_status dw_prepare(const ot_node *n, ot_prep *p)
                                     .b_arg = bias ? OT_ARG_OUT + 1 : OT_ARG_NONE });
 }
 
-const ot_kernel ot_cpu_Convolve = { .name = "onednn",
-                                    .can = can,
-                                    .prepare = forward_prepare,
-                                    .run = ot_script_run,
-                                    .release = ot_script_free,
-                                    .any_layout = true };
-const ot_kernel ot_cpu_ConvolveDx = { .name = "onednn",
-                                      .can = can,
-                                      .prepare = dx_prepare,
-                                      .run = ot_script_run,
-                                      .release = ot_script_free,
-                                      .any_layout = true };
-const ot_kernel ot_cpu_ConvolveDw = { .name = "onednn",
-                                      .can = can,
-                                      .prepare = dw_prepare,
-                                      .run = ot_script_run,
-                                      .release = ot_script_free,
-                                      .any_layout = true };
+const ot_kernel ot_cpu_Convolve = {
+    .name = "cpu", .can = can, .prepare = forward_prepare, .run = run, .release = release, .any_layout = true
+};
+const ot_kernel ot_cpu_ConvolveDx = {
+    .name = "cpu", .can = can, .prepare = dx_prepare, .run = run, .release = release, .any_layout = true
+};
+const ot_kernel ot_cpu_ConvolveDw = {
+    .name = "cpu", .can = can, .prepare = dw_prepare, .run = run, .release = release, .any_layout = true
+};

@@ -83,7 +83,6 @@ static desc_ref query(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
 }
 
 typedef struct conv_spec {
-    dnnl_alg_kind_t algorithm;
     dnnl_dims_t stride, dilation, lo, hi;
     desc x, w, b, y;
     const desc *bias; /* &b or NULL */
@@ -93,14 +92,14 @@ static dnnl_status_t forward_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t att
                                 dnnl_primitive_desc_t *pd)
 {
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl_convolution_forward_primitive_desc_create(pd, e, dnnl_forward_training, c->algorithm, REF(c->x),
-                                                          REF(c->w), REF_OR_NULL(c->bias), REF(c->y), c->stride,
-                                                          c->dilation, c->lo, c->hi, attr);
+    return dnnl_convolution_forward_primitive_desc_create(pd, e, dnnl_forward_training, dnnl_convolution_direct,
+                                                          REF(c->x), REF(c->w), REF_OR_NULL(c->bias), REF(c->y),
+                                                          c->stride, c->dilation, c->lo, c->hi, attr);
 #else
     dnnl_convolution_desc_t d;
-    dnnl_status_t s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, c->algorithm, REF(c->x),
-                                                                 REF(c->w), REF_OR_NULL(c->bias), REF(c->y), c->stride,
-                                                                 c->dilation, c->lo, c->hi);
+    dnnl_status_t s = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct,
+                                                                 REF(c->x), REF(c->w), REF_OR_NULL(c->bias), REF(c->y),
+                                                                 c->stride, c->dilation, c->lo, c->hi);
     return s ? s : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 #endif
 }
@@ -109,12 +108,13 @@ static dnnl_status_t dx_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr, co
                            dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd)
 {
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl_convolution_backward_data_primitive_desc_create(pd, e, c->algorithm, REF(c->x), REF(c->w), REF(c->y),
-                                                                c->stride, c->dilation, c->lo, c->hi, hint, attr);
+    return dnnl_convolution_backward_data_primitive_desc_create(pd, e, dnnl_convolution_direct, REF(c->x), REF(c->w),
+                                                                REF(c->y), c->stride, c->dilation, c->lo, c->hi, hint,
+                                                                attr);
 #else
     dnnl_convolution_desc_t d;
-    dnnl_status_t s = dnnl_dilated_convolution_backward_data_desc_init(&d, c->algorithm, REF(c->x), REF(c->w),
-                                                                       REF(c->y), c->stride, c->dilation, c->lo, c->hi);
+    dnnl_status_t s = dnnl_dilated_convolution_backward_data_desc_init(
+        &d, dnnl_convolution_direct, REF(c->x), REF(c->w), REF(c->y), c->stride, c->dilation, c->lo, c->hi);
     return s ? s : dnnl_primitive_desc_create(pd, &d, attr, e, hint);
 #endif
 }
@@ -123,13 +123,14 @@ static dnnl_status_t dw_pd(dnnl_engine_t e, const_dnnl_primitive_attr_t attr, co
                            dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *pd)
 {
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl_convolution_backward_weights_primitive_desc_create(pd, e, c->algorithm, REF(c->x), REF(c->w),
+    return dnnl_convolution_backward_weights_primitive_desc_create(pd, e, dnnl_convolution_direct, REF(c->x), REF(c->w),
                                                                    REF_OR_NULL(c->bias), REF(c->y), c->stride,
                                                                    c->dilation, c->lo, c->hi, hint, attr);
 #else
     dnnl_convolution_desc_t d;
-    dnnl_status_t s = dnnl_dilated_convolution_backward_weights_desc_init(
-        &d, c->algorithm, REF(c->x), REF(c->w), REF_OR_NULL(c->bias), REF(c->y), c->stride, c->dilation, c->lo, c->hi);
+    dnnl_status_t s = dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, REF(c->x),
+                                                                          REF(c->w), REF_OR_NULL(c->bias), REF(c->y),
+                                                                          c->stride, c->dilation, c->lo, c->hi);
     return s ? s : dnnl_primitive_desc_create(pd, &d, attr, e, hint);
 #endif
 }
@@ -382,7 +383,7 @@ static void describe(writer *w, const ot_conv_call *c, ot_conv_kind kind, conv_s
 {
     int rank = c->x->shape.rank, wr = c->attrs->group > 1 ? rank + 1 : rank;
     dnnl_dims_t xd, wd, bd, yd;
-    dnnl_format_tag_t free_tag = c->winograd || c->direct_any ? dnnl_format_tag_any : last_tag(rank);
+    dnnl_format_tag_t free_tag = c->direct_any ? dnnl_format_tag_any : last_tag(rank);
     dnnl_data_type_t in = c->bf16 ? dnnl_bf16 : dnnl_f32;
     const ot_window *win = &c->attrs->window;
 
@@ -395,7 +396,6 @@ static void describe(writer *w, const ot_conv_call *c, ot_conv_kind kind, conv_s
         spec->lo[j] = win->pad_lo[j];
         spec->hi[j] = span - c->x->shape.dim[2 + j] - win->pad_lo[j];
     }
-    spec->algorithm = c->winograd ? dnnl_convolution_winograd : dnnl_convolution_direct;
     spec->bias = c->b_arg == OT_ARG_NONE ? NULL : &spec->b;
     dnnl_status_t st[] = {
         desc_tag(&spec->x, rank, xd, kind == OT_CONV_DX ? dnnl_f32 : in, free_tag),

@@ -30,8 +30,7 @@ typedef struct ot_conv_call {
     const ot_convolve *attrs;
     const ot_value *x, *w, *y; /* or their gradients */
     int x_arg, w_arg, b_arg, y_arg;
-    bool winograd;   /* request it, with x and y in the layout that it prefers */
-    bool direct_any; /* direct, with x and y in the layout that oneDNN prefers */
+    bool direct_any; /* with x and y in the layout that oneDNN prefers */
     bool bf16;       /* operands are rounded to bfloat16; sums and results are f32 */
 } ot_conv_call;
 

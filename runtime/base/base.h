@@ -84,9 +84,6 @@ void ot_memory_ask_large_pages(void *p, size_t n);
 /* Could that many bytes be allocated now?  Allocates and frees them.  If the system promises more memory than there
  * is (the usual overcommit), only ot_memory_limited() makes the answer no. */
 bool ot_memory_fits(int64_t bytes);
-/* Asks the system to back n bytes at p by pages of 2 MiB where it can: with pages of 4 KiB, kernels that go through
- * more than a few MiB wait for the TLB.  The advice may be ignored. */
-void ot_memory_ask_large_pages(void *p, size_t n);
 bool ot_memory_limited(void); /* can allocations fail before memory is used up?  RLIMIT_AS, strict overcommit ... */
 
 /* The memory kept free for a call to a library that crashes without memory (oneDNN creating a primitive: 3.4 MiB is

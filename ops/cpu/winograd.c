@@ -1,0 +1,213 @@
+/* winograd.c - Winograd convolution F(4x4, 3x3) and its gradients: parts, threads and workspace.
+ *
+ * w is transformed once per run; then every thread transforms x, multiplies and transforms back, block by block of
+ * tiles.  The gradient of x is a convolution too.  The gradient of w transforms x and dy and adds products to
+ * transformed weights, which are transformed back at the end.
+ *
+ * Memory    transformed weights, four times w, and one block per thread
+ * Threads   tiles; if there are few, or a set of transformed weights of each thread would be large, columns of w: x is
+ *           then transformed by several threads.  The same bits with the same number of threads */
+#include "ops/cpu/winograd.h"
+
+#include <stdlib.h>
+
+#include "ops/cpu/winograd_tiles.h"
+#include "ops/kernels/box.h"
+
+struct ot_winograd {
+    const ot_winograd_tiles *tiles;
+    ot_winograd_job job; /* without addresses */
+    ot_conv_kind kind;
+    int x_arg, w_arg, b_arg, y_arg;
+    int threads;
+    int64_t parts, m_parts; /* of tiles, of columns */
+    int64_t work;           /* floats per part */
+    size_t u, db, blocks;   /* where they are in the workspace */
+};
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static int64_t tiles_along(int64_t pixels) { return (pixels + OT_WINOGRAD_Y - 1) / OT_WINOGRAD_Y; }
+
+/* Products of a channel along one axis without those with padding. */
+static int64_t inside(const ot_conv_call *c, int axis)
+{
+    int64_t x = c->x->shape.dim[2 + axis], y = c->y->shape.dim[2 + axis], pad = c->attrs->window.pad_lo[axis], sum = 0;
+    for (int64_t k = 0; k < 3; k++) {
+        int64_t from = pad - k > 0 ? pad - k : 0, to = least(y, x + pad - k);
+        sum += to > from ? to - from : 0;
+    }
+    return sum;
+}
+
+/* A model of both times, in products of a pair of channels, by measurements of pictures of 2x2 to 56x56 pixels.  Here,
+ * the transform of w is worth as much as WEIGHT tiles.  oneDNN's direct convolution needs rows of NARROW pixels to be
+ * efficient, and its gradient of x is faster and leaves padding out. */
+static bool faster(const ot_conv_call *c)
+{
+    enum { WEIGHT = 32, NARROW = 6 };
+    const ot_value *x = c->x, *y = c->y, *to = c->kind == OT_CONV_DX ? x : y; /* in tiles */
+    int64_t N = x->shape.dim[0], tiles = N * tiles_along(to->shape.dim[2]) * tiles_along(to->shape.dim[3]);
+    int64_t winograd = OT_WINOGRAD_POINTS * (tiles + WEIGHT), wide = y->shape.dim[3];
+    if (c->kind == OT_CONV_DX) return 4 * N * inside(c, 0) * inside(c, 1) >= 5 * winograd;
+    return 2 * 9 * N * y->shape.dim[2] * (wide < NARROW ? NARROW : wide) >= 3 * winograd;
+}
+
+bool ot_winograd_pays(const ot_conv_call *c)
+{
+    enum { LEAST_CHANNELS = 16 };
+    const ot_window *w = &c->attrs->window;
+    const ot_value *x = c->x, *y = c->y;
+    if (w->nd != 2 || c->attrs->group != 1 || x->shape.dim[1] < LEAST_CHANNELS || y->shape.dim[1] < LEAST_CHANNELS)
+        return false;
+    if (x->layout != OT_CHANNELS_LAST || y->layout != OT_CHANNELS_LAST || c->w->layout != OT_PLAIN) return false;
+    for (int j = 0; j < 2; j++)
+        if (w->kernel[j] != 3 || w->stride[j] != 1 || w->dilation[j] != 1) return false;
+    return faster(c);
+}
+
+static ot_winograd_picture picture(const ot_value *v)
+{
+    return (ot_winograd_picture){ .high = v->shape.dim[2], .wide = v->shape.dim[3], .C = v->shape.dim[1] };
+}
+
+static void describe(const ot_conv_call *c, ot_winograd_job *j)
+{
+    const ot_window *w = &c->attrs->window;
+    bool dx = c->kind == OT_CONV_DX;
+    int64_t C = c->x->shape.dim[1];
+    *j = (ot_winograd_job){ .N = c->x->shape.dim[0],
+                            .x = picture(dx ? c->y : c->x),
+                            .y = picture(dx ? c->x : c->y),
+                            .top = dx ? 2 - w->pad_lo[0] : w->pad_lo[0],
+                            .left = dx ? 2 - w->pad_lo[1] : w->pad_lo[1],
+                            .step_c = dx ? 9 * C : 9,
+                            .step_m = dx ? 9 : 9 * C,
+                            .turned = dx,
+                            .sets = 1 };
+    j->down = tiles_along(j->y.high);
+    j->across = tiles_along(j->y.wide);
+}
+
+static int64_t column_groups(const ot_winograd_job *j)
+{
+    return (j->y.C + OT_WINOGRAD_COLUMNS - 1) / OT_WINOGRAD_COLUMNS;
+}
+
+/* Large transformed weights, in bytes: for dw, where each part of the tiles has its own; else they are read by all. */
+enum { LARGE_SET = 4 << 20, LARGE_SHARED = 16 << 20, FEW_TILES = 16 };
+
+/* Tiles of a block.  Every block reads all of u, and its own transformed x and y should stay in the L2 cache: that is
+ * possible with few channels; with many, products are long, and u is read from outside of that cache. */
+static int64_t block_of(ot_conv_kind kind, int64_t C)
+{
+    int64_t most = kind == OT_CONV_DW ? 48 : C / 2;
+    return most < 36 ? 36 : least(most, 132);
+}
+
+static bool small(const ot_winograd_job *j)
+{
+    return j->N * j->down * j->across * OT_WINOGRAD_POINTS * j->x.C * j->y.C < 1 << 21;
+}
+
+static void divide(ot_winograd *s)
+{
+    ot_winograd_job *j = &s->job;
+    int64_t tiles = j->N * j->down * j->across,
+            bytes = OT_WINOGRAD_POINTS * ot_winograd_u_step(j) * (int64_t)sizeof(float);
+    bool dw = s->kind == OT_CONV_DW,
+         by_columns = bytes > (dw ? LARGE_SET : LARGE_SHARED) || (!dw && tiles / s->threads < FEW_TILES);
+    s->m_parts = by_columns ? least(column_groups(j), s->threads) : 1;
+    s->parts = least(s->threads / s->m_parts, tiles);
+    if (dw) j->sets = s->parts;
+    int64_t each = (tiles + s->parts - 1) / s->parts, most = block_of(s->kind, j->x.C),
+            blocks = (each + most - 1) / most;
+    j->block = (each + blocks - 1) / blocks;
+}
+
+static size_t take(size_t *work, size_t bytes)
+{
+    size_t at = *work;
+    *work += (bytes + 63) / 64 * 64;
+    return at;
+}
+
+ot_status ot_winograd_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_winograd **out)
+{
+    static const ot_winograd_tiles *const sets[] = { &ot_winograd_tiles_base, &ot_winograd_tiles_avx2,
+                                                     &ot_winograd_tiles_avx512 };
+    ot_winograd *s = calloc(1, sizeof *s);
+    *out = s;
+    if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
+    s->tiles = sets[set];
+    s->kind = c->kind;
+    s->x_arg = c->x_arg, s->w_arg = c->w_arg, s->b_arg = c->b_arg, s->y_arg = c->y_arg;
+    describe(c, &s->job);
+    s->threads = small(&s->job) ? 1 : p->threads;
+    divide(s);
+    ot_winograd_job *j = &s->job;
+    int64_t columns = (column_groups(j) + s->m_parts - 1) / s->m_parts * OT_WINOGRAD_COLUMNS;
+    s->work = ot_winograd_work(j, least(columns, j->y.C));
+    p->work = (p->work + 63) / 64 * 64;
+    s->u = take(&p->work, (size_t)(j->sets * OT_WINOGRAD_POINTS * ot_winograd_u_step(j)) * sizeof(float));
+    s->db = take(&p->work, c->b_arg == OT_ARG_NONE ? 0 : (size_t)(j->sets * j->y.C) * sizeof(double));
+    s->blocks = take(&p->work, (size_t)(s->parts * s->m_parts * s->work) * sizeof(float));
+    return OT_OK;
+}
+
+static float *address(const ot_call *c, int arg)
+{
+    if (arg == OT_ARG_NONE) return NULL;
+    return arg >= OT_ARG_OUT ? c->out[arg - OT_ARG_OUT] : (float *)(uintptr_t)c->in[arg];
+}
+
+/* Rows of the transformed weights are divided among threads. */
+static void weights(const ot_winograd *s, const ot_winograd_job *j,
+                    void (*f)(const ot_winograd_job *j, int64_t c, int64_t c_end))
+{
+    int threads = s->threads;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int k = 0; k < threads; k++) {
+        int64_t from, to;
+        ot_part(j->x.C, k, threads, &from, &to);
+        f(j, from, to);
+    }
+}
+
+static void tiles(const ot_winograd *s, const ot_winograd_job *j, float *work)
+{
+    int units = (int)(s->parts * s->m_parts);
+#pragma omp parallel for num_threads(units) schedule(static) if (units > 1)
+    for (int k = 0; k < units; k++) {
+        ot_winograd_part at = { .set = k / s->m_parts };
+        ot_part(j->N * j->down * j->across, at.set, s->parts, &at.from, &at.to);
+        ot_part(column_groups(j), k % s->m_parts, s->m_parts, &at.m, &at.m_end);
+        at.m *= OT_WINOGRAD_COLUMNS;
+        at.m_end = least(at.m_end * OT_WINOGRAD_COLUMNS, j->y.C);
+        (s->kind == OT_CONV_DW ? s->tiles->gradient : s->tiles->forward)(j, &at, work + k * s->work);
+    }
+}
+
+ot_status ot_winograd_run(const ot_winograd *s, const ot_call *c)
+{
+    ot_winograd_job j = s->job;
+    char *work = c->work;
+    float *bias = address(c, s->b_arg);
+    bool dx = s->kind == OT_CONV_DX, dw = s->kind == OT_CONV_DW;
+    j.x.p = address(c, dx ? s->y_arg : s->x_arg);
+    j.y.p = address(c, dx ? s->x_arg : s->y_arg);
+    j.w = address(c, s->w_arg);
+    j.u = (float *)(void *)(work + s->u);
+    if (dw) j.db = bias ? (double *)(void *)(work + s->db) : NULL;
+    else j.bias = bias;
+    if (!dw) weights(s, &j, s->tiles->transform);
+    tiles(s, &j, (float *)(void *)(work + s->blocks));
+    if (!dw) return OT_OK;
+    weights(s, &j, s->tiles->inverse);
+    for (int64_t m = 0; bias && m < j.y.C; m++) {
+        double sum = 0;
+        for (int64_t set = 0; set < j.sets; set++) sum += j.db[set * j.y.C + m];
+        bias[m] = (float)sum;
+    }
+    return OT_OK;
+}

@@ -1,0 +1,16 @@
+/* winograd.h - Winograd convolution F(4x4, 3x3), for 3x3 convolutions of stride 1 with many channels. */
+#ifndef OT_CPU_WINOGRAD_H
+#define OT_CPU_WINOGRAD_H
+
+#include "ops/cpu/onednn.h"
+
+typedef struct ot_winograd ot_winograd;
+
+/* Is this convolution possible, and faster than a direct one? */
+bool ot_winograd_pays(const ot_conv_call *c);
+
+/* For an instruction set that this machine has (OT_CPU_*).  The workspace is added to p->work.  free() releases it. */
+ot_status ot_winograd_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_winograd **out);
+ot_status ot_winograd_run(const ot_winograd *s, const ot_call *c);
+
+#endif
