@@ -122,19 +122,19 @@ static ot_status dw_prepare(const ot_node *n, ot_prep *p)
                                     .b_arg = bias ? OT_ARG_OUT + 1 : OT_ARG_NONE });
 }
 
-const ot_kernel ot_cpu_Convolve = { .name = "onednn",
+const ot_kernel ot_onednn_Convolve = { .name = "onednn",
                                     .can = can,
                                     .prepare = forward_prepare,
                                     .run = ot_script_run,
                                     .release = ot_script_free,
                                     .any_layout = true };
-const ot_kernel ot_cpu_ConvolveDx = { .name = "onednn",
+const ot_kernel ot_onednn_ConvolveDx = { .name = "onednn",
                                       .can = can,
                                       .prepare = dx_prepare,
                                       .run = ot_script_run,
                                       .release = ot_script_free,
                                       .any_layout = true };
-const ot_kernel ot_cpu_ConvolveDw = { .name = "onednn",
+const ot_kernel ot_onednn_ConvolveDw = { .name = "onednn",
                                       .can = can,
                                       .prepare = dw_prepare,
                                       .run = ot_script_run,
