@@ -22,28 +22,33 @@ typedef struct ot_strip_job {
     int64_t N, C, M;
     int64_t in, out, width; /* rows of x and y; columns of y */
     int64_t stride, pad;    /* of rows */
-    int64_t rows, x_rows;   /* of a strip; of a strip of x */
+    int64_t strips;         /* of a sample */
+    int64_t rows, x_rows;   /* of a strip of y; of x that it reads.  dx: x_rows of x that need at most so many of y */
+    int64_t behind;         /* dx: the first of these, counted from the strip's row / stride */
+    int64_t x_width;        /* columns of x in the workspace */
     bool padded;
     ot_strip_side x, y;
-    int64_t taps;         /* elements of a window in all channels */
-    const int32_t *tap;   /* where they are in a strip of x; vectors */
-    const int32_t *pixel; /* where the window of each pixel of a strip begins */
+    int64_t window, taps;  /* elements of a window in one channel, in all */
+    const int32_t *tap;     /* where they are in a strip of x; vectors */
+    const int32_t *pixel;   /* where the window of each pixel of a strip begins */
+    const int32_t *dense;   /* 0, 1, 2, ... pixels */
+    const int32_t *channel; /* where channels of a strip of y begin */
 } ot_strip_job;
 
-/* Channels (and taps) are computed in tiles of at most so many, of nearly equal sizes; at most 8. */
+/* Channels, and pixels or taps, are computed in tiles of at most so many, of nearly equal sizes. */
 typedef struct ot_strip_tiles {
     int lanes;            /* samples of a strip */
-    int channels, across; /* the largest tile: channels of y; pixels of y or taps of a window */
+    int channels, across; /* the largest tile: channels; pixels or taps */
 
-    /* y of the strip whose first row is `row`, of samples from `sample` on.  w: tiles of channels; in each for every tap the
-     * weights of its channels.  b: bias by channel, or NULL.  work: the strips of x and y. */
-    void (*convolve)(const ot_strip_job *j, int64_t sample, int64_t row, const float *w, const float *b, float *work);
+    /* Strip k of all samples.  work: strips of x and y.  b: bias by channel, or NULL.
+     * w of convolve: tiles of channels of y; in each for every tap the weights of its channels.
+     * w of spread: for every tap tiles of channels of x; in each for every channel of y the weights of its channels. */
+    void (*convolve)(const ot_strip_job *j, int64_t k, const float *w, const float *b, float *work);
+    void (*spread)(const ot_strip_job *j, int64_t k, const float *w, float *work);
 
-    /* Adds the weights' gradient of a strip to `sums`, M taps + M vectors; the last ones are the bias's if `bias`. */
-    void (*weights)(const ot_strip_job *j, int64_t sample, int64_t row, float *sums, bool bias, float *work);
-
-    /* Adds up the lanes of n vectors, a multiple of lanes; in place. */
-    void (*add_lanes)(float *sums, int64_t n);
+    /* Adds the weights' gradient of strip k to `sums`: tiles of channels of y, in each tiles of taps; then M of the bias, if
+     * wanted. */
+    void (*weights)(const ot_strip_job *j, int64_t k, float *sums, bool bias, float *work);
 } ot_strip_tiles;
 
 extern const ot_strip_tiles ot_strip_tiles_base, ot_strip_tiles_avx2, ot_strip_tiles_avx512;
