@@ -123,20 +123,20 @@ static ot_status dw_prepare(const ot_node *n, ot_prep *p)
 }
 
 const ot_kernel ot_onednn_Convolve = { .name = "onednn",
-                                    .can = can,
-                                    .prepare = forward_prepare,
-                                    .run = ot_script_run,
-                                    .release = ot_script_free,
-                                    .any_layout = true };
+                                       .can = can,
+                                       .prepare = forward_prepare,
+                                       .run = ot_script_run,
+                                       .release = ot_script_free,
+                                       .any_layout = true };
 const ot_kernel ot_onednn_ConvolveDx = { .name = "onednn",
-                                      .can = can,
-                                      .prepare = dx_prepare,
-                                      .run = ot_script_run,
-                                      .release = ot_script_free,
-                                      .any_layout = true };
+                                         .can = can,
+                                         .prepare = dx_prepare,
+                                         .run = ot_script_run,
+                                         .release = ot_script_free,
+                                         .any_layout = true };
 const ot_kernel ot_onednn_ConvolveDw = { .name = "onednn",
-                                      .can = can,
-                                      .prepare = dw_prepare,
-                                      .run = ot_script_run,
-                                      .release = ot_script_free,
-                                      .any_layout = true };
+                                         .can = can,
+                                         .prepare = dw_prepare,
+                                         .run = ot_script_run,
+                                         .release = ot_script_free,
+                                         .any_layout = true };

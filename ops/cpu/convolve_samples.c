@@ -22,8 +22,8 @@ typedef struct samples_state {
     ot_strip_job job; /* without addresses */
     int64_t count;    /* strips of all samples */
     int threads;
-    int64_t wm, wc, wk;             /* strides of w by channel of y, of x, and in the window */
-    size_t weights, sums, thread;   /* workspace: floats of packed weights; of each thread: of sums, all */
+    int64_t wm, wc, wk;           /* strides of w by channel of y, of x, and in the window */
+    size_t weights, sums, thread; /* workspace: floats of packed weights; of each thread: of sums, all */
     int32_t *tables;
 } samples_state;
 
@@ -70,7 +70,8 @@ static bool values_fit(const ot_node *n, const char **why)
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ot_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
         if (v && v->dtype != OT_F32) return *why = "only float32", false;
-        if (v && (ot_numel(&v->shape) <= 0 || ot_numel(&v->shape) >= INT32_MAX)) return *why = "an empty or huge tensor", false;
+        if (v && (ot_numel(&v->shape) <= 0 || ot_numel(&v->shape) >= INT32_MAX))
+            return *why = "an empty or huge tensor", false;
     }
     return true;
 }
@@ -92,7 +93,10 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 /* Rounded up, of any sign. */
 static int64_t divide_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
 
-static int64_t skipped_rows(const convolution *c, const ot_strip_job *j) { return c->pad[0] - j->behind * c->stride[0]; }
+static int64_t skipped_rows(const convolution *c, const ot_strip_job *j)
+{
+    return c->pad[0] - j->behind * c->stride[0];
+}
 
 /* What strips of `rows` rows of y need; dx: of x, a multiple of the stride. */
 static void lay_strips(const convolution *c, int64_t rows, ot_strip_job *j)
@@ -137,7 +141,8 @@ static void lay_side(const ot_value *v, const int64_t size[2], ot_strip_side *s)
     s->row = size[1] * (last ? channels : 1);
 }
 
-static void fill_side(const ot_value *v, int64_t rows, int64_t columns, int64_t width, int64_t pad, int64_t plane, int32_t *at)
+static void fill_side(const ot_value *v, int64_t rows, int64_t columns, int64_t width, int64_t pad, int64_t plane,
+                      int32_t *at)
 {
     int64_t channels = v->layout == OT_CHANNELS_LAST ? v->shape.dim[1] : 1;
     for (int64_t r = 0; r < rows; r++)
@@ -333,12 +338,35 @@ static ot_status dw_run(const ot_call *c)
 
 /* ---- when it pays ------------------------------------------------------------------- */
 
+/* The share of lanes that n elements use. */
+static double filled(int64_t n, int lanes) { return (double)n / (double)((n + lanes - 1) / lanes * lanes); }
+
+/* Nanoseconds for an element of the result (dw: of dy) here and in oneDNN, with one thread of a machine with AVX-512: the
+ * products at the speed of whole vectors, those that are used; turning x and y; and what oneDNN loses with up to four
+ * channels of x.  Both scale alike with other machines.  Chosen by shape only: the same plan everywhere. */
 static bool yields(const ot_node *n, const char **why)
 {
-    (void)n; (void)why;
-    return false;
+    const ot_strip_tiles *tiles = best_tiles();
+    convolution c;
+    *why = "oneDNN is faster: channels fill its vectors, or the batch does not fill these";
+    if (tiles == &ot_strip_tiles_base) return true;
+    convolution_of(n, &c);
+    int64_t C = c.x->shape.dim[1], M = c.y->shape.dim[1];
+    double x = (double)ot_numel(&c.x->shape), y = (double)ot_numel(&c.y->shape);
+    double ops = 2 * (double)(C * c.kernel[0] * c.kernel[1]) * y, used = filled(c.x->shape.dim[0], tiles->lanes);
+    double turn = 0.2 * (x + y), own, other;
+    if (c.dx) own = ops / 150 * (1 + 4 / (double)M), other = ops / 185 / filled(C, tiles->lanes) + 0.1 * x;
+    else if (c.dw) own = ops / 160, other = ops / 165 / filled(M, tiles->lanes) + (C <= 4 && M > 16 ? 0.5 * y : 0);
+    else own = ops / 190, other = ops / 185 / filled(M, tiles->lanes) + 0.1 * y;
+    return own / used + turn > other;
 }
 
-const ot_kernel ot_cpu_Convolve = { .name = "cpu", .can = can, .yields = yields, .prepare = prepare, .run = run, .release = release, .any_layout = true };
-const ot_kernel ot_cpu_ConvolveDx = { .name = "cpu", .can = can, .yields = yields, .prepare = prepare, .run = run, .release = release, .any_layout = true };
-const ot_kernel ot_cpu_ConvolveDw = { .name = "cpu", .can = can, .yields = yields, .prepare = prepare, .run = dw_run, .release = release, .any_layout = true };
+#define KERNEL(run_it)                                                                                            \
+    {                                                                                                             \
+        .name = "cpu", .can = can, .yields = yields, .prepare = prepare, .run = run_it, .release = release,       \
+        .any_layout = true                                                                                        \
+    }
+
+const ot_kernel ot_cpu_Convolve = KERNEL(run);
+const ot_kernel ot_cpu_ConvolveDx = KERNEL(run);
+const ot_kernel ot_cpu_ConvolveDw = KERNEL(dw_run);

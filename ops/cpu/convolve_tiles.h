@@ -10,12 +10,12 @@
 /* A strip of x or y in memory and in the workspace, which consists of vectors. */
 typedef struct ot_strip_side {
     float *p;
-    int64_t sample;      /* elements of a sample */
-    int64_t runs;        /* a strip has so many contiguous pieces in a sample: 1 with channels last, else one per channel */
-    int64_t run, plane;  /* from one to the next: elements in memory, vectors in the workspace */
-    int64_t row;         /* elements of one row of a piece */
-    int64_t vectors;     /* of a strip */
-    const int32_t *at;   /* the vector of each element of a piece */
+    int64_t sample; /* elements of a sample */
+    int64_t runs;   /* a strip has so many contiguous pieces in a sample: 1 with channels last, else one per channel */
+    int64_t run, plane; /* from one to the next: elements in memory, vectors in the workspace */
+    int64_t row;        /* elements of one row of a piece */
+    int64_t vectors;    /* of a strip */
+    const int32_t *at;  /* the vector of each element of a piece */
 } ot_strip_side;
 
 typedef struct ot_strip_job {
@@ -28,7 +28,7 @@ typedef struct ot_strip_job {
     int64_t x_width;        /* columns of x in the workspace */
     bool padded;
     ot_strip_side x, y;
-    int64_t window, taps;  /* elements of a window in one channel, in all */
+    int64_t window, taps;   /* elements of a window in one channel, in all */
     const int32_t *tap;     /* where they are in a strip of x; vectors */
     const int32_t *pixel;   /* where the window of each pixel of a strip begins */
     const int32_t *dense;   /* 0, 1, 2, ... pixels */
