@@ -46,7 +46,7 @@ if(OT_FUZZ) # edges are counted everywhere; the main() of libFuzzer is linked to
     target_link_options(ot_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# ot_vector_flags(SOURCES...): the loops of Map, attention, recurrent steps and Winograd convolution are built once per instruction set and
+# ot_vector_flags(SOURCES...): the loops of Map, attention, recurrent steps and convolutions are built once per instruction set and
 # chosen at start.  No contraction: the same bits whether or not the machine has fused multiply-add (the products of the others want it).
 # Integers wrap.
 # The reference of Map keeps plain functions, and wraps as well.
@@ -57,11 +57,11 @@ function(ot_vector_flags)
             set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "-fwrapv;-ffp-contract=off")
             continue()
         endif()
-        if(file MATCHES "ops/cpu/(map_loops|attention_tiles|recurrent_steps|winograd_tiles)_avx2\\.c$")
+        if(file MATCHES "ops/cpu/(map_loops|attention_tiles|convolve_tiles|recurrent_steps|winograd_tiles)_avx2\\.c$")
             set(wide -mavx2 -mfma -mf16c)
-        elseif(file MATCHES "ops/cpu/(map_loops|attention_tiles|recurrent_steps|winograd_tiles)_avx512\\.c$")
+        elseif(file MATCHES "ops/cpu/(map_loops|attention_tiles|convolve_tiles|recurrent_steps|winograd_tiles)_avx512\\.c$")
             set(wide -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c)
-        elseif(file MATCHES "ops/cpu/(map_loops|attention_tiles|recurrent_steps|winograd_tiles)[^/]*\\.c$")
+        elseif(file MATCHES "ops/cpu/(map_loops|attention_tiles|convolve_tiles|recurrent_steps|winograd_tiles)[^/]*\\.c$")
             set(wide)
         else()
             continue()
@@ -69,7 +69,7 @@ function(ot_vector_flags)
         if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
             set(wide)
         endif()
-        if(file MATCHES "attention_tiles|recurrent_steps|winograd_tiles")
+        if(file MATCHES "attention_tiles|convolve_tiles|recurrent_steps|winograd_tiles")
             list(APPEND wide -ffp-contract=fast -Wno-psabi)
         endif()
         set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${always};${wide}")

@@ -1,20 +1,18 @@
 /* kernel.c - the kernels of operators, and the choice of one for a node. */
 #include "ops/kernel.h"
 
-#define HAVE_0(sym) NULL
-#define HAVE_1(sym) &sym
-
 static const struct {
     const ot_op *op;
-    const ot_kernel *candidates[3]; /* best first, NULL-terminated */
+    const ot_kernel *candidates[4]; /* best first, NULL-terminated */
 } kernels[] = {
 #define ROW_00(name)
-#define ROW_10(name) { &ot_op_##name, { &ot_ref_##name, NULL, NULL } },
-#define ROW_11(name) { &ot_op_##name, { &ot_cpu_##name, &ot_ref_##name, NULL } },
+#define ROW_10(name) { &ot_op_##name, { &ot_ref_##name } },
+#define ROW_11(name) { &ot_op_##name, { &ot_cpu_##name, &ot_ref_##name } },
+#define ROW_12(name) { &ot_op_##name, { &ot_samples_##name, &ot_cpu_##name, &ot_ref_##name } },
 #define ROW(name, ref, cpu, cuda) ROW_##ref##cpu(name)
     OT_OPS(ROW)
 #undef ROW
-        { NULL, { NULL, NULL, NULL } },
+        { NULL, { NULL } },
 };
 
 const ot_kernel *const *ot_kernels(const ot_op *op, const ot_device *d)

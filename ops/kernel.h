@@ -96,11 +96,12 @@ const ot_kernel *ot_kernel_for(const ot_node *n, const ot_device *d, bool ref_on
 
 const ot_kernel *ot_ref_kernel(const ot_op *op); /* NULL: it is lowered */
 
-/* Declares ot_ref_<Name>, ot_cpu_<Name> and ot_cuda_<Name> as declared in list.h; the last are in the CUDA module. */
-#define OT_KERNEL_DECL_0(sym)
-#define OT_KERNEL_DECL_1(sym) extern const ot_kernel sym;
-#define OT_DECLARE(name, ref, cpu, cuda) \
-    OT_KERNEL_DECL_##ref(ot_ref_##name) OT_KERNEL_DECL_##cpu(ot_cpu_##name) OT_KERNEL_DECL_##cuda(ot_cuda_##name)
+/* Declares ot_ref_<Name>, ot_cpu_<Name> (and ot_samples_<Name>) and ot_cuda_<Name> as declared in list.h; the last are in the CUDA module. */
+#define OT_KERNEL_DECL_0(device, name)
+#define OT_KERNEL_DECL_1(device, name) extern const ot_kernel ot_##device##_##name;
+#define OT_KERNEL_DECL_2(device, name) extern const ot_kernel ot_##device##_##name, ot_samples_##name;
+#define OT_DECLARE(name, r, c, g) \
+    OT_KERNEL_DECL_##r(ref, name) OT_KERNEL_DECL_##c(cpu, name) OT_KERNEL_DECL_##g(cuda, name)
 OT_OPS(OT_DECLARE)
 #undef OT_DECLARE
 

@@ -102,56 +102,62 @@ static bool by_channels(const ot_slide *s)
 
 /* ---- maximum ----------------------------------------------------------------- */
 
-enum { LANES = 8, BLOCK = 1024 };
+enum { LANES = 16, BLOCK = 1024 };
+typedef float lanes __attribute__((vector_size(LANES * 4)));
+typedef int32_t marks __attribute__((vector_size(LANES * 4)));
+typedef uint8_t small_marks __attribute__((vector_size(LANES)));
 
-OT_ALWAYS void narrow(uint8_t *restrict to, const int32_t *restrict from, int64_t n)
+/* LANES channels of one output pixel from c on.  A value replaces the best so far if it is greater, or the first NaN. */
+OT_ALWAYS void max_lanes(const ot_taps *t, const float *x, float *y, uint8_t *where)
 {
-#pragma omp simd
-    for (int64_t c = 0; c < n; c++) to[c] = (uint8_t)from[c];
+    lanes best, v;
+    marks f = (marks){ 0 } + t->f[0];
+    memcpy(&best, x + t->at[0], sizeof best);
+    for (int e = 1; e < t->n; e++) {
+        memcpy(&v, x + t->at[e], sizeof v);
+        marks take = ~(v <= best) & (best == best);
+        best = (lanes)(((marks)v & take) | ((marks)best & ~take));
+        f = (((marks){ 0 } + t->f[e]) & take) | (f & ~take);
+    }
+    memcpy(y, &best, sizeof best);
+    small_marks to = __builtin_convertvector(f, small_marks);
+    memcpy(where, &to, sizeof to);
 }
 
-/* n <= BLOCK channels of one output pixel.  A value replaces the best so far if it is greater, or the first NaN.
- * The last lanes overlap those before: a maximum may be computed twice. */
+/* n channels of one output pixel.  The last lanes overlap those before: a maximum may be computed twice. */
 OT_ALWAYS void max_pixel(const ot_taps *t, const float *x, float *y, uint8_t *where, int64_t n)
 {
-    int32_t from[BLOCK];
     for (int64_t c0 = 0; c0 < n && n >= LANES; c0 += LANES) {
         int64_t c = c0 + LANES <= n ? c0 : n - LANES;
-        ot_f8 best, v;
-        ot_i8 f = (ot_i8){ 0 } + t->f[0];
-        memcpy(&best, x + t->at[0] + c, sizeof best);
-        for (int e = 1; e < t->n; e++) {
-            memcpy(&v, x + t->at[e] + c, sizeof v);
-            ot_i8 take = (v > best) | ((v != v) & (best == best));
-            best = (ot_f8)(((ot_i8)v & take) | ((ot_i8)best & ~take));
-            f = (((ot_i8){ 0 } + t->f[e]) & take) | (f & ~take);
-        }
-        memcpy(y + c, &best, sizeof best);
-        memcpy(from + c, &f, sizeof f);
+        max_lanes(t, x + c, y + c, where + c);
     }
     for (int64_t c = 0; c < n && n < LANES; c++) {
         float best = x[t->at[0] + c];
-        from[c] = t->f[0];
+        int32_t from = t->f[0];
         for (int e = 1; e < t->n; e++) {
             float v = x[t->at[e] + c];
-            if (v > best || (v != v && best == best)) best = v, from[c] = t->f[e];
+            if (v > best || (v != v && best == best)) best = v, from = t->f[e];
         }
         y[c] = best;
+        where[c] = (uint8_t)from;
     }
-    narrow(where, from, n);
 }
 
-/* One row of output pixels of one sample. */
+/* One row of output pixels of one sample.  Windows with all their elements have the taps of the one before, moved. */
 OT_WIDE static void max_row(const ot_slide *s, const float *x, float *y, uint8_t *where, int64_t q0, int64_t q1)
 {
     ot_taps t;
     pool_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1) };
+    bool whole = false;
+    const float *at = x;
     for (int64_t q2 = 0; q2 < s->out[2]; q2++, y += s->C, where += s->C) {
+        bool before = whole;
         r[2] = span_of(s, 2, q2);
-        taps_of(s, r, &t);
+        whole = r[2].from == 0 && r[2].to == s->w.kernel[2];
+        at = before && whole ? at + s->w.stride[2] * s->C : x;
+        if (at == x) taps_of(s, r, &t);
+        if (t.n > 0) max_pixel(&t, at, y, where, s->C);
         for (int64_t c = 0; c < s->C && t.n == 0; c++) y[c] = -INFINITY, where[c] = 255;
-        for (int64_t c = 0; c < s->C && t.n > 0; c += BLOCK)
-            max_pixel(&t, x + c, y + c, where + c, s->C - c < BLOCK ? s->C - c : BLOCK);
     }
 }
 
@@ -219,22 +225,44 @@ static ot_status max_run(const ot_call *c)
     return OT_OK;
 }
 
-/* Adds dy to the tap that it belongs to, n channels: stored if windows tile x, added otherwise. */
+/* dy of n channels at the tap that it belongs to: stored if windows tile x, added otherwise. */
 OT_ALWAYS void max_give(const float *restrict dy, const int32_t *restrict from, float *restrict to, int32_t k,
                         bool tiled, int64_t n)
 {
-    if (tiled && n >= 16) {
-        for (int64_t c0 = 0; c0 < n; c0 += 16) {
-            int64_t at = c0 + 16 <= n ? c0 : n - 16; /* the overlap: written twice with the same value */
-#pragma omp simd
-            for (int64_t c = at; c < at + 16; c++) to[c] = from[c] == k ? dy[c] : 0.0f;
-        }
-    } else if (tiled) {
+    if (tiled) {
         for (int64_t c = 0; c < n; c++) to[c] = from[c] == k ? dy[c] : 0.0f;
     } else {
 #pragma omp simd
         for (int64_t c = 0; c < n; c++) to[c] += from[c] == k ? dy[c] : 0.0f;
     }
+}
+
+/* n channels of one output pixel, LANES or more, of windows that tile x: each tap gets dy, or 0. */
+OT_ALWAYS void max_share(const ot_taps *t, const float *dy, const uint8_t *where, float *dx, int64_t n)
+{
+    for (int64_t c0 = 0; c0 < n; c0 += LANES) {
+        int64_t c = c0 + LANES <= n ? c0 : n - LANES; /* the overlap: written twice with the same value */
+        lanes g;
+        small_marks f;
+        memcpy(&g, dy + c, sizeof g);
+        memcpy(&f, where + c, sizeof f);
+        marks from = __builtin_convertvector(f, marks);
+        for (int e = 0; e < t->n; e++) {
+            marks to = (marks)g & (from == t->f[e]);
+            memcpy(dx + t->at[e] + c, &to, sizeof to);
+        }
+    }
+}
+
+/* The same for a row of pixels. */
+OT_WIDE static void max_dx_tiles(const ot_slide *s, const float *dy, const uint8_t *where, float *dx, int64_t q0,
+                                 int64_t q1, int64_t n)
+{
+    ot_taps t;
+    pool_span r[3] = { span_of(s, 0, q0), span_of(s, 1, q1), span_of(s, 2, 0) };
+    taps_of(s, r, &t);
+    for (int64_t q2 = 0; q2 < s->out[2]; q2++, dy += s->C, where += s->C, dx += s->w.stride[2] * s->C)
+        max_share(&t, dy, where, dx, n);
 }
 
 OT_WIDE static void max_dx_row(const ot_slide *s, const float *dy, const uint8_t *where, float *dx, int64_t q0,
@@ -331,7 +359,8 @@ static ot_status max_dx_run(const ot_call *c)
             if (!s.tiled) zero(&s, to, w);
             for (int64_t q = 0; q < s.out[0] * s.out[1]; q++) {
                 int64_t at = k * s.C * s.O + q * row + c0;
-                max_dx_row(&s, dy + at, (const uint8_t *)c->in[1] + at, to, q / s.out[1], q % s.out[1], w);
+                (s.tiled && w >= LANES ? max_dx_tiles : max_dx_row)(&s, dy + at, (const uint8_t *)c->in[1] + at, to,
+                                                                    q / s.out[1], q % s.out[1], w);
             }
         }
         return OT_OK;
