@@ -102,45 +102,44 @@ static bool by_channels(const ot_slide *s)
 
 /* ---- maximum ----------------------------------------------------------------- */
 
-enum { LANES = 16, BLOCK = 1024 };
-typedef float lanes __attribute__((vector_size(LANES * 4)));
-typedef int32_t marks __attribute__((vector_size(LANES * 4)));
+enum { LANES = 8, BLOCK = 1024 };
 typedef uint8_t small_marks __attribute__((vector_size(LANES)));
 
-/* LANES channels of one output pixel from c on.  A value replaces the best so far if it is greater, or the first NaN. */
-OT_ALWAYS void max_lanes(const ot_taps *t, const float *x, float *y, uint8_t *where)
+OT_ALWAYS void narrow(uint8_t *restrict to, const int32_t *restrict from, int64_t n)
 {
-    lanes best, v;
-    marks f = (marks){ 0 } + t->f[0];
-    memcpy(&best, x + t->at[0], sizeof best);
-    for (int e = 1; e < t->n; e++) {
-        memcpy(&v, x + t->at[e], sizeof v);
-        marks take = ~(v <= best) & (best == best);
-        best = (lanes)(((marks)v & take) | ((marks)best & ~take));
-        f = (((marks){ 0 } + t->f[e]) & take) | (f & ~take);
-    }
-    memcpy(y, &best, sizeof best);
-    small_marks to = __builtin_convertvector(f, small_marks);
-    memcpy(where, &to, sizeof to);
+#pragma omp simd
+    for (int64_t c = 0; c < n; c++) to[c] = (uint8_t)from[c];
 }
 
-/* n channels of one output pixel.  The last lanes overlap those before: a maximum may be computed twice. */
+/* n <= BLOCK channels of one output pixel.  A value replaces the best so far if it is greater, or the first NaN.
+ * The last lanes overlap those before: a maximum may be computed twice. */
 OT_ALWAYS void max_pixel(const ot_taps *t, const float *x, float *y, uint8_t *where, int64_t n)
 {
+    int32_t from[BLOCK];
     for (int64_t c0 = 0; c0 < n && n >= LANES; c0 += LANES) {
         int64_t c = c0 + LANES <= n ? c0 : n - LANES;
-        max_lanes(t, x + c, y + c, where + c);
+        ot_f8 best, v;
+        ot_i8 f = (ot_i8){ 0 } + t->f[0];
+        memcpy(&best, x + t->at[0] + c, sizeof best);
+        for (int e = 1; e < t->n; e++) {
+            memcpy(&v, x + t->at[e] + c, sizeof v);
+            ot_i8 take = ~(v <= best) & (best == best);
+            best = (ot_f8)(((ot_i8)v & take) | ((ot_i8)best & ~take));
+            f = (((ot_i8){ 0 } + t->f[e]) & take) | (f & ~take);
+        }
+        memcpy(y + c, &best, sizeof best);
+        memcpy(from + c, &f, sizeof f);
     }
     for (int64_t c = 0; c < n && n < LANES; c++) {
         float best = x[t->at[0] + c];
-        int32_t from = t->f[0];
+        from[c] = t->f[0];
         for (int e = 1; e < t->n; e++) {
             float v = x[t->at[e] + c];
-            if (v > best || (v != v && best == best)) best = v, from = t->f[e];
+            if (v > best || (v != v && best == best)) best = v, from[c] = t->f[e];
         }
         y[c] = best;
-        where[c] = (uint8_t)from;
     }
+    narrow(where, from, n);
 }
 
 /* One row of output pixels of one sample.  Windows with all their elements have the taps of the one before, moved. */
@@ -156,8 +155,9 @@ OT_WIDE static void max_row(const ot_slide *s, const float *x, float *y, uint8_t
         whole = r[2].from == 0 && r[2].to == s->w.kernel[2];
         at = before && whole ? at + s->w.stride[2] * s->C : x;
         if (at == x) taps_of(s, r, &t);
-        if (t.n > 0) max_pixel(&t, at, y, where, s->C);
         for (int64_t c = 0; c < s->C && t.n == 0; c++) y[c] = -INFINITY, where[c] = 255;
+        for (int64_t c = 0; c < s->C && t.n > 0; c += BLOCK)
+            max_pixel(&t, at + c, y + c, where + c, s->C - c < BLOCK ? s->C - c : BLOCK);
     }
 }
 
@@ -242,13 +242,13 @@ OT_ALWAYS void max_share(const ot_taps *t, const float *dy, const uint8_t *where
 {
     for (int64_t c0 = 0; c0 < n; c0 += LANES) {
         int64_t c = c0 + LANES <= n ? c0 : n - LANES; /* the overlap: written twice with the same value */
-        lanes g;
+        ot_f8 g;
         small_marks f;
         memcpy(&g, dy + c, sizeof g);
         memcpy(&f, where + c, sizeof f);
-        marks from = __builtin_convertvector(f, marks);
+        ot_i8 from = __builtin_convertvector(f, ot_i8);
         for (int e = 0; e < t->n; e++) {
-            marks to = (marks)g & (from == t->f[e]);
+            ot_i8 to = (ot_i8)g & (from == t->f[e]);
             memcpy(dx + t->at[e] + c, &to, sizeof to);
         }
     }
