@@ -11,6 +11,7 @@
  * Memory  state slab: weights, statistics, moments, laid out once; scratch slab: everything else, reused by every
  *         plan of a trainer. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "ops/kernel.h"
 #include "runtime/passes/passes.h"
@@ -286,15 +287,20 @@ static ot_status scratch(ot_plan *p, const life *l)
 
 /* ---- state ----------------------------------------------------------------- */
 
+/* By identity: I5 of graph.h. */
+static int by_identity(const void *a, const void *b)
+{
+    const ot_value *x = *(ot_value *const *)a, *y = *(ot_value *const *)b;
+    int xs = x->of ? x->of->source : -1, ys = y->of ? y->of->source : -1;
+    if (x->source != y->source) return x->source < y->source ? -1 : 1;
+    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+    return (xs > ys) - (xs < ys);
+}
+
 const ot_value *ot_same_state(const ot_plan *like, const ot_value *v)
 {
-    for (int i = 0; i < like->n_states; i++) {
-        const ot_value *s = like->states[i];
-        if (s->source == v->source && s->kind == v->kind &&
-            (s->of ? s->of->source : -1) == (v->of ? v->of->source : -1))
-            return s;
-    }
-    return NULL;
+    ot_value *const *s = bsearch(&v, like->state_index, (size_t)like->n_states, sizeof *s, by_identity);
+    return s ? *s : NULL;
 }
 
 /* value->mark: whether the plan uses a value; a state that an assignment changes. */
@@ -304,7 +310,8 @@ static ot_status state(ot_plan *p, bool fixed)
 {
     ot_graph *g = p->graph;
     p->states = ot_graph_alloc(g, (size_t)g->n_values * sizeof *p->states);
-    if (!p->states) return g->err->status;
+    p->state_index = ot_graph_alloc(g, (size_t)g->n_values * sizeof *p->state_index);
+    if (!p->states || !p->state_index) return g->err->status;
     for (int i = 0; i < g->n_values; i++) {
         ot_value *v = g->values[i];
         v->slab = v->role == OT_CONST ? OT_SLAB_CONST : v->role == OT_INPUT ? OT_SLAB_FED : v->slab;
@@ -325,6 +332,8 @@ static ot_status state(ot_plan *p, bool fixed)
         if (!s) p->state_bytes += padded(p, value_bytes(v));
         p->states[p->n_states++] = v;
     }
+    memcpy(p->state_index, p->states, (size_t)p->n_states * sizeof *p->states);
+    qsort(p->state_index, (size_t)p->n_states, sizeof *p->state_index, by_identity);
     if (p->like) p->state_bytes = p->like->state_bytes;
     return OT_OK;
 }

@@ -241,7 +241,8 @@ typedef struct ot_plan {
     int *
         kept_grad; /* keep_gradients: where each weight's gradient is in `kept`; -1: it has none.  NULL: without keep_gradients */
     int n_states;
-    ot_value **states; /* weights, statistics, moments: all in the state slab */
+    ot_value **states;      /* weights, statistics, moments: all in the state slab */
+    ot_value **state_index; /* the same, sorted by identity (ot_same_state) */
     int n_targets;
     ot_value **targets; /* inputs that the loss pass made */
     ot_value **fed;     /* by feed of the configuration: the input that reads it; NULL: none */
