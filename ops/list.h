@@ -1,6 +1,7 @@
 /* list.h - every operator, one row each, alphabetical within its section.
  *
- * A 1 declares that ops/ref/ (ops/cpu/, ops/cuda/) has a kernel, a 2 under cpu one more with a sample in each lane (ot_samples_<Name>).  To add an operator: a row here, ot_op_<Name> and a
+ * A 1 declares that ops/ref/ (ops/cpu/, ops/cuda/) has a kernel, a 2 under cpu one more with a sample in each vector lane
+ * (ot_samples_<Name>).  To add an operator: a row here, ot_op_<Name> and a
  * kernel per 1, without which the program does not link, and test cases ot_cases_<Name> in tests/ops/, without which
  * test_ops fails.  Operators with 0 0 0 are lowered to others. */
 #ifndef OT_LIST_H
