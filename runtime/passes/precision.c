@@ -334,11 +334,37 @@ static bool widened(const ot_value *v) { return v && (v->mark & WIDENED); }
 
 static bool is_half(const ot_value *v) { return v && (v->dtype == OT_F16 || v->dtype == OT_BF16); }
 
-/* Reads f32 instead of 16 bits.  A Map keeps a type that its operands do not have: a Cast of the file rounds. */
-static ot_status compute_wide(narrowing *x, ot_node *n)
+/* The readers of the f32 v read it rounded to t. */
+static ot_status round_to(narrowing *x, ot_node *n, ot_value *v, ot_dtype t)
+{
+    x->g->cursor = n->next;
+    x->b.node = n;
+    ot_value *y = ot_cast(&x->b, v, t);
+    x->g->cursor = NULL;
+    if (!y) return x->g->err->status;
+    y->name = v->name;
+    y->mark = NARROW;
+    ot_graph_replace(x->g, v, y);
+    y->producer->in[0] = v;
+    return OT_OK;
+}
+
+/* Reads f32 instead of 16 bits.  A Map keeps a type that its operands do not have: a Cast of the file rounds.  rounds: so
+ * does every operator. */
+static ot_status compute_wide(narrowing *x, ot_node *n, bool rounds)
 {
     if (!any(n, narrow) && !any(n, widened)) return OT_OK;
+    if (rounds && n->op == &ot_op_Map) return OT_OK;
+    ot_dtype t = OT_UNDEFINED;
+    for (int i = 0; i < n->n_out; i++)
+        if (is_half(n->out[i])) t = n->out[i]->dtype;
     OT_TRY(widen(x, n, 0));
+    if (rounds) {
+        OT_TRY(ot_node_infer(n, x->g->err));
+        for (int i = 0; i < n->n_out && t != OT_UNDEFINED; i++)
+            if (n->out[i] && n->out[i]->dtype == OT_F32) OT_TRY(round_to(x, n, n->out[i], t));
+        return OT_OK;
+    }
     if (n->op == &ot_op_Map) {
         ot_program *m = (ot_program *)(uintptr_t)n->attrs;
         for (int i = 0; i < m->n_out; i++)
@@ -359,8 +385,9 @@ static ot_value *restored(narrowing *x, ot_value *v, ot_dtype t)
 }
 
 /* Kernels of the CPU compute in f32: operators of the file in 16 bits read and write that, which is as fast as the same file
- * in f32.  Inputs, weights, outputs and state keep their types. */
-static ot_status widen_file(ot_plan *p)
+ * in f32.  Inputs, weights, outputs and state keep their types.  A run of the file as it is (rounds) also gives every result
+ * the precision and range of its type: the check of an export to float16 finds overflows. */
+static ot_status widen_file(ot_plan *p, bool rounds)
 {
     ot_graph *g = p->graph;
     narrowing x;
@@ -378,7 +405,7 @@ static ot_status widen_file(ot_plan *p)
     for (int i = 0; i < p->n_kept; i++) *t++ = p->kept[i]->dtype;
     for (ot_node *n = g->first, *next; n; n = next) {
         next = n->next;
-        OT_TRY(compute_wide(&x, n));
+        OT_TRY(compute_wide(&x, n, rounds));
         for (int i = 0; i < n->n_out; i++)
             if (is_half(n->out[i])) n->out[i]->mark = NARROW;
     }
@@ -394,7 +421,7 @@ static ot_status widen_file(ot_plan *p)
  * kernel computes in float32. */
 static ot_status on_cpu(ot_plan *p, const ot_config *c)
 {
-    OT_TRY(widen_file(p));
+    OT_TRY(widen_file(p, c->want == OT_WANT_RUN));
     if (c->options.precision == OT_TF32 || c->options.precision == OT_PREC_FP16)
         ot_plan_note(p, "precision %s: no effect on the CPU, which uses fp32",
                      c->options.precision == OT_TF32 ? "tf32" : "fp16");

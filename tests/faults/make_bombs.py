@@ -54,7 +54,7 @@ save("loop-constants", [h.make_node("ConstantOfShape", ["s"], ["k"]), loop(body(
 scan = h.make_graph([h.make_node("Add", ["a", "e"], ["ao"]), h.make_node("Relu", ["ao"], ["s"])], "b", [f("a"), f("e")], [f("ao"), f("s")])
 save("scan", [h.make_node("Scan", ["v", "x"], ["y", "z"], name="loop", num_scan_inputs=1, body=scan)], [f("v", []), f("x", [2**31 - 1])], ["y", "z"])
 small = [nh.from_array(np.zeros((1, 4, 1), np.float32), k) for k in "wr"]
-save("lstm", [h.make_node("LSTM", ["x", "w", "r"], ["y"], name="n", hidden_size=1)], [f("x", [10**6, 1, 1])], tensors=small)
+save("lstm", [h.make_node("LSTM", ["x", "w", "r"], ["y"], name="n", hidden_size=1, clip=1.0)], [f("x", [10**6, 1, 1])], tensors=small)
 save("trilu", [h.make_node("Trilu", ["x"], ["y"], name="n")], [f("x", [2**31 - 1, 3])])
 save("eyelike", [h.make_node("EyeLike", ["x"], ["y"], name="n")], [f("x", [10**5, 10**5])])
 save("range", [h.make_node("Range", ["a", "b", "c"], ["r"], name="n"), h.make_node("Cast", ["r"], ["k"], to=1), h.make_node("Add", ["x", "k"], ["y"])],
