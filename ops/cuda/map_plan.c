@@ -208,11 +208,17 @@ int gpu_map_words(const gpu_map *m, const ot_call *c, uint64_t *w)
     return k;
 }
 
+static bool same_program(const ot_program *a, const ot_program *b)
+{
+    size_t bytes = ot_program_bytes(a);
+    return bytes == ot_program_bytes(b) && !memcmp(a, b, bytes);
+}
+
 bool gpu_map_alike(const gpu_map *a, const gpu_map *b)
 {
     bool same = !a->n_strided && !b->n_strided && (a->n > 1) == (b->n > 1) && a->n_in == b->n_in &&
                 a->n_out == b->n_out && a->vector == b->vector && a->wide == b->wide && !a->indexed && !b->indexed &&
-                !memcmp(a->p, b->p, sizeof *a->p);
+                same_program(a->p, b->p);
     for (int i = 0; i < a->n_in + a->n_out && same; i++) same = a->kind[i] == b->kind[i] && a->dtype[i] == b->dtype[i];
     return same;
 }
