@@ -119,7 +119,8 @@ static void print_after(const ot_fused_part *map, ot_text *text)
     gpu_map m;
     uint32_t between = 0;
     gpu_map_plan(map->node, NULL, &m);
-    for (int i = 0; i < map->node->n_in; i++) between |= (uint32_t)(map->in[i] == OT_FUSED_BETWEEN) << i;
+    for (int i = 0; i < map->node->n_in && i < OT_FUSED_IN; i++)
+        between |= (uint32_t)(map->in[i] == OT_FUSED_BETWEEN) << i;
     gpu_map_after_text(&m, between, text);
 }
 
