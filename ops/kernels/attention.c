@@ -45,8 +45,9 @@ ot_attention_lie ot_attention_in(const ot_node *n, int i)
 ot_attention_lie ot_attention_out(const ot_node *n, int i)
 {
     const ot_attention *a = n->attrs;
+    if (a->at) return a->at->out[i]; /* the output may be missing: result i is a part of another */
     const int64_t *d = n->out[i]->shape.dim;
-    return a->at ? a->at->out[i] : dense(d[1], d[2], d[3]);
+    return dense(d[1], d[2], d[3]);
 }
 
 int ot_attention_to(const ot_node *n, int i)
