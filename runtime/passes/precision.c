@@ -334,18 +334,26 @@ static bool widened(const ot_value *v) { return v && (v->mark & WIDENED); }
 
 static bool is_half(const ot_value *v) { return v && (v->dtype == OT_F16 || v->dtype == OT_BF16); }
 
-/* The readers of the f32 v read it rounded to t. */
-static ot_status round_to(narrowing *x, ot_node *n, ot_value *v, ot_dtype t)
+/* A new value in place of output i of n in all readers: the node writes a value in f32, from which it is rounded. */
+static ot_status round_output(narrowing *x, ot_node *n, int i, ot_dtype t)
 {
+    ot_value *y = n->out[i], *v = ot_graph_value_named(x->g, y->name, OT_TEMP, OT_F32, &y->shape);
+    if (!v) return x->g->err->status;
+    n->out[i] = v;
+    v->producer = n;
+    v->port = i;
     x->g->cursor = n->next;
     x->b.node = n;
-    ot_value *y = ot_cast(&x->b, v, t);
+    ot_value *to = ot_cast(&x->b, v, t);
     x->g->cursor = NULL;
-    if (!y) return x->g->err->status;
-    y->name = v->name;
+    if (!to) return x->g->err->status;
+    ot_node *cast = to->producer;
+    to->producer = NULL;
+    cast->out[0] = y;
+    y->producer = cast;
+    y->port = 0;
+    y->dtype = t;
     y->mark = NARROW;
-    ot_graph_replace(x->g, v, y);
-    y->producer->in[0] = v;
     return OT_OK;
 }
 
@@ -362,7 +370,7 @@ static ot_status compute_wide(narrowing *x, ot_node *n, bool rounds)
     if (rounds) {
         OT_TRY(ot_node_infer(n, x->g->err));
         for (int i = 0; i < n->n_out && t != OT_UNDEFINED; i++)
-            if (n->out[i] && n->out[i]->dtype == OT_F32) OT_TRY(round_to(x, n, n->out[i], t));
+            if (n->out[i] && n->out[i]->dtype == OT_F32) OT_TRY(round_output(x, n, i, t));
         return OT_OK;
     }
     if (n->op == &ot_op_Map) {

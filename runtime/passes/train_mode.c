@@ -50,11 +50,12 @@ static const ot_value *behind(const ot_value *v)
     return v;
 }
 
-/* The tensor that a decomposed norm reads in another shape (recognise_batchnorm.c). */
-static ot_value *reshaped(const ot_node *n, int input)
+/* The tensor that a norm reads in another shape (recognise_batchnorm.c) or type (norms of files in 16 bits). */
+static ot_value *stored(const ot_node *n, int input)
 {
-    const ot_node *by = n->in[input]->producer;
-    return by && by->op == &ot_op_Reshape ? by->in[0] : n->in[input];
+    ot_value *v = n->in[input];
+    while (v->producer && (v->producer->op == &ot_op_Reshape || v->producer->op == &ot_op_Cast)) v = v->producer->in[0];
+    return v;
 }
 
 /* Is it a constant with every element equal to x? */
@@ -70,9 +71,9 @@ static bool is_all(const ot_value *v, double x)
 static bool is_frozen(ot_plan *p, const ot_node *n, bool training_mode)
 {
     static const char what[] = "BatchNormalization uses running statistics and is not trained: ";
-    const ot_value *w = behind(reshaped(n, 1)), *b = behind(reshaped(n, 2));
+    const ot_value *w = behind(stored(n, 1)), *b = behind(stored(n, 2));
     ot_findings *f = ot_plan_findings(p);
-    bool shared = w != reshaped(n, 1) || b != reshaped(n, 2) || w->role == OT_STATE || b->role == OT_STATE;
+    bool shared = w != stored(n, 1) || b != stored(n, 2) || w->role == OT_STATE || b->role == OT_STATE;
     if (w->said == OT_SAID_FROZEN) return true; /* classify recorded it */
     bool asked = ot_frozen(w) && ot_frozen(b);
     if (!asked && !shared && (training_mode || (is_all(w, 1) && is_all(b, 0)))) return false;
@@ -105,7 +106,7 @@ static bool asked_to_train(ot_plan *p, const ot_config *c, const ot_node *n, boo
     if (c->want != OT_WANT_TRAIN && c->want != OT_WANT_GRAD) return false;
     if (c->options.bn == OT_BN_FROZEN) return false;
     if (c->options.bn == OT_BN_TRAIN) return true;
-    if (reshaped(n, 1)->role != OT_WEIGHT && reshaped(n, 2)->role != OT_WEIGHT && is_frozen(p, n, training_mode))
+    if (stored(n, 1)->role != OT_WEIGHT && stored(n, 2)->role != OT_WEIGHT && is_frozen(p, n, training_mode))
         return false;
     if (!channels || ot_numel(x) / channels != 1) return true;
     ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name,
@@ -116,12 +117,15 @@ static bool asked_to_train(ot_plan *p, const ot_config *c, const ot_node *n, boo
     return false;
 }
 
-static ot_value *in_shape(ot_graph *g, ot_node *at, ot_value *v, const ot_shape *s)
+/* v in the type and shape of another value. */
+static ot_value *as(ot_graph *g, ot_node *at, ot_value *v, const ot_value *other)
 {
     ot_build b = { .graph = g, .node = at };
-    if (!v || ot_shape_eq(&v->shape, s)) return v;
+    const ot_shape *s = &other->shape;
     g->cursor = at;
-    v = ot_emit(&b, &ot_op_Reshape, NULL, OT_IN(v, ot_ints_const(&b, s->dim, s->rank)));
+    if (v && v->dtype != other->dtype) v = ot_cast(&b, v, other->dtype);
+    if (v && !ot_shape_eq(&v->shape, s))
+        v = ot_emit(&b, &ot_op_Reshape, NULL, OT_IN(v, ot_ints_const(&b, s->dim, s->rank)));
     g->cursor = NULL;
     return v;
 }
@@ -130,7 +134,7 @@ static ot_value *in_shape(ot_graph *g, ot_node *at, ot_value *v, const ot_shape 
  * order. */
 static void move_state(ot_graph *g, ot_node *n, int input)
 {
-    ot_value *state = reshaped(n, input), *now = in_shape(g, n->next, n->out[input - 2], &state->shape);
+    ot_value *state = stored(n, input), *now = as(g, n->next, n->out[input - 2], state);
     ot_assign *before = NULL;
     for (int i = 0; i < g->n_assigns && !before; i++)
         if (g->assigns[i].state == state) before = &g->assigns[i];
@@ -138,7 +142,7 @@ static void move_state(ot_graph *g, ot_node *n, int input)
         ot_graph_assign(g, state, now);
         return;
     }
-    n->in[input] = in_shape(g, n, before->value, &n->in[input]->shape);
+    n->in[input] = as(g, n, before->value, n->in[input]);
     before->value = now;
 }
 
@@ -161,7 +165,7 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
     if (!outputs(g, n, 3)) return g->err->status;
     OT_TRY(ot_node_infer(n, g->err));
     for (int i = 3; i < 5 && c->want == OT_WANT_TRAIN; i++)
-        if (reshaped(n, i)->role == OT_STATE) move_state(g, n, i);
+        if (stored(n, i)->role == OT_STATE) move_state(g, n, i);
     return g->err->status;
 }
 

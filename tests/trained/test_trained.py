@@ -14,7 +14,7 @@ import tempfile
 
 try:
     import numpy as np
-    from onnx import helper, numpy_helper, save
+    from onnx import helper, numpy_helper, load, save
 except ImportError as e:
     print(f'skipped: {e}')
     sys.exit(77)
@@ -143,6 +143,21 @@ with tempfile.TemporaryDirectory() as d:
         got.append(losses(d + '/filter.onnx', d + '/filter.npz'))
     if len(got[0]) != 4 or got[0] != got[1]:
         print(f'FAILED a symmetric filter: losses {got[1]} under a name of the exporter, {got[0]} under one of its own')
+        failed += 1
+    # A norm whose tensors have 16 bits, read through Casts, trains as one in 32: batch statistics, updated in the file's type.
+    got, means = [], []
+    for t in 'f4', 'f2':
+        w = {'conv.weight': np.arange(54).reshape(2, 3, 3, 3).astype('f4') / 64 - .4, 'scale': np.ones(2, t), 'bias': np.zeros(2, t), 'mean': np.zeros(2, t), 'var': np.ones(2, t)}
+        four = list(w)[1:]
+        casts = [helper.make_node('Cast', [k], [k + '.32'], to=1) for k in four] if t == 'f2' else []
+        nodes = [helper.make_node('Conv', ['x', 'conv.weight'], ['c']), *casts, helper.make_node('BatchNormalization', ['c', *(k + '.32' if casts else k for k in four)], ['y'])]
+        ends = [helper.make_tensor_value_info('x', 1, ['n', 3, 6, 6]), helper.make_tensor_value_info('y', 1, ['n', 2, 4, 4])]
+        save(helper.make_model(helper.make_graph(nodes, 'g', ends[:1], ends[1:], [numpy_helper.from_array(a, k) for k, a in w.items()]), opset_imports=[helper.make_opsetid('', 17)], ir_version=8), d + '/norm.onnx')
+        np.savez(d + '/norm.npz', x=np.sin(np.arange(4 * 108)).reshape(4, 3, 6, 6).astype('f4') + 1, target=np.cos(np.arange(128)).reshape(4, 2, 4, 4).astype('f4'))
+        got.append(losses(d + '/norm.onnx', d + '/norm.npz'))
+        means += [numpy_helper.to_array(i) for i in load(d + '/norm.onnx.out').graph.initializer if i.name == 'mean'] if type(got[-1]) is list else [None]
+    if str in map(type, got) or len(got[0]) != 4 or not np.allclose(*got, rtol=2e-3) or means[1].dtype != np.float16 or not np.allclose(*means, rtol=5e-3) or abs(means[0]).max() < .1:
+        print(f'FAILED a norm of 16 bits: losses {got[1]}, in 32 bits {got[0]}; means {means[1]}, in 32 bits {means[0]}')
         failed += 1
     left = dict(known)
     for name, parameters in sorted(truth.items()):
