@@ -25,6 +25,24 @@ void allocations_show(void);   /* the stack of the first that failed, on stderr 
  * that no earlier one of it had: one for every place and way to it.  Returns how many. */
 long allocations_different(long **at);
 
+/* ---- inputs (inputs.c) ----------------------------------------------------------- */
+
+#define FIXTURES OT_SOURCE_ROOT "/tests/data/fixtures/"
+
+enum { SAMPLES = 6, PIXELS = 28 * 28 };
+
+ot_status put_file(const char *path, const void *p, size_t n, ot_error *err);
+ot_status write_pictures(const char *path, int n, bool targets, ot_error *err);
+
+/* Each is the `prepare` of a way. */
+ot_status pictures(ot_error *err);      /* train.npz, val.npz, inputs.npz */
+ot_status byte_pictures(ot_error *err); /* train.npz in bytes */
+ot_status part_files(ot_error *err);    /* x.npz, y.npz */
+ot_status image_list(ot_error *err);    /* list.csv and its images */
+ot_status masks(ot_error *err);         /* the same images with masks.csv, and the folder set */
+ot_status recordings(ot_error *err);    /* the folder spoken */
+ot_status tables(ot_error *err);        /* table.csv, mixed.csv, texts.jsonl, run.conf, and pictures() */
+
 /* ---- ways (ways.c) --------------------------------------------------------------- */
 
 /* One way through the library, from files in the current folder to files in it and a text.  It may return early and

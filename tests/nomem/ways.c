@@ -16,7 +16,6 @@
 #include "tests/importer/bytes.h"
 
 #define EXPORTS OT_SOURCE_ROOT "/tests/exports/"
-#define FIXTURES OT_SOURCE_ROOT "/tests/data/fixtures/"
 
 /* ---- options and models ------------------------------------------------------------ */
 
@@ -41,35 +40,6 @@ static void close_job(job *j)
 }
 
 #define PAIRS(...) ((const char *const[]){ __VA_ARGS__, NULL })
-
-/* ---- what is read --------------------------------------------------------------------- */
-
-enum { SAMPLES = 6, PIXELS = 28 * 28 };
-
-static ot_status write_pictures(const char *path, int n, bool targets, ot_error *err)
-{
-    static float x[SAMPLES * PIXELS];
-    static int64_t y[SAMPLES];
-    for (int i = 0; i < n * PIXELS; i++) x[i] = (float)((int64_t)i * i * 37 % 101) / 101;
-    for (int i = 0; i < n; i++) y[i] = i % 10;
-    ot_tensor t[2] = { { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { n, 1, 28, 28 }, .data = x },
-                       { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { n }, .data = y } };
-    return ot_npz_write(path, t, targets ? 2 : 1, err);
-}
-
-static ot_status pictures(ot_error *err)
-{
-    OT_TRY(write_pictures("train.npz", SAMPLES, true, err));
-    OT_TRY(write_pictures("val.npz", SAMPLES - 1, true, err));
-    return write_pictures("inputs.npz", 2, false, err);
-}
-
-static ot_status put_file(const char *path, const void *p, size_t n, ot_error *err)
-{
-    FILE *f = fopen(path, "wb");
-    bool good = f && fwrite(p, 1, n, f) == n;
-    return f && !fclose(f) && good ? OT_OK : ot_fail(err, OT_E_IO, "%s: cannot be written", path);
-}
 
 /* ---- import ------------------------------------------------------------------------------ */
 
@@ -226,16 +196,6 @@ static ot_status train(char **text, ot_error *err)
                       true, err);
 }
 
-static ot_status byte_pictures(ot_error *err)
-{
-    static uint8_t x[SAMPLES * PIXELS];
-    static int64_t y[SAMPLES];
-    for (int i = 0; i < SAMPLES * PIXELS; i++) x[i] = (uint8_t)((int64_t)i * i * 37 % 251);
-    ot_tensor t[2] = { { .name = "input", .dtype = OT_U8, .rank = 4, .dim = { SAMPLES, 1, 28, 28 }, .data = x },
-                       { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y } };
-    return ot_npz_write("train.npz", t, 2, err);
-}
-
 static ot_status augmented(char **text, ot_error *err)
 {
     (void)text;
@@ -244,32 +204,6 @@ static ot_status augmented(char **text, ot_error *err)
                             "augment", "rand_augment", "augment", "blur", "epochs", "1", "threads", "1", "run-dir",
                             "none", "o", "out.onnx"),
                       false, err);
-}
-
-/* A table that names images; of the same files, given by name, each sample is one. */
-static ot_status image_list(ot_error *err)
-{
-    static const char list[] = "file,label\na.pgm,x\nb.pgm,y\na.pgm,x\n./b.pgm,y\n";
-    static char image[PIXELS + 16];
-    int head = snprintf(image, sizeof image, "P5 28 28 255\n");
-    for (int k = 0; k < 2; k++) {
-        for (int i = 0; i < PIXELS; i++) image[head + i] = (char)((i * i + k) % 100);
-        OT_TRY(put_file(k ? "b.pgm" : "a.pgm", image, (size_t)head + PIXELS, err));
-    }
-    return put_file("list.csv", list, strlen(list), err);
-}
-
-/* Masks in a table and in folders; they are opened, not decoded. */
-static ot_status masks(ot_error *err)
-{
-    static const char list[] = "image,mask\na.pgm,b.pgm\nb.pgm,a.pgm\n";
-    static const char *const name[] = { "set/images/1.pgm", "set/images/2.pgm", "set/masks/1.pgm",
-                                        "set/masks/2_mask.pgm" };
-    OT_TRY(image_list(err));
-    if (mkdir("set", 0700) || mkdir("set/images", 0700) || mkdir("set/masks", 0700))
-        return ot_fail(err, OT_E_IO, "set: cannot be made");
-    for (int i = 0; i < OT_LEN(name); i++) OT_TRY(put_file(name[i], "P5 1 1 255\n0", 12, err));
-    return put_file("masks.csv", list, strlen(list), err);
 }
 
 static ot_status open_masks(char **text, ot_error *err)
@@ -286,22 +220,6 @@ static ot_status open_masks(char **text, ot_error *err)
         if (!good) return ot_fail(err, OT_E_INTERNAL, "masks are lost");
     }
     return OT_OK;
-}
-
-/* A WAV and a FLAC file in class folders. */
-static ot_status recordings(ot_error *err)
-{
-    static const char wav[] = "RIFF\x2C\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1F\0\0\x80\x3E\0\0\2\0\x10\0"
-                              "data\x08\0\0\0\0\1\0\2\0\3\0\4";
-    void *flac;
-    size_t n;
-    if (mkdir("spoken", 0700) || mkdir("spoken/a", 0700) || mkdir("spoken/b", 0700))
-        return ot_fail(err, OT_E_IO, "spoken: cannot be made");
-    OT_TRY(ot_read_file(FIXTURES "tone.flac", 1 << 20, &flac, &n, err));
-    ot_status s = put_file("spoken/b/1.flac", flac, n, err);
-    free(flac);
-    OT_TRY(s);
-    return put_file("spoken/a/1.wav", wav, sizeof wav - 1, err);
 }
 
 static ot_status hear_all(char **text, ot_error *err)
@@ -330,18 +248,6 @@ static ot_status listed(char **text, ot_error *err)
                       false, err);
 }
 
-/* Two files, the input under another name and with channels last. */
-static ot_status part_files(ot_error *err)
-{
-    static uint8_t x[SAMPLES * PIXELS];
-    static int64_t y[SAMPLES];
-    for (int i = 0; i < SAMPLES * PIXELS; i++) x[i] = (uint8_t)((int64_t)i * i * 37 % 251);
-    ot_tensor t[2] = { { .name = "x", .dtype = OT_U8, .rank = 4, .dim = { SAMPLES, 28, 28, 1 }, .data = x },
-                       { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y } };
-    OT_TRY(ot_npz_write("x.npz", t, 1, err));
-    return ot_npz_write("y.npz", t + 1, 1, err);
-}
-
 static ot_status parts(char **text, ot_error *err)
 {
     (void)text;
@@ -368,8 +274,6 @@ static ot_status sheet(char **text, ot_error *err)
     close_job(&j);
     return s;
 }
-
-static ot_status tables(ot_error *err);
 
 static ot_status small_net(ot_error *err)
 {
@@ -615,18 +519,6 @@ static ot_status fresh(char **text, ot_error *err)
 }
 
 /* ---- data ------------------------------------------------------------------------------------------ */
-
-static ot_status tables(ot_error *err)
-{
-    const char *csv = "a,b,kind\n1,2,red\n3,4,green\n5,6,red\n", *conf = "# of a run\nlr = 0.1\nfreeze = conv*\n";
-    OT_TRY(put_file("table.csv", csv, strlen(csv), err));
-    const char *mixed = "age,job,since,y\n20,nurse,2024-02-29,p\nNA,clerk,2024-03-01,q\n60,,2024-03-03,p\n";
-    OT_TRY(put_file("mixed.csv", mixed, strlen(mixed), err));
-    const char *lines = "{\"text\":\"ab\",\"n\":1.5,\"label\":\"p\"}\n{\"label\":\"q\",\"n\":2,\"text\":\"c\"}\n";
-    OT_TRY(put_file("texts.jsonl", lines, strlen(lines), err));
-    OT_TRY(put_file("run.conf", conf, strlen(conf), err));
-    return pictures(err);
-}
 
 /* Text, dates and missing values become inputs, and once more from the record of them. */
 static ot_status mapped_table(char **text, ot_error *err)
