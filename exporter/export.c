@@ -4,7 +4,8 @@
  * it are corrected.  The result is imported again and every tensor compared bit for bit before it replaces any file.
  *
  * Memory  The old bytes and the new payloads are borrowed; the new file is streamed; reading it back takes what
- *         importing it took, and the check computes with the weights where they were read to. */
+ *         importing it took, and the check computes with the weights where they were read to.  Pages of data files
+ *         are given back as soon as they are compared: the check computes with the bytes they are equal to. */
 #include "exporter/export.h"
 
 #include <stdlib.h>
@@ -28,6 +29,12 @@ typedef struct export
 export;
 
 /* ---- payloads ----------------------------------------------------------------------- */
+
+/* Gives back the pages of a tensor that was looked at. */
+static void forget(const ot_imported *m, const ot_source *s)
+{
+    if (s->external) ot_import_release(m);
+}
 
 static ot_status tensor_patch(export *x, const ot_export_tensor *t)
 {
@@ -63,7 +70,10 @@ static ot_status file_patch(export *x, int n, const ot_export_tensor *t)
     if (x->patch.no_memory || !x->payload || !x->of_tensor)
         return ot_fail(x->err, OT_E_NOMEM, "%s: no memory to write it", x->path);
     for (int i = 0; i < x->m->n_sources; i++) x->payload[i] = x->m->sources[i].data;
-    for (int i = 0; i < n; i++) OT_TRY(tensor_patch(x, &t[i]));
+    for (int i = 0; i < n; i++) {
+        OT_TRY(tensor_patch(x, &t[i]));
+        forget(x->m, &x->m->sources[t[i].source]);
+    }
     for (int i = 0; x->o && i < x->o->n_metadata; i++)
         OT_TRY(ot_metadata_edit(&x->patch, x->o->metadata[i].key, x->o->metadata[i].value, x->err));
     return ot_external_write(&x->patch, x->m, x->payload, &x->new, x->err);
@@ -71,21 +81,36 @@ static ot_status file_patch(export *x, int n, const ot_export_tensor *t)
 
 /* ---- reading back ---------------------------------------------------------------------- */
 
+/* The bytes that were written for source i. */
+static const void *written_bytes(const export *x, int i)
+{
+    int order = x->m->sources[i].order;
+    bool given = order >= 0 && (size_t)order < x->patch.n_tensor && x->of_tensor[order];
+    return given ? x->of_tensor[order] : x->payload[i];
+}
+
 static ot_status source_verify(const export *x, int i, const ot_source *is)
 {
     const ot_source *was = &x->m->sources[i];
-    const void *want = x->payload[i];
-    if (was->order >= 0 && (size_t)was->order < x->patch.n_tensor && x->of_tensor[was->order])
-        want = x->of_tensor[was->order];
     bool same = !strcmp(was->name, is->name) && was->dtype == is->dtype && was->order == is->order &&
                 ot_shape_eq(&was->shape, &is->shape);
     if (same && was->dtype != OT_STRING) {
         size_t n = ot_bytes(&was->shape, was->dtype);
-        same = !n || !memcmp(want, is->data, n);
+        same = !n || !memcmp(written_bytes(x, i), is->data, n);
     }
     return same ? OT_OK
                 : ot_fail(x->err, OT_E_IO, "%s: '%s' differs when read back; the existing file is unchanged", x->path,
                           was->name);
+}
+
+/* Values that are external data read the bytes that it was compared with. */
+static void values_share(const export *x, ot_imported *w)
+{
+    for (int i = 0; i < w->graph->n_values; i++) {
+        ot_value *v = w->graph->values[i];
+        const ot_source *s = v->source < 0 ? NULL : &w->sources[v->source];
+        if (s && s->external && v->data == s->data) v->data = written_bytes(x, v->source);
+    }
 }
 
 /* Imports what was written and compares it. */
@@ -99,7 +124,12 @@ static ot_status written_verify(const export *x)
                     "%s: %d tensors were read back, but %d were written; the existing file is "
                     "unchanged",
                     x->path, w->n_sources, x->m->n_sources);
-    for (int i = 0; s == OT_OK && i < w->n_sources; i++) s = source_verify(x, i, &w->sources[i]);
+    for (int i = 0; s == OT_OK && i < w->n_sources; i++) {
+        s = source_verify(x, i, &w->sources[i]);
+        forget(w, &w->sources[i]);
+        forget(x->m, &w->sources[i]);
+    }
+    if (s == OT_OK) values_share(x, w);
     if (s == OT_OK && x->o && x->o->check) s = x->o->check(w, x->o->user, x->err);
     ot_import_free(w);
     return s;
@@ -110,11 +140,13 @@ static ot_status written_verify(const export *x)
 static ot_status file_write(export *x, int n, const ot_export_tensor *t)
 {
     size_t size;
+    OT_TRY(ot_import_intact(x->m, x->err));
     OT_TRY(file_patch(x, n, t));
     OT_TRY(ot_patch_finish(&x->patch, x->path, &size, x->err));
     OT_TRY(ot_patch_stream(&x->patch, ot_sink_file, x->new.r, x->err));
     OT_TRY(ot_replace_sync(x->new.r, x->err));
     OT_TRY(written_verify(x));
+    OT_TRY(ot_import_intact(x->m, x->err));
     return x->o && x->o->dry ? OT_OK : ot_pending_place(&x->new, x->m, x->err);
 }
 

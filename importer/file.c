@@ -5,9 +5,11 @@
  * (openat2).  A link that leads out is followed in one case: the model is itself a link, and both
  * lead into the same folder (how model stores are laid out).
  *
- * Memory  External bytes are read, not mapped: a file that shrinks is an error and not a signal,
- *         and every tensor is aligned.  Equal ranges are read once; all ranges of one file together
- *         may be twice its size. */
+ * Memory  Large ranges are pages of the file, mapped read-only: what nobody looks at is never read,
+ *         and ot_import_release gives back what was.  Like a mapped data set, the file must not change
+ *         while it is in use (ot_import_intact tells), and one that is cut short meanwhile ends the
+ *         process.  Small ranges are read, at any alignment.  Equal ranges are one; all ranges of one
+ *         file together may be twice its size. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,7 +31,7 @@ typedef struct range {
     const void *bytes;
 } range;
 
-enum { BUCKETS = 256 };
+enum { BUCKETS = 256, LARGE = 1 << 16 /* bytes; ranges from here on are mapped */ };
 
 typedef struct ot_data_file {
     struct ot_data_file *next;
@@ -38,6 +41,8 @@ typedef struct ot_data_file {
     const char *why;              /* then: the reason */
     int users;
     uint64_t size, taken;
+    struct timespec changed;
+    char *map;              /* all of it; NULL: none of its ranges is mapped */
     range *bucket[BUCKETS]; /* by offset */
 } ot_data_file;
 
@@ -163,8 +168,10 @@ ot_status ot_file_open(const char *path, const ot_unnamed *u, ot_file **out, ot_
 void ot_file_free(ot_file *f)
 {
     if (!f) return;
-    for (ot_data_file *d = f->data_files; d; d = d->next)
+    for (ot_data_file *d = f->data_files; d; d = d->next) {
+        if (d->map) munmap(d->map, d->size);
         if (d->fd >= 0 && !d->lent) close(d->fd);
+    }
     if (f->model) ot_guard_free(&f->model->base, &f->budget);
     free(f->payloads.list);
     free(f->bytes);
@@ -217,6 +224,7 @@ static const char *open_data(ot_file *f, ot_data_file *d)
         return why;
     }
     d->size = (uint64_t)st.st_size;
+    d->changed = st.st_mtim;
     return NULL;
 }
 
@@ -249,8 +257,33 @@ void ot_file_missing(const ot_file *f, ot_error *found)
     }
 }
 
-ot_status ot_file_external(ot_file *f, const ot_external *e, size_t bytes, const char *tensor, const void **out,
-                           ot_error *found)
+/* The pages of the file that hold a large range whose elements are aligned there; NULL: it is to be read. */
+static const void *mapped(ot_data_file *d, uint64_t offset, uint64_t length, size_t element)
+{
+    if (length < LARGE || offset % element) return NULL;
+    if (!d->map) {
+        void *p = mmap(NULL, d->size, PROT_READ, MAP_PRIVATE, d->fd, 0);
+        if (p == MAP_FAILED) return NULL;
+        d->map = p;
+    }
+    return d->map + offset;
+}
+
+static ot_status read_range(ot_file *f, ot_data_file *d, const range *r, const char *tensor, const void **out,
+                            ot_error *found)
+{
+    void *p = ot_arena_alloc(f->arena, r->length ? (size_t)r->length : 1);
+    *out = p;
+    if (!p)
+        return ot_fail_more(found, OT_E_NOMEM, "tensor '%.200s': no memory for %llu bytes", tensor,
+                            (unsigned long long)r->length);
+    if (ot_read_at(d->fd, p, (int64_t)r->length, (int64_t)r->offset) != (int64_t)r->length)
+        return ot_fail_more(found, OT_E_IO, "tensor '%.200s': '%.300s' cannot be read", tensor, d->location);
+    return OT_OK;
+}
+
+ot_status ot_file_external(ot_file *f, const ot_external *e, size_t bytes, size_t element, const char *tensor,
+                           const void **out, ot_error *found)
 {
     ot_data_file *d = find_data(f, e->location, tensor);
     if (!d) return ot_fail_more(found, OT_E_NOMEM, "%.200s: no memory", tensor);
@@ -274,14 +307,37 @@ ot_status ot_file_external(ot_file *f, const ot_external *e, size_t bytes, const
                             "file",
                             tensor, d->location);
     range *r = ot_arena_alloc(f->arena, sizeof *r);
-    unsigned char *p = r ? ot_arena_alloc(f->arena, length ? (size_t)length : 1) : NULL;
-    if (!p) return ot_fail_more(found, OT_E_NOMEM, "tensor '%.200s': no memory for %zu bytes", tensor, bytes);
-    if (ot_read_at(d->fd, p, (int64_t)length, (int64_t)offset) != (int64_t)length)
-        return ot_fail_more(found, OT_E_IO, "tensor '%.200s': '%.300s' cannot be read", tensor, d->location);
+    if (!r) return ot_fail_more(found, OT_E_NOMEM, "tensor '%.200s': no memory", tensor);
+    *r = (range){ *head, offset, length, mapped(d, offset, length, element) };
+    if (!r->bytes) OT_TRY(read_range(f, d, r, tensor, &r->bytes, found));
     d->taken += length;
-    *r = (range){ *head, offset, length, p };
     *head = r;
-    *out = p;
+    *out = r->bytes;
+    return OT_OK;
+}
+
+void ot_import_release(const ot_imported *m)
+{
+    for (const ot_data_file *d = ((const ot_file *)m->file)->data_files; d; d = d->next)
+        if (d->map) (void)madvise(d->map, d->size, MADV_DONTNEED);
+}
+
+ot_status ot_import_intact(const ot_imported *m, ot_error *err)
+{
+    const ot_file *f = m->file;
+    for (const ot_data_file *d = f->data_files; d; d = d->next) {
+        struct stat st;
+        if (!d->map) continue;
+        if (fstat(d->fd, &st))
+            return ot_fail(err, OT_E_IO, "%s: external data '%.300s' cannot be examined: %s", f->path, d->location,
+                           REASON(errno));
+        if ((uint64_t)st.st_size == d->size && st.st_mtim.tv_sec == d->changed.tv_sec &&
+            st.st_mtim.tv_nsec == d->changed.tv_nsec)
+            continue;
+        return ot_fail(err, OT_E_IO,
+                       "%s: external data '%.300s' was changed while it was in use; start again with the new file",
+                       f->path, d->location);
+    }
     return OT_OK;
 }
 

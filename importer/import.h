@@ -82,6 +82,13 @@ int ot_import_is_model(int fd,
                        uint64_t size); /* an ONNX file, by the shape of its message; fast; -1: it cannot be read */
 void ot_import_free(ot_imported *m);
 
+/* Large external tensors are pages of their files.  Gives back those that are in memory: they are read again when they
+ * are looked at. */
+void ot_import_release(const ot_imported *m);
+
+/* OT_E_IO: a data file that m has pages of was changed since it was opened. */
+ot_status ot_import_intact(const ot_imported *m, ot_error *err);
+
 /* The i-th operator that becomes others while a file is read, and its domain ("" is ai.onnx); NULL: end. */
 const char *ot_import_rewritten(int i, const char **domain);
 

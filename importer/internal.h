@@ -108,10 +108,11 @@ void ot_file_free(ot_file *f);
 /* The file's bytes from `at` on.  *n: how many are wanted; becomes how many are contiguous there. */
 const uint8_t *ot_file_piece(const ot_file *f, size_t at, size_t *n);
 
-/* The bytes of an external tensor: exactly `bytes` of them, at 64-byte alignment, in the file's arena.
+/* The bytes of an external tensor: exactly `bytes` of them, in pages of its file, aligned to `element` bytes, or at
+ * 64-byte alignment in the file's arena.
  * Errors are added to `found`, but for a file that cannot be opened (OT_E_IO): ot_file_missing reports it once. */
-ot_status ot_file_external(ot_file *f, const ot_external *e, size_t bytes, const char *tensor, const void **out,
-                           ot_error *found);
+ot_status ot_file_external(ot_file *f, const ot_external *e, size_t bytes, size_t element, const char *tensor,
+                           const void **out, ot_error *found);
 void ot_file_missing(const ot_file *f, ot_error *found);
 
 /* A data file of the model, open for reading until f is freed; -1: it cannot be opened.  `location` is

@@ -206,7 +206,8 @@ static ot_status read_external(const decode *d, const Onnx__TensorProto *t, ot_b
                        (long long)e->length, ot_shape_text(&out->shape, (char[128]){ 0 }), ot_dtype_name(out->dtype),
                        bytes);
     const void *p;
-    OT_TRY(ot_file_external(d->file, e, bytes, ot_text(t->name), &p, d->found));
+    size_t element = ((size_t)ot_dtype_bits(out->dtype) + 7) / 8;
+    OT_TRY(ot_file_external(d->file, e, bytes, element, ot_text(t->name), &p, d->found));
     if (external) *external = e;
     out->data = out->dtype == OT_BOOL ? normal_bools(d, p, bytes) : p;
     return out->data ? OT_OK : no_memory(d);

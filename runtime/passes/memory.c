@@ -10,6 +10,7 @@
  *
  * Memory  state slab: weights, statistics, moments, laid out once; scratch slab: everything else, reused by every
  *         plan of a trainer. */
+#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -306,6 +307,21 @@ const ot_value *ot_same_state(const ot_plan *like, const ot_value *v)
 /* value->mark: whether the plan uses a value; a state that an assignment changes. */
 enum { USED = 1, ASSIGNED };
 
+/* As kernels expect it: as malloc aligns. */
+static bool aligned(const ot_value *v) { return (uintptr_t)v->data % alignof(max_align_t) == 0; }
+
+/* Kernels read it where it is.  Pages of a data file are aligned as the file has them. */
+static ot_status constant(ot_graph *g, ot_value *v)
+{
+    v->slab = OT_SLAB_CONST;
+    if (!v->data || aligned(v)) return OT_OK;
+    size_t n = ot_bytes(&v->shape, v->dtype);
+    void *p = ot_graph_alloc(g, n);
+    if (!p) return g->err->status;
+    v->data = memcpy(p, v->data, n);
+    return OT_OK;
+}
+
 static ot_status state(ot_plan *p, bool fixed)
 {
     ot_graph *g = p->graph;
@@ -314,16 +330,17 @@ static ot_status state(ot_plan *p, bool fixed)
     if (!p->states || !p->state_index) return g->err->status;
     for (int i = 0; i < g->n_values; i++) {
         ot_value *v = g->values[i];
-        v->slab = v->role == OT_CONST ? OT_SLAB_CONST : v->role == OT_INPUT ? OT_SLAB_FED : v->slab;
+        if (v->role == OT_INPUT) v->slab = OT_SLAB_FED;
+        if (v->role == OT_CONST) OT_TRY(constant(g, v));
         if (v->role == OT_CONST && v->data) p->const_bytes += value_bytes(v);
         if ((v->role != OT_WEIGHT && v->role != OT_STATE) || !v->mark) continue;
-        if (fixed && v->data && v->layout == OT_PLAIN && v->mark == USED) { /* counted with the file */
+        if (fixed && v->data && v->layout == OT_PLAIN && v->mark == USED && aligned(v)) { /* counted with the file */
             v->slab = OT_SLAB_CONST;
             continue;
         }
         const ot_value *s = p->like ? ot_same_state(p->like, v) : NULL;
         if (p->like && !s && v->data) { /* not used by the training plan */
-            v->slab = OT_SLAB_CONST;
+            OT_TRY(constant(g, v));
             continue;
         }
         if (p->like && !s) return ot_fail(g->err, OT_E_INTERNAL, "state '%s' is not in the training plan", v->name);

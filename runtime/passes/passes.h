@@ -385,6 +385,7 @@ void ot_mark_fed(ot_graph *g);
 typedef struct ot_review {
     ot_findings *findings;
     bool eval;                  /* no training is intended: findings about training alone are skipped */
+    const bool *unread;         /* by source: tensors that are not searched for NaN; NULL: all are */
     bool unfolds;               /* convolutions get a norm while training (unfold.h) */
     int norms, dropouts, draws; /* nodes whose results differ in evaluation mode from the file's; random ones */
     int weights, quantised;     /* initializers of the graph that train; those stored as integers that do not */

@@ -163,7 +163,8 @@ static void look_at_values(const review *r)
         const ot_value *v = r->g->values[i];
         if (v->source < 0 || !v->data || !ot_is_float(v->dtype)) continue;
         bool weight = v->role == OT_WEIGHT, slot = v->slot_op || weight || v->role == OT_STATE;
-        const char *bad = slot ? bad_number(v) : NULL, *type = ot_dtype_name(v->dtype);
+        bool search = slot && !(r->out->unread && r->out->unread[v->source]);
+        const char *bad = search ? bad_number(v) : NULL, *type = ot_dtype_name(v->dtype);
         r->out->weights += weight;
         if (bad)
             ot_find(r->out->findings, r->out->eval ? OT_FINDING_WARNING : OT_FINDING_ERROR, v->name,

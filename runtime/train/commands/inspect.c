@@ -197,7 +197,13 @@ static void inspect_head(ot_page *p, const ot_model *m)
 static void inspect_findings(ot_page *p, const ot_model *m, ot_graph *classified, ot_arena *a)
 {
     ot_findings f = { .a = a };
-    ot_review r = { .findings = &f };
+    bool *unread = ot_arena_alloc(a, (size_t)m->file->n_sources + 1);
+    ot_review r = { .findings = &f, .unread = unread };
+    if (!unread) {
+        p->lost = true;
+        return;
+    }
+    for (int i = 0; i < m->file->n_sources; i++) unread[i] = m->file->sources[i].external; /* a file of any size */
     ot_find_lines(&f, OT_FINDING_NOTE, m->file->notes);
     ot_review_graph(classified, m->file->producer, &r);
     json_t *all = p->f ? NULL : json_array();

@@ -454,6 +454,8 @@ ot_status ot_session_bind(ot_session *x, ot_error *err)
             else bind_host(x, q, p, *ot_variants_exec(q, k));
         }
     }
+    if (!s) s = ot_import_intact(x->model->file, err);
+    if (!x->fixed) ot_import_release(x->model->file); /* it is in the slabs */
     return s;
 }
 
