@@ -42,4 +42,7 @@ for optimizer in ('sgd', 'adamw'):
     bound = planned + file + largest + program_alone + 8 * MIB
     print(f'{optimizer}: {most / MIB:.0f} MiB, planned {planned / MIB:.0f}, file {file / MIB:.0f}, the program {program_alone / MIB:.0f}')
     check(most < bound, f'{optimizer}: {most} bytes, more than {bound}')
+most = peak('eval', 'large.onnx', '--data', 'd.npz', '--batch-size', '8', '--threads', '2', '--device', 'cpu')
+print(f'eval: {most / MIB:.0f} MiB')
+check(most < program_alone + 1.5 * file, 'evaluation holds the weights twice')
 finish('checks')
