@@ -180,7 +180,7 @@ void ot_file_free(ot_file *f)
 
 /* ---- containment ------------------------------------------------------------------ */
 
-/* Why a location cannot be meant well; NULL: it can. */
+/* Why an external-data path is refused; NULL: it is not. */
 static const char *location_fault(const char *location)
 {
     if (!*location) return "must not be empty";

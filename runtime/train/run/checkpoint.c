@@ -69,6 +69,7 @@ static uint64_t model_hash(const ot_imported *m)
         h = ot_hash(h, s->name, strlen(s->name));
         h = ot_hash(h, s->shape.dim, (size_t)s->shape.rank * sizeof *s->shape.dim);
         if (s->dtype != OT_STRING && s->data) h = ot_hash(h, s->data, ot_bytes(&s->shape, s->dtype));
+        if (s->external) ot_import_release(m);
     }
     for (const ot_node *n = m->graph->first; n; n = n->next) h = ot_hash(h, n->op->name, strlen(n->op->name));
     return h;
