@@ -24,9 +24,9 @@ def peak(*arguments):
     return used.ru_maxrss * 1024
 
 
-def train(model, optimizer):
+def train(model, optimizer, *more):
     """The peak of a training and its export, and what was planned."""
-    most = peak(model, '--data', 'd.npz', '--optimizer', optimizer, '--batch-size', '8', '--steps', '2', '--threads', '2', '--device', 'cpu', '--run-dir', 'none', '--log', 'l.jsonl', '-o', 'o.onnx', '--quiet')
+    most = peak(model, '--data', 'd.npz', '--optimizer', optimizer, '--batch-size', '8', '--steps', '2', '--threads', '2', '--device', 'cpu', '--run-dir', 'none', '--log', 'l.jsonl', '-o', 'o.onnx', '--quiet', *more)
     with open('l.jsonl') as f:
         return most, json.loads(f.readline())['planned_bytes']
 
@@ -42,6 +42,8 @@ for optimizer in ('sgd', 'adamw'):
     bound = planned + file + largest + program_alone + 8 * MIB
     print(f'{optimizer}: {most / MIB:.0f} MiB, planned {planned / MIB:.0f}, file {file / MIB:.0f}, the program {program_alone / MIB:.0f}')
     check(most < bound, f'{optimizer}: {most} bytes, more than {bound}')
+planned = {select: train('large.onnx', 'adamw', '--val', 'd.npz', '--select', select)[1] for select in ('last', 'best')}
+check(planned['best'] - planned['last'] > 2.9 * file, f'the states of the best epoch are not planned: {planned}')
 most = peak('eval', 'large.onnx', '--data', 'd.npz', '--batch-size', '8', '--threads', '2', '--device', 'cpu')
 print(f'eval: {most / MIB:.0f} MiB')
 check(most < program_alone + 1.5 * file, 'evaluation holds the weights twice')

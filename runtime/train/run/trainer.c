@@ -352,7 +352,7 @@ int64_t ot_trainer_planned_bytes(const ot_trainer *t, const ot_session *x, int64
     return ot_session_bytes(x) + ot_trainer_set_bytes(t->data) + ot_trainer_set_bytes(t->eval.data) +
            ot_trainer_set_bytes(t->test.data) + t->m->bytes + (t->taught_by ? t->taught_by->bytes : 0) +
            ((t->order.list ? t->train.samples : 0) + batch) * (int64_t)sizeof *t->index +
-           ot_trainer_average_bytes(t, x);
+           ot_trainer_average_bytes(t, x) + (t->s.select_best ? x->state_bytes : 0);
 }
 
 ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
