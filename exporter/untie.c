@@ -167,23 +167,21 @@ static bool belong_together(const untie *x, const ot_tied *t, use a, use b)
 
 /* ---- one tensor ------------------------------------------------------------------------- */
 
+/* Layers that read it themselves come first: PyTorch's exporter keeps the name of one of theirs, and the others read it
+ * through an Identity. */
 static use *uses_of(untie *x, const char *name, int *n)
 {
-    use *list = NULL;
-    for (int pass = 0; pass < 2; pass++) {
-        *n = 0;
+    const read *r = ot_table_find(&x->reader, name);
+    use *list = ot_arena_alloc(x->re.patch.arena, sizeof *list * (size_t)(r->n + 1));
+    *n = 0;
+    for (int carried = 0; list && carried < 2; carried++)
         for (size_t i = 0; i < x->g->n_node; i++)
-            for (size_t k = 0; k < x->g->node[i]->n_input; k++) {
-                if (strcmp(x->g->node[i]->input[k], name) != 0) continue;
-                if (list) list[*n] = (use){ i, (int)k };
-                ++*n;
-            }
-        if (!pass && !(list = ot_arena_alloc(x->re.patch.arena, sizeof *list * (size_t)(*n + 1)))) return NULL;
-    }
+            for (size_t k = 0; k < x->g->node[i]->n_input && carries(x->g->node[i]) == carried; k++)
+                if (!strcmp(x->g->node[i]->input[k], name)) list[(*n)++] = (use){ i, (int)k };
     return list;
 }
 
-/* The first that reads it belongs to the first group, which keeps the tensor; the others' groups get copies. */
+/* The first group keeps the tensor; the others get copies. */
 static ot_status part(untie *x, ot_tied *t, ot_error *err)
 {
     const Onnx__TensorProto *tensor = ot_remake_tensor(&x->re, t->source);

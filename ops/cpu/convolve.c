@@ -88,20 +88,21 @@ static ot_status direct(const ot_node *n, ot_prep *p, ot_conv_call *c, ot_script
     return e == OT_OK ? e : ot_fail(p->err, e, "%s: %s: oneDNN has no such convolution", n->name, n->op->name);
 }
 
-/* oneDNN 2.6 divides the columns of x by their remainder to the stride, and where a remainder has no column, its bfloat16
- * dw sums what was in memory. */
-static bool steps_over_x(const ot_conv_call *c)
+/* oneDNN 2.6 with AMX is wrong about the bfloat16 dw of a dilated convolution, unless its channels are a multiple of 16;
+ * and it divides the columns of x by their remainder to the stride, and where a remainder has no column it sums what was
+ * in memory. */
+static bool bf16_dw_is_wrong(const ot_conv_call *c)
 {
     const ot_window *w = &c->attrs->window;
     for (int j = 0; j < w->nd; j++)
-        if (c->x->shape.dim[2 + j] < w->stride[j]) return true;
+        if (w->dilation[j] > 1 || c->x->shape.dim[2 + j] < w->stride[j]) return true;
     return false;
 }
 
 /* Rounding an operand costs as much as some 25 products of each of its elements. */
 static bool bf16_pays(const ot_conv_call *c)
 {
-    if (c->kind == OT_CONV_DW && steps_over_x(c)) return false;
+    if (c->kind == OT_CONV_DW && bf16_dw_is_wrong(c)) return false;
     int64_t C = c->x->shape.dim[1] / c->attrs->group, M = c->y->shape.dim[1] / c->attrs->group, taps = 1;
     for (int d = 2; d < c->w->shape.rank; d++) taps *= c->w->shape.dim[d];
     return C >= 16 && M >= 16 && C * taps >= 64 && M * taps >= 64;

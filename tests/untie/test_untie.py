@@ -132,6 +132,18 @@ with tempfile.TemporaryDirectory() as d:
     check('--untie nothing*: no initializer' in r.stderr, r.stderr)
     call('check', f'{d}/merged.onnx', '--untie', 'auto')
 
+    # a layer that reads the tensor itself keeps its name, though an Identity before it leads to another layer
+    layers(f'{d}/merged.onnx', True)
+    m = onnx.load(f'{d}/merged.onnx')
+    gemms = [n for n in m.graph.node if n.op_type == 'Gemm']
+    for i, n in enumerate(gemms[1:]):
+        n.input[2] = f'fc{i + 1}.bias'
+        m.graph.node.insert(0, h.make_node('Identity', ['fc0.bias'], [n.input[2]], f'Identity_{i}'))
+    onnx.save(m, f'{d}/carried.onnx')
+    train(d, f'{d}/carried.onnx', f'{d}/t.onnx', '--untie', 'auto')
+    readers = [n.input[2] for n in onnx.load(f'{d}/t.onnx').graph.node if n.op_type == 'Gemm']
+    check(readers[0] == 'fc0.bias' and len(set(readers)) == 3, f'the biases are now {readers}')
+
     # what PyTorch's exporter makes of layers that were cloned, and of one that is called twice: the module has 1713 parameters
     encoder = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'encoder.onnx')
     for options, trained in (((), 625), (('--untie', 'auto'), 1713)):
