@@ -88,6 +88,14 @@ if not sanitized:
         print(f'training: {held() / MIB:.1f} MiB for a data file of {size / MIB:.1f}, {small / MIB:.1f} for a small one')
         check(held() < small + 2.1 * size + 4 * WIDTH**2, 'more than weights, gradients, a tenth, and a tensor for the checkpoint')
 
+# `inspect` does not look for NaN in data files; `check` does.
+save(WIDTH, 'nan.onnx', 0)
+with open('nan.onnx.data', 'r+b') as f:
+    f.seek(4 * WIDTH)
+    f.write(np.float32(np.nan).tobytes())
+check('NaN' in call('check', 'nan.onnx', code=3).stderr, 'check: NaN is not told')
+call('inspect', 'nan.onnx')
+
 # More than any machine can read: `inspect` looks at none of it.
 m = network(16)
 w = m.graph.initializer[0]

@@ -34,24 +34,29 @@ ot_status pictures(ot_error *err)
     return write_pictures("inputs.npz", 2, false, err);
 }
 
+/* x: pictures in bytes, of this name and these dimensions; y: their targets.  Both are written over by the next call. */
+static void bytes_of(const char *name, const int64_t dim[4], ot_tensor *x, ot_tensor *y)
+{
+    static uint8_t pixel[SAMPLES * PIXELS];
+    static int64_t class[SAMPLES];
+    for (int i = 0; i < SAMPLES * PIXELS; i++) pixel[i] = (uint8_t)((int64_t)i * i * 37 % 251);
+    *x = (ot_tensor){ .name = name, .dtype = OT_U8, .rank = 4, .data = pixel };
+    memcpy(x->dim, dim, 4 * sizeof *dim);
+    *y = (ot_tensor){ .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = class };
+}
+
 ot_status byte_pictures(ot_error *err)
 {
-    static uint8_t x[SAMPLES * PIXELS];
-    static int64_t y[SAMPLES];
-    for (int i = 0; i < SAMPLES * PIXELS; i++) x[i] = (uint8_t)((int64_t)i * i * 37 % 251);
-    ot_tensor t[2] = { { .name = "input", .dtype = OT_U8, .rank = 4, .dim = { SAMPLES, 1, 28, 28 }, .data = x },
-                       { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y } };
+    ot_tensor t[2];
+    bytes_of("input", (int64_t[]){ SAMPLES, 1, 28, 28 }, &t[0], &t[1]);
     return ot_npz_write("train.npz", t, 2, err);
 }
 
 /* Two files, the input under another name and with channels last. */
 ot_status part_files(ot_error *err)
 {
-    static uint8_t x[SAMPLES * PIXELS];
-    static int64_t y[SAMPLES];
-    for (int i = 0; i < SAMPLES * PIXELS; i++) x[i] = (uint8_t)((int64_t)i * i * 37 % 251);
-    ot_tensor t[2] = { { .name = "x", .dtype = OT_U8, .rank = 4, .dim = { SAMPLES, 28, 28, 1 }, .data = x },
-                       { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y } };
+    ot_tensor t[2];
+    bytes_of("x", (int64_t[]){ SAMPLES, 28, 28, 1 }, &t[0], &t[1]);
     OT_TRY(ot_npz_write("x.npz", t, 1, err));
     return ot_npz_write("y.npz", t + 1, 1, err);
 }
