@@ -31,6 +31,8 @@ typedef struct ot_prep {
     ot_device *device;   /* NULL: the CPU */
     bool tf32;           /* f32 operands of products may be rounded to 11 bits */
     bool bf16;           /* ... to 8 bits, those of bfloat16; asked of the CPU only */
+    bool settled;        /* weights do not change while the plan lives: see ot_settled_bytes */
+    size_t held;         /* out: bytes of weights that `state` has in another form */
     int variant;         /* the variant: 0 is the first choice, up to variants - 1 */
     int variants;        /* out: the number of variants; 0 is the same as 1 */
     const char *refused; /* out: why the kernel cannot run it, for reasons that `can` does not know (the

@@ -1,6 +1,8 @@
 /* op.c - the operator table and helpers for shape rules. */
 #include "ops/op.h"
 
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -221,6 +223,17 @@ bool ot_axis(int64_t axis, int rank, int *out)
 }
 
 bool ot_is_const(const ot_value *v) { return v && v->role == OT_CONST && v->data && !v->differentiated; }
+
+const void *ot_settled_bytes(const ot_graph *g, const ot_value *v)
+{
+    while (v->role == OT_TEMP && v->producer && v->producer->op->flags & OT_ALIAS && v->layout == OT_PLAIN)
+        v = v->producer->in[0];
+    if (v->role != OT_CONST && v->role != OT_WEIGHT && v->role != OT_STATE) return NULL;
+    if (v->role != OT_CONST && v->layout != OT_PLAIN) return NULL;
+    for (int i = 0; i < g->n_assigns; i++)
+        if (g->assigns[i].state == v) return NULL;
+    return (uintptr_t)v->data % alignof(max_align_t) ? NULL : v->data;
+}
 
 ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_error *err)
 {

@@ -314,4 +314,8 @@ ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_error *err);
 static inline double ot_value_bytes(const ot_value *v) { return v ? (double)ot_bytes(&v->shape, v->dtype) : 0; }
 bool ot_is_const(const ot_value *v); /* its bytes are known while planning */
 
+/* Where weights do not change while a plan lives: the bytes of v, in its layout, if they are known while planning, being those of a
+ * constant, of a weight or of a view of one.  NULL: they are not. */
+const void *ot_settled_bytes(const ot_graph *g, const ot_value *v);
+
 #endif

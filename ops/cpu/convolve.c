@@ -1,11 +1,15 @@
-/* convolve.c - Convolve, ConvolveDx, ConvolveDw by Winograd's algorithm (winograd.c) where it pays, else by oneDNN.
+/* convolve.c - Convolve, ConvolveDx, ConvolveDw by Winograd's algorithm (winograd.c) where it pays, else by oneDNN; with a Map
+ * behind it, 1x1 and depthwise ones by kernels of our own (convolve_rows.c).
  *
  * x and y are read and written in either layout; oneDNN's primitive computes channels last and reorders plain operands
  * inside.  Weights are stored in ONNX's order and reordered to the primitive's in every step: they are small compared
  * with activations. */
+#include "ops/cpu/convolve.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ops/cpu/convolve_rows.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/vector.h"
 #include "ops/cpu/winograd.h"
@@ -49,29 +53,44 @@ static bool can(const ot_node *n, const char **why)
     return true;
 }
 
-/* One of them. */
+/* One of the first three. */
 typedef struct conv_state {
     ot_script *script;
     ot_winograd *winograd;
+    ot_row_conv *rows;
+    cpu_map *map; /* NULL: none follows */
+    const ot_node *map_node;
+    size_t map_work; /* where its workspace is */
 } conv_state;
 
-static void release(void *state)
+void ot_cpu_convolve_release(void *state)
 {
     conv_state *s = state;
     if (!s) return;
     ot_script_free(s->script);
+    ot_rows_free(s->rows);
     free(s->winograd);
+    free(s->map);
     free(s);
 }
 
-static ot_status run(const ot_call *c)
+ot_status ot_cpu_convolve_run(const ot_call *c, const void *const *map_in)
 {
     const conv_state *s = c->state;
+    ot_call map = {
+        .node = s->map_node, .in = map_in, .out = c->out, .state = s->map, .work = (char *)c->work + s->map_work
+    };
+    const ot_call *behind = s->map ? &map : NULL;
+    if (s->rows) return ot_rows_run(s->rows, c, behind);
+    if (s->winograd) return ot_winograd_run(s->winograd, c, behind);
     ot_call direct = *c;
-    if (s->winograd) return ot_winograd_run(s->winograd, c);
     direct.state = s->script;
-    return ot_script_run(&direct);
+    OT_TRY(ot_script_run(&direct));
+    if (behind) cpu_map_all(behind);
+    return OT_OK;
 }
+
+static ot_status run(const ot_call *c) { return ot_cpu_convolve_run(c, NULL); }
 
 static ot_status direct(const ot_node *n, ot_prep *p, ot_conv_call *c, ot_script **s)
 {
@@ -108,37 +127,73 @@ static bool bf16_pays(const ot_conv_call *c)
     return C >= 16 && M >= 16 && C * taps >= 64 && M * taps >= 64;
 }
 
-static ot_status prepare(const ot_node *n, ot_prep *p, ot_conv_call *c)
+static ot_status add_map(conv_state *s, const ot_node *map, ot_prep *p)
+{
+    size_t work;
+    s->map_node = map;
+    if (!map) return OT_OK;
+    s->map = cpu_map_new(map, p->threads, &work);
+    s->map_work = (p->work + 63) / 64 * 64;
+    p->work = s->map_work + work;
+    return s->map ? OT_OK : ot_fail(p->err, OT_E_NOMEM, "%s: no memory to plan a Map", map->name);
+}
+
+static ot_status prepare(const ot_node *n, const ot_node *map, ot_prep *p, ot_conv_call *c)
 {
     conv_state *s = calloc(1, sizeof *s);
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     c->attrs = n->attrs;
+    c->mapped = map != NULL;
     c->bf16 = p->bf16 && ot_onednn_has_bf16() && bf16_pays(c);
-    bool winograd = !p->precise && !c->bf16 && ot_winograd_pays(c);
-    ot_status e = winograd ? ot_winograd_new(n, c, ot_instruction_set(), p, &s->winograd) : direct(n, p, c, &s->script);
-    snprintf(p->how, sizeof p->how, "%s", c->bf16 ? OT_BF16_PRODUCT : winograd ? "Winograd" : "oneDNN");
-    if (e != OT_OK) release(s);
+    bool winograd = !p->precise && !c->bf16 && ot_winograd_pays(c),
+         rows = map && !winograd && !c->bf16 && ot_rows_can(c);
+    ot_status e = winograd ? ot_winograd_new(n, c, ot_instruction_set(), p, &s->winograd)
+                  : rows   ? ot_rows_new(n, c, ot_instruction_set(), p, &s->rows)
+                           : direct(n, p, c, &s->script);
+    snprintf(p->how, sizeof p->how, "%s", c->bf16 ? OT_BF16_PRODUCT : winograd ? "Winograd" : rows ? "rows" : "oneDNN");
+    if (e == OT_OK) e = add_map(s, map, p);
+    if (e != OT_OK) ot_cpu_convolve_release(s);
     else p->state = s;
     return e;
 }
 
-static ot_status forward_prepare(const ot_node *n, ot_prep *p)
+static ot_conv_call forward_call(const ot_node *n)
 {
     bool bias = n->n_in > 2 && n->in[2];
-    return prepare(n, p,
-                   &(ot_conv_call){ .kind = OT_CONV_FORWARD,
-                                    .x = n->in[0],
-                                    .w = n->in[1],
-                                    .y = n->out[0],
-                                    .x_arg = OT_ARG_IN,
-                                    .w_arg = OT_ARG_IN + 1,
-                                    .y_arg = OT_ARG_OUT,
-                                    .b_arg = bias ? OT_ARG_IN + 2 : OT_ARG_NONE });
+    return (ot_conv_call){ .kind = OT_CONV_FORWARD,
+                           .attrs = n->attrs,
+                           .x = n->in[0],
+                           .w = n->in[1],
+                           .y = n->out[0],
+                           .x_arg = OT_ARG_IN,
+                           .w_arg = OT_ARG_IN + 1,
+                           .y_arg = OT_ARG_OUT,
+                           .b_arg = bias ? OT_ARG_IN + 2 : OT_ARG_NONE };
 }
+
+ot_status ot_cpu_convolve_prepare(const ot_node *n, const ot_node *map, ot_prep *p)
+{
+    ot_conv_call c = forward_call(n);
+    return prepare(n, map, p, &c);
+}
+
+bool ot_cpu_convolve_takes(const ot_node *n, const ot_node *map, const char **why)
+{
+    const ot_value *y = n->out[0], *z = map->out[0];
+    ot_conv_call c = forward_call(n);
+    if (!can(n, why) || !ot_cpu_Map.can(map, why)) return false;
+    *why = "the Map changes types, shapes or layouts";
+    if (map->n_out != 1 || z->dtype != OT_F32 || z->layout != y->layout || !ot_shape_eq(&z->shape, &y->shape))
+        return false;
+    *why = "oneDNN computes it";
+    return ot_rows_can(&c) || ot_winograd_pays(&c);
+}
+
+static ot_status forward_prepare(const ot_node *n, ot_prep *p) { return ot_cpu_convolve_prepare(n, NULL, p); }
 
 static ot_status dx_prepare(const ot_node *n, ot_prep *p)
 {
-    return prepare(n, p,
+    return prepare(n, NULL, p,
                    &(ot_conv_call){ .kind = OT_CONV_DX,
                                     .x = n->out[0],
                                     .w = n->in[1],
@@ -152,7 +207,7 @@ static ot_status dx_prepare(const ot_node *n, ot_prep *p)
 static ot_status dw_prepare(const ot_node *n, ot_prep *p)
 {
     bool bias = n->n_out > 1 && n->out[1];
-    return prepare(n, p,
+    return prepare(n, NULL, p,
                    &(ot_conv_call){ .kind = OT_CONV_DW,
                                     .x = n->in[1],
                                     .w = n->out[0],
@@ -163,12 +218,15 @@ static ot_status dw_prepare(const ot_node *n, ot_prep *p)
                                     .b_arg = bias ? OT_ARG_OUT + 1 : OT_ARG_NONE });
 }
 
-const ot_kernel ot_cpu_Convolve = {
-    .name = "cpu", .can = can, .prepare = forward_prepare, .run = run, .release = release, .any_layout = true
-};
+const ot_kernel ot_cpu_Convolve = { .name = "cpu",
+                                    .can = can,
+                                    .prepare = forward_prepare,
+                                    .run = run,
+                                    .release = ot_cpu_convolve_release,
+                                    .any_layout = true };
 const ot_kernel ot_cpu_ConvolveDx = {
-    .name = "cpu", .can = can, .prepare = dx_prepare, .run = run, .release = release, .any_layout = true
+    .name = "cpu", .can = can, .prepare = dx_prepare, .run = run, .release = ot_cpu_convolve_release, .any_layout = true
 };
 const ot_kernel ot_cpu_ConvolveDw = {
-    .name = "cpu", .can = can, .prepare = dw_prepare, .run = run, .release = release, .any_layout = true
+    .name = "cpu", .can = can, .prepare = dw_prepare, .run = run, .release = ot_cpu_convolve_release, .any_layout = true
 };

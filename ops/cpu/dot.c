@@ -1,8 +1,13 @@
-/* dot.c - Dot by oneDNN's matrix product: transposes are strides, equal or broadcast leading axes are batches. */
-#include "ops/cpu/onednn.h"
+/* dot.c - Dot by oneDNN's matrix product: transposes are strides, equal or broadcast leading axes are batches.  In predictions, products
+ * of few rows with weights by a kernel of our own (convolve_rows.c), which packs them once. */
 #include "ops/kernels/dot.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "ops/cpu/convolve_rows.h"
+#include "ops/cpu/onednn.h"
+#include "ops/cpu/vector.h"
 
 static bool can(const ot_node *n, const char **why)
 {
@@ -103,13 +108,71 @@ ot_status ot_cpu_dot(const ot_node *n, const ot_dot_args *at, ot_prep *p)
     return OT_OK;
 }
 
+/* ---- alone -------------------------------------------------------------------------------- */
+
+/* One of them. */
+typedef struct dot_state {
+    ot_script *script;
+    ot_row_conv *rows;
+} dot_state;
+
+static void release(void *state)
+{
+    dot_state *s = state;
+    if (!s) return;
+    ot_script_free(s->script);
+    ot_rows_free(s->rows);
+    free(s);
+}
+
+/* Packing the weights, once here and in every product by oneDNN, counts where rows are few; with very few, weights are read at the
+ * speed of memory by either, and threads have no work. */
+static bool is_product_of_rows(const ot_node *n, const ot_prep *p, ot_rows_dot *d)
+{
+    enum { MOST_ROWS = 1024, ROWS_PER_THREAD = 24, MOST_BYTES = 16 << 20 };
+    const ot_dot *t = n->attrs;
+    const ot_value *b = n->in[1], *bias = n->n_in > 2 ? n->in[2] : NULL, *y = n->out[0];
+    if (!p->settled || t->ta || ot_numel(&b->shape) * 4 > MOST_BYTES || (p->bf16 && ot_onednn_has_bf16())) return false;
+    if (bias && ot_numel(&bias->shape) != y->shape.dim[y->shape.rank - 1]) return false;
+    int64_t N = y->shape.dim[y->shape.rank - 1], K = n->in[0]->shape.dim[n->in[0]->shape.rank - 1];
+    *d = (ot_rows_dot){ .rows = ot_numel(&y->shape) / N,
+                        .K = K,
+                        .N = N,
+                        .b = ot_settled_bytes(n->graph, b),
+                        .turned = t->tb,
+                        .bias = bias != NULL };
+    return d->b && ot_numel(&b->shape) == K * N && ot_numel(&n->in[0]->shape) == d->rows * K && d->rows <= MOST_ROWS &&
+           d->rows >= (int64_t)ROWS_PER_THREAD * p->threads;
+}
+
 static ot_status prepare(const ot_node *n, ot_prep *p)
 {
     bool bias = n->n_in > 2 && n->in[2];
-    return ot_cpu_dot(
-        n, &(ot_dot_args){ OT_ARG_IN, OT_ARG_IN + 1, bias ? OT_ARG_IN + 2 : OT_ARG_NONE, OT_ARG_NONE, OT_ARG_OUT }, p);
+    dot_state *s = calloc(1, sizeof *s);
+    ot_rows_dot d;
+    if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
+    ot_status e;
+    if (is_product_of_rows(n, p, &d)) {
+        e = ot_rows_product(n, &d, ot_instruction_set(), p, &s->rows);
+        strcpy(p->how, "rows");
+    } else {
+        e = ot_cpu_dot(
+            n, &(ot_dot_args){ OT_ARG_IN, OT_ARG_IN + 1, bias ? OT_ARG_IN + 2 : OT_ARG_NONE, OT_ARG_NONE, OT_ARG_OUT },
+            p);
+        s->script = e == OT_OK ? p->state : NULL;
+    }
+    p->state = e == OT_OK ? s : NULL;
+    if (e != OT_OK) release(s);
+    return e;
 }
 
-const ot_kernel ot_cpu_Dot = {
-    .name = "onednn", .can = can, .prepare = prepare, .run = ot_script_run, .release = ot_script_free
-};
+static ot_status run(const ot_call *c)
+{
+    const dot_state *s = c->state;
+    ot_call own = *c;
+    if (s->rows) return ot_rows_run(s->rows, c, NULL);
+    own.state = s->script;
+    return ot_script_run(&own);
+}
+
+const ot_kernel ot_cpu_Dot = { .name = "onednn", .can = can, .prepare = prepare, .run = run, .release = release };

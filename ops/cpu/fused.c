@@ -1,11 +1,12 @@
-/* fused.c - Fused on the CPU: a residual and ReLU or ReLU6 behind BatchNorm, their gradient before its own (batchnorm.c); a
- * residual behind a matrix product (oneDNN) and the gradient of LayerNorm. */
+/* fused.c - Fused on the CPU: any Map behind a convolution of our own (convolve.c); a residual and ReLU or ReLU6 behind BatchNorm,
+ * their gradient before its own (batchnorm.c); a residual behind a matrix product (oneDNN) and the gradient of LayerNorm. */
 #include "ops/kernels/fused.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "ops/cpu/batchnorm.h"
+#include "ops/cpu/convolve.h"
 #include "ops/cpu/layernorm.h"
 #include "ops/cpu/onednn.h"
 
@@ -46,6 +47,7 @@ static bool can(const ot_node *n, const char **why)
     const ot_fused *all = n->attrs;
     if (all->mask_out >= 0 || all->masked) return false;
     if (behind && ot_fused_op(n)->out[0] >= 0) return false;
+    if (op->op == &ot_op_Convolve && behind) return ot_cpu_convolve_takes(op, behind->node, why);
     if (!form_of(n, &f)) return false;
     if (op->op == &ot_op_BatchNorm && behind)
         return ot_fused_like(behind->node, op->out[0], false) && base_can(op, &ot_cpu_BatchNorm, why);
@@ -59,15 +61,25 @@ static bool can(const ot_node *n, const char **why)
     return false;
 }
 
-static ot_status prepare(const ot_node *n, ot_prep *p)
+/* The state of the operator's kernel. */
+typedef struct fused_state {
+    void *of;
+    void (*release)(void *of);
+} fused_state;
+
+static void release(void *state)
+{
+    fused_state *s = state;
+    if (s->of) s->release(s->of);
+    free(s);
+}
+
+static ot_status prepare_dot(const ot_node *n, ot_prep *p)
 {
     const ot_fused_part *op = ot_fused_op(n), *behind = ot_fused_behind(n);
-    form f;
-    if (op->node->op == &ot_op_BatchNorm) return ot_cpu_BatchNorm.prepare(op->node, p);
-    if (op->node->op == &ot_op_BatchNormDx) return ot_cpu_BatchNormDx.prepare(op->node, p);
-    if (op->node->op == &ot_op_LayerNormDx) return ot_cpu_LayerNormDx.prepare(op->node, p);
-    form_of(n, &f);
     bool bias = op->node->n_in > 2 && op->node->in[2];
+    form f;
+    form_of(n, &f);
     return ot_cpu_dot(op->node,
                       &(ot_dot_args){ .a = OT_ARG_IN + op->in[0],
                                       .b = OT_ARG_IN + op->in[1],
@@ -75,6 +87,34 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
                                       .add = OT_ARG_IN + behind->in[f.add],
                                       .y = OT_ARG_OUT + behind->out[0] },
                       p);
+}
+
+static ot_status prepare(const ot_node *n, ot_prep *p)
+{
+    const ot_node *op = ot_fused_op(n)->node;
+    const ot_kernel *k = op->op == &ot_op_BatchNorm     ? &ot_cpu_BatchNorm
+                         : op->op == &ot_op_BatchNormDx ? &ot_cpu_BatchNormDx
+                                                        : &ot_cpu_LayerNormDx;
+    fused_state *s = calloc(1, sizeof *s);
+    if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
+    bool convolve = op->op == &ot_op_Convolve, dot = op->op == &ot_op_Dot;
+    s->release = convolve ? ot_cpu_convolve_release : dot ? ot_script_free : k->release;
+    ot_status e = convolve ? ot_cpu_convolve_prepare(op, ot_fused_behind(n)->node, p)
+                  : dot    ? prepare_dot(n, p)
+                           : k->prepare(op, p);
+    s->of = e == OT_OK ? p->state : NULL;
+    p->state = e == OT_OK ? s : NULL;
+    if (e != OT_OK) free(s);
+    return e;
+}
+
+static ot_status convolve_run(const ot_call *c, const ot_call *call)
+{
+    const ot_fused_part *map = ot_fused_behind(c->node);
+    const void *in[OT_FUSED_IN] = { NULL };
+    for (int i = 0; i < map->node->n_in; i++)
+        in[i] = map->in[i] == OT_FUSED_BETWEEN ? call->out[0] : map->in[i] < 0 ? NULL : c->in[map->in[i]];
+    return ot_cpu_convolve_run(call, in);
 }
 
 static ot_status norm_dx_run(const ot_call *c, ot_fused_call *call, const form *f)
@@ -94,17 +134,21 @@ static ot_status run(const ot_call *c)
 {
     const ot_fused_part *behind = ot_fused_behind(c->node);
     const ot_op *op = ot_op_of(c->node);
+    const fused_state *s = c->state;
+    ot_call own = *c;
     ot_fused_call call;
     form f;
-    if (op == &ot_op_Dot) return ot_script_run(c);
-    ot_fused_call_of(c, &call);
+    own.state = s->of;
+    if (op == &ot_op_Dot) return ot_script_run(&own);
+    ot_fused_call_of(&own, &call);
+    if (op == &ot_op_Convolve) return convolve_run(&own, &call.call);
     form_of(c->node, &f);
-    if (op == &ot_op_BatchNormDx) return norm_dx_run(c, &call, &f);
+    if (op == &ot_op_BatchNormDx) return norm_dx_run(&own, &call, &f);
     const float *add = f.add < 0 ? NULL : c->in[behind->in[f.add]];
     if (op == &ot_op_LayerNormDx) return ot_cpu_layer_norm_dx(&call.call, add);
     return ot_cpu_norm(&call.call, &(ot_norm_behind){ .z = add, .relu = f.relu, .top = f.top });
 }
 
 const ot_kernel ot_cpu_Fused = {
-    .name = "cpu", .can = can, .prepare = prepare, .run = run, .release = ot_script_free, .any_layout = true
+    .name = "cpu", .can = can, .prepare = prepare, .run = run, .release = release, .any_layout = true
 };

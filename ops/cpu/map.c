@@ -126,6 +126,18 @@ static void find_uniform(cpu_map *m, const ot_program *p)
     for (int k = 0; k < p->n_out; k++) m->spread[p->out[k]] = m->uniform[p->out[k]];
 }
 
+/* A value for each channel of a channels-last tensor, say: a row of the innermost axis, which all rows share.  A slot has room for a
+ * tile and one more row, so that a tile that begins anywhere in a row is a part of it. */
+static bool is_periodic(const cpu_map *m, const cpu_operand *o, ot_class cls)
+{
+    if (m->rank < 2 || m->total < CPU_MAP_TILE || !natural(o, cls)) return false;
+    int64_t row = m->dim[m->rank - 1];
+    if (o->stride[m->rank - 1] != 1 || row > CPU_MAP_TILE / 2) return false;
+    for (int d = 0; d < m->rank - 1; d++)
+        if (o->stride[d]) return false;
+    return (CPU_MAP_TILE + row) * o->size <= CPU_MAP_SLOT_BYTES;
+}
+
 typedef struct slots {
     bool used[CPU_MAP_SLOTS];
     int n;
@@ -147,7 +159,8 @@ static void free_dead(cpu_map *m, const ot_program *p, slots *s, const int *last
 {
     for (int k = 0; k < OT_MAP_ARGS; k++) {
         int r = p->inst[i].arg[k];
-        if (r >= 0 && last[r] == i && !m->uniform[r] && m->slot[r] >= 0) s->used[m->slot[r]] = false;
+        if (r >= 0 && last[r] == i && !m->uniform[r] && !(r < p->n_in && m->periodic[r]) && m->slot[r] >= 0)
+            s->used[m->slot[r]] = false;
     }
 }
 
@@ -170,6 +183,10 @@ static void plan_registers(cpu_map *m, const ot_node *n)
     for (int r = 0; r < n_regs; r++) m->slot[r] = -1, m->direct[r] = -1;
     for (int r = 0; r < n_regs; r++)
         if (m->spread[r]) m->slot[r] = take(&s);
+    for (int i = 0; i < p->n_in; i++) {
+        m->periodic[i] = last[i] >= 0 && is_periodic(m, &m->operand[i], (ot_class)p->in_class[i]);
+        if (m->periodic[i]) m->slot[i] = take(&s);
+    }
     m->cell_slot = take(&s);
     m->raw_slot = take(&s); /* always in use, so not shared */
     m->index_slot = m->needs_index ? take(&s) : (int16_t)-1;
@@ -184,14 +201,15 @@ static void plan_registers(cpu_map *m, const ot_node *n)
         int r = p->n_in + i;
         bool special = p->inst[i].row >= OT_FN_Convert;
         for (int x = 0; x < p->n_in; x++)
-            if (first[x] == i && !m->uniform[x] && !m->in_place[x]) m->slot[x] = take(&s);
+            if (first[x] == i && !m->uniform[x] && !m->in_place[x] && !m->periodic[x]) m->slot[x] = take(&s);
         if (!special) free_dead(m, p, &s, last, i); /* a loop may overwrite its arguments */
         if (!m->uniform[r]) m->slot[r] = take(&s);
         if (special) free_dead(m, p, &s, last, i);
         if (last[r] < 0 && !m->uniform[r]) s.used[m->slot[r]] = false;
     }
     for (int x = 0; x < p->n_in; x++) /* only stored: loaded at the end */
-        if (first[x] == p->n_inst && last[x] == p->n_inst && !m->uniform[x] && !m->in_place[x]) m->slot[x] = take(&s);
+        if (first[x] == p->n_inst && last[x] == p->n_inst && !m->uniform[x] && !m->in_place[x] && !m->periodic[x])
+            m->slot[x] = take(&s);
     for (int k = p->n_out - 1; k >= 0; k--) {
         int r = p->out[k], i = r - p->n_in;
         const cpu_operand *o = &m->operand[n->n_in + k];
@@ -202,12 +220,12 @@ static void plan_registers(cpu_map *m, const ot_node *n)
     m->n_slots = s.n;
 }
 
-static ot_status map_prepare(const ot_node *n, ot_prep *prep)
+cpu_map *cpu_map_new(const ot_node *n, int threads, size_t *work)
 {
     const ot_program *p = n->attrs;
     cpu_map *m = calloc(1, sizeof *m);
-    if (!m) return ot_fail(prep->err, OT_E_NOMEM, "%s: no memory to plan a Map", n->name);
     ot_shape s = OT_SCALAR;
+    if (!m) return NULL;
     for (int i = 0; i < n->n_in; i++) ot_broadcast(&s, &n->in[i]->shape, &s);
     m->loops = best_loops();
     for (int i = 0; i < p->n_inst; i++)
@@ -216,27 +234,44 @@ static ot_status map_prepare(const ot_node *n, ot_prep *prep)
     m->shape = s;
     plan_space(m, n, &s);
     plan_registers(m, n);
-    int64_t work = m->total * (p->n_inst + 1);
-    m->threads = work < CPU_MAP_ALONE ? 1 : prep->threads < 1 ? 1 : prep->threads;
-    int64_t tiles = (m->total + CPU_MAP_TILE - 1) / CPU_MAP_TILE;
-    if (m->threads > tiles) m->threads = tiles < 1 ? 1 : (int)tiles;
-    prep->work = (size_t)m->threads * (size_t)m->n_slots * CPU_MAP_SLOT_BYTES;
-    prep->state = m;
-    return OT_OK;
+    m->threads = threads;
+    *work = (size_t)threads * (size_t)m->n_slots * CPU_MAP_SLOT_BYTES;
+    return m;
+}
+
+static int64_t tiles_of(int64_t total) { return (total + CPU_MAP_TILE - 1) / CPU_MAP_TILE; }
+
+static ot_status map_prepare(const ot_node *n, ot_prep *prep)
+{
+    const ot_program *p = n->attrs;
+    ot_shape s = OT_SCALAR;
+    for (int i = 0; i < n->n_in; i++) ot_broadcast(&s, &n->in[i]->shape, &s);
+    int64_t total = ot_numel(&s), tiles = tiles_of(total);
+    int threads = total * (p->n_inst + 1) < CPU_MAP_ALONE || prep->threads < 1 ? 1 : prep->threads;
+    if (threads > tiles) threads = tiles < 1 ? 1 : (int)tiles;
+    prep->state = cpu_map_new(n, threads, &prep->work);
+    return prep->state ? OT_OK : ot_fail(prep->err, OT_E_NOMEM, "%s: no memory to plan a Map", n->name);
+}
+
+static void part(const ot_call *c, int thread, int threads)
+{
+    const cpu_map *m = c->state;
+    int64_t tiles = tiles_of(m->total), end = tiles * (thread + 1) / threads * CPU_MAP_TILE;
+    cpu_map_range(c, thread, tiles * thread / threads * CPU_MAP_TILE, end < m->total ? end : m->total);
+}
+
+void cpu_map_all(const ot_call *c)
+{
+    const cpu_map *m = c->state;
+    int threads = m->threads;
+    if (m->total == 0) return;
+#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
+    for (int t = 0; t < threads; t++) part(c, t, threads);
 }
 
 static ot_status map_run(const ot_call *c)
 {
-    const cpu_map *m = c->state;
-    if (m->total == 0) return OT_OK;
-    int64_t tiles = (m->total + CPU_MAP_TILE - 1) / CPU_MAP_TILE;
-    int threads = m->threads;
-    if (threads == 1) {
-        cpu_map_tiles(c, 0, 0, tiles);
-        return OT_OK;
-    }
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int t = 0; t < threads; t++) cpu_map_tiles(c, t, tiles * t / threads, tiles * (t + 1) / threads);
+    cpu_map_all(c);
     return OT_OK;
 }
 

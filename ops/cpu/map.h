@@ -33,6 +33,7 @@ typedef struct cpu_map {
     bool needs_index;
     bool uniform[CPU_MAP_REGS];              /* one value for all elements: computed once per thread, in its cell */
     bool spread[CPU_MAP_REGS];               /* uniform, and read as a tile: then copied over its slot */
+    bool periodic[OT_MAP_IN];                /* one row for all rows: repeated in its slot once per thread */
     bool in_place[OT_MAP_IN];                /* read in place */
     int16_t slot[CPU_MAP_REGS];              /* tile buffer; -1: none */
     int16_t direct[CPU_MAP_REGS];            /* output that the register may be computed into; -1: none */
@@ -47,8 +48,14 @@ static inline bool cpu_map_type(ot_dtype t)
     return (int)t < OT_LOOP_TYPES && ot_map_loops_base.load[OT_CLASS_F32][t];
 }
 
-/* Computes tiles lo .. hi-1 with the workspace of the given thread. */
-void cpu_map_tiles(const ot_call *c, int thread, int64_t lo, int64_t hi);
+/* map.c: the plan of a Map for so many threads, NULL: no memory; free() releases it. *work: bytes of workspace. */
+cpu_map *cpu_map_new(const ot_node *n, int threads, size_t *work);
+
+/* map_tiles.c: computes elements `from` to `to`, in the order of memory, with the workspace of the given thread. */
+void cpu_map_range(const ot_call *c, int thread, int64_t from, int64_t to);
+
+/* map.c: all elements, with all threads. */
+void cpu_map_all(const ot_call *c);
 
 /* map_move.c: n elements from position `start` of the joined axes, to or from a dense array. */
 void cpu_map_gather(const cpu_map *m, const cpu_operand *o, const void *x, int64_t start, int64_t n, void *dense);

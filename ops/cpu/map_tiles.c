@@ -26,6 +26,8 @@ static void *place(const run *r, int reg)
     const cpu_map *m = r->m;
     if (r->once) return cell(r, reg);
     if (reg < r->p->n_in && m->in_place[reg]) return (char *)(uintptr_t)r->c->in[reg] + r->start * m->operand[reg].size;
+    if (reg < r->p->n_in && m->periodic[reg])
+        return (char *)slot(r, m->slot[reg]) + r->start % m->dim[m->rank - 1] * m->operand[reg].size;
     int k = m->direct[reg];
     if (k >= 0 && r->direct[k]) return (char *)r->c->out[k] + r->start * m->operand[r->p->n_in + k].size;
     return slot(r, m->slot[reg]);
@@ -161,6 +163,19 @@ static void prepare_uniform(run *r)
         if (m->spread[reg]) cpu_map_fill(slot(r, m->slot[reg]), cell(r, reg), class_size(ot_map_class(p, reg)), n);
 }
 
+/* Rows that all rows share, repeated over a tile that begins anywhere in one. */
+static void prepare_periodic(const run *r)
+{
+    const cpu_map *m = r->m;
+    for (int i = 0; i < r->p->n_in; i++) {
+        if (!m->periodic[i]) continue;
+        int64_t row = m->dim[m->rank - 1], all = CPU_MAP_TILE + row, size = m->operand[i].size;
+        char *to = slot(r, m->slot[i]);
+        for (int64_t at = 0; at < all; at += row)
+            memcpy(to + at * size, r->c->in[i], (size_t)((all - at < row ? all - at : row) * size));
+    }
+}
+
 /* An output in the memory of an input that is still needed is computed elsewhere and stored at the end. */
 static void choose_direct(run *r)
 {
@@ -177,7 +192,7 @@ static void choose_direct(run *r)
     }
 }
 
-void cpu_map_tiles(const ot_call *c, int thread, int64_t lo, int64_t hi)
+void cpu_map_range(const ot_call *c, int thread, int64_t from, int64_t to)
 {
     const cpu_map *m = c->state;
     const ot_program *p = c->node->attrs;
@@ -185,13 +200,14 @@ void cpu_map_tiles(const ot_call *c, int thread, int64_t lo, int64_t hi)
     r.base = (char *)c->work + (size_t)thread * (size_t)m->n_slots * CPU_MAP_SLOT_BYTES;
     choose_direct(&r);
     prepare_uniform(&r);
-    for (int64_t tile = lo; tile < hi; tile++) {
-        r.start = tile * CPU_MAP_TILE;
-        r.n = m->total - r.start < CPU_MAP_TILE ? m->total - r.start : CPU_MAP_TILE;
+    prepare_periodic(&r);
+    for (r.start = from; r.start < to; r.start += CPU_MAP_TILE) {
+        r.n = to - r.start < CPU_MAP_TILE ? to - r.start : CPU_MAP_TILE;
         if (m->needs_index) cpu_map_index(m, &m->operand[m->n_operands - 1], r.start, r.n, slot(&r, m->index_slot));
         for (int i = 0; i <= p->n_inst; i++) {
             for (int x = 0; x < p->n_in; x++)
-                if (m->load_at[x] == i && !m->uniform[x] && !m->in_place[x] && m->slot[x] >= 0) load(&r, x);
+                if (m->load_at[x] == i && !m->uniform[x] && !m->in_place[x] && !m->periodic[x] && m->slot[x] >= 0)
+                    load(&r, x);
             if (i < p->n_inst && !m->uniform[p->n_in + i]) execute(&r, i);
         }
         for (int k = 0; k < p->n_out; k++)

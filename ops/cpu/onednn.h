@@ -32,6 +32,7 @@ typedef struct ot_conv_call {
     int x_arg, w_arg, b_arg, y_arg;
     bool direct_any; /* with x and y in the layout that oneDNN prefers */
     bool bf16;       /* operands are rounded to bfloat16; sums and results are f32 */
+    bool mapped;     /* a Map follows (winograd.c) */
 } ot_conv_call;
 
 /* OT_E_DEVICE if oneDNN has no such primitive; the script is then unchanged. */

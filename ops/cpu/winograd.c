@@ -21,8 +21,9 @@ struct ot_winograd {
     int x_arg, w_arg, b_arg, y_arg;
     int threads;
     int64_t parts, m_parts; /* of tiles, of columns */
-    int64_t work;           /* floats per part */
-    size_t u, db, blocks;   /* where they are in the workspace */
+    int64_t band; /* whole rows of tiles that are computed together, and then the Map that follows; 0: no rows */
+    int64_t work; /* floats per part */
+    size_t u, db, blocks; /* where they are in the workspace */
 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -110,7 +111,20 @@ static bool small(const ot_winograd_job *j)
     return j->N * j->down * j->across * OT_WINOGRAD_POINTS * j->x.C * j->y.C < 1 << 21;
 }
 
-static void divide(ot_winograd *s)
+/* Whole rows of tiles whose number is near `most` and a multiple of the products' 6 rows, or a little more than one. */
+static int64_t band_of(int64_t most, int64_t across, int64_t rows)
+{
+    int64_t best = 1;
+    double best_filled = 0;
+    for (int64_t b = 1; b <= rows && (b == 1 || 3 * b * across <= 4 * most); b++) {
+        int64_t tiles = b * across;
+        double filled = (double)tiles / (double)((tiles + 5) / 6 * 6);
+        if (filled >= best_filled) best = b, best_filled = filled;
+    }
+    return best;
+}
+
+static void divide(ot_winograd *s, bool mapped)
 {
     ot_winograd_job *j = &s->job;
     int64_t tiles = j->N * j->down * j->across,
@@ -123,6 +137,9 @@ static void divide(ot_winograd *s)
     int64_t each = (tiles + s->parts - 1) / s->parts, most = block_of(s->kind, j->x.C),
             blocks = (each + most - 1) / most;
     j->block = (each + blocks - 1) / blocks;
+    if (!mapped || s->m_parts > 1) return;
+    s->band = band_of(most, j->across, (j->N * j->down + s->threads - 1) / s->threads);
+    j->block = s->band > 1 ? s->band * j->across : least(most, j->across);
 }
 
 static size_t take(size_t *work, size_t bytes)
@@ -144,7 +161,7 @@ ot_status ot_winograd_new(const ot_node *n, const ot_conv_call *c, int set, ot_p
     s->x_arg = c->x_arg, s->w_arg = c->w_arg, s->b_arg = c->b_arg, s->y_arg = c->y_arg;
     describe(c, &s->job);
     s->threads = small(&s->job) ? 1 : p->threads;
-    divide(s);
+    divide(s, c->mapped);
     ot_winograd_job *j = &s->job;
     int64_t columns = (column_groups(j) + s->m_parts - 1) / s->m_parts * OT_WINOGRAD_COLUMNS;
     s->work = ot_winograd_work(j, least(columns, j->y.C));
@@ -174,12 +191,31 @@ static void weights(const ot_winograd *s, const ot_winograd_job *j,
     }
 }
 
-static void tiles(const ot_winograd *s, const ot_winograd_job *j, float *work)
+/* The rows of tiles `from` to `to` of all pictures, and the Map of their pixels. */
+static void bands(const ot_winograd *s, const ot_winograd_job *j, int thread, float *work, const ot_call *map)
+{
+    int64_t from, end;
+    ot_part(j->N * j->down, thread, s->parts, &from, &end);
+    for (; from < end; from += s->band) {
+        int64_t rows[] = { from, least(from + s->band, end) }, at[2];
+        ot_winograd_part part = { .from = rows[0] * j->across, .to = rows[1] * j->across, .m_end = j->y.C };
+        s->tiles->forward(j, &part, work);
+        for (int i = 0; i < 2; i++)
+            at[i] = (rows[i] / j->down * j->y.high + rows[i] % j->down * OT_WINOGRAD_Y) * j->y.wide * j->y.C;
+        cpu_map_range(map, thread, at[0], at[1]);
+    }
+}
+
+static void tiles(const ot_winograd *s, const ot_winograd_job *j, float *work, const ot_call *map)
 {
     int units = (int)(s->parts * s->m_parts);
 #pragma omp parallel for num_threads(units) schedule(static) if (units > 1)
     for (int k = 0; k < units; k++) {
         ot_winograd_part at = { .set = k / s->m_parts };
+        if (map && s->band) {
+            bands(s, j, k, work + k * s->work, map);
+            continue;
+        }
         ot_part(j->N * j->down * j->across, at.set, s->parts, &at.from, &at.to);
         ot_part(column_groups(j), k % s->m_parts, s->m_parts, &at.m, &at.m_end);
         at.m *= OT_WINOGRAD_COLUMNS;
@@ -188,7 +224,7 @@ static void tiles(const ot_winograd *s, const ot_winograd_job *j, float *work)
     }
 }
 
-ot_status ot_winograd_run(const ot_winograd *s, const ot_call *c)
+ot_status ot_winograd_run(const ot_winograd *s, const ot_call *c, const ot_call *map)
 {
     ot_winograd_job j = s->job;
     char *work = c->work;
@@ -201,7 +237,8 @@ ot_status ot_winograd_run(const ot_winograd *s, const ot_call *c)
     if (dw) j.db = bias ? (double *)(void *)(work + s->db) : NULL;
     else j.bias = bias;
     if (!dw) weights(s, &j, s->tiles->transform);
-    tiles(s, &j, (float *)(void *)(work + s->blocks));
+    tiles(s, &j, (float *)(void *)(work + s->blocks), map);
+    if (map && !s->band) cpu_map_all(map);
     if (!dw) return OT_OK;
     weights(s, &j, s->tiles->inverse);
     for (int64_t m = 0; bias && m < j.y.C; m++) {

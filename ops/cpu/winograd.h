@@ -2,6 +2,7 @@
 #ifndef OT_CPU_WINOGRAD_H
 #define OT_CPU_WINOGRAD_H
 
+#include "ops/cpu/map.h"
 #include "ops/cpu/onednn.h"
 
 typedef struct ot_winograd ot_winograd;
@@ -11,6 +12,8 @@ bool ot_winograd_pays(const ot_conv_call *c);
 
 /* For an instruction set that this machine has (OT_CPU_*).  The workspace is added to p->work.  free() releases it. */
 ot_status ot_winograd_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_winograd **out);
-ot_status ot_winograd_run(const ot_winograd *s, const ot_call *c);
+
+/* map: NULL, or a Map of y that follows, part by part (cpu_map_range). */
+ot_status ot_winograd_run(const ot_winograd *s, const ot_call *c, const ot_call *map);
 
 #endif

@@ -394,6 +394,7 @@ ot_status ot_pass_memory(ot_plan *p, const ot_config *c)
     for (int t = 0; t < n; t++) share_outputs(p, t, l);
     for (int i = 0; i < p->graph->n_values; i++) p->graph->values[i]->base = base_of(p->graph->values[i]);
     if (s == OT_OK) s = state(p, c->fixed);
+    for (int t = 0; t < n; t++) p->const_bytes += step_at(p, t)->held;
     if (s == OT_OK) s = scratch(p, l);
     free(l);
     return s;

@@ -31,6 +31,7 @@
     P(precision,   "chooses the precision; inserts casts")                                                    \
     P(autodiff,    "adds the gradient of each trained weight")                                                            \
     P(optimizer,   "adds accumulation, gradient norm, clipping and the update of each weight")                                            \
+    P(absorb,      "predictions: scales and shifts that follow convolutions become part of their weights") \
     P(simplify,    "removes unused, repeated and redundant nodes")                                                            \
     P(fuse,        "fuses element-wise operators")                                                                     \
     P(layout,      "chooses layouts; inserts conversions")                                                       \
@@ -153,6 +154,7 @@ typedef struct ot_config {
     void *user;   /* for decisions: the current bytes of a weight or state; NULL: as in the file */
     bool partial; /* outputs that cannot be computed are skipped, as long as one remains */
     bool fixed;   /* CPU, no training: weights stay where the model has them, if they lie there as the plan wants */
+    bool settled; /* and what depends on them only is computed while planning (settle.c, absorb.c) */
     bool tune;    /* measure kernels that have no timing for this device (tune.c) */
     int64_t scratch_limit; /* TRAIN: bytes of the scratch slab above which values are computed again; 0: none */
 } ot_config;
@@ -179,6 +181,7 @@ typedef struct ot_step {
     void *state;  /* the kernel's */
     int64_t work; /* offset of its workspace in the scratch slab; -1: none */
     int64_t work_bytes;
+    int64_t held;      /* bytes that its state has, of packed weights */
     const void *table; /* for the kernel's state: memory that a device keeps for it; NULL: none */
     size_t table_bytes;
     int group; /* steps in the launch that starts here (ot_grouped); 1: not grouped; 0: in an earlier group */
@@ -258,6 +261,7 @@ typedef struct ot_plan {
     int n_batch_steps, n_update_steps;
     ot_step *batch_steps, *update_steps; /* OT_PHASE_BATCH and OT_PHASE_UPDATE nodes in order */
     int64_t state_bytes, scratch_bytes, const_bytes;
+    int64_t settled_bytes;   /* of const_bytes: computed from weights while planning (settle.c) */
     int bf16_products;       /* on the CPU: matrix products and convolutions whose operands are rounded to bfloat16 */
     int n_recomputed;        /* values of the forward part that are computed again in the backward part */
     double recomputed_cost;  /* by operations and bytes, as a part of all computation without them */

@@ -41,6 +41,7 @@ ot_prep ot_schedule_prep(const ot_plan *p, const ot_config *c, int variant)
                       .device = c->device,
                       .tf32 = c->options.precision != OT_FP32,
                       .bf16 = c->options.precision == OT_PREC_BF16 && !c->device,
+                      .settled = c->settled && !p->like,
                       .variant = variant };
 }
 
@@ -60,6 +61,7 @@ static ot_status try_kernel(ot_step *s, const ot_kernel *k, ot_prep prep, const 
     s->state = prep.state;
     s->work = prep.work ? (int64_t)prep.work : -1; /* its size, until memory.c places it */
     s->work_bytes = (int64_t)prep.work;
+    s->held = (int64_t)prep.held;
     s->table = prep.table;
     s->table_bytes = prep.table_bytes;
     return OT_OK;
@@ -221,11 +223,13 @@ ot_status ot_pass_schedule(ot_plan *p, const ot_config *c)
     if (!p->batch_steps || !p->update_steps) return g->err->status;
     ot_tune *tune;
     ot_status e = ot_tune_open(p, c, &tune);
-    for (ot_node *n = g->first; n && e == OT_OK; n = n->next) {
+    for (ot_node *n = g->first, *next; n && e == OT_OK; n = next) {
+        next = n->next;
         ot_step *s =
             n->phase == OT_PHASE_BATCH ? &p->batch_steps[p->n_batch_steps++] : &p->update_steps[p->n_update_steps++];
         s->node = n;
         e = prepare(p, s, c, tune);
+        if (e == OT_OK) e = ot_settle(p, c, s, n);
     }
     ot_tune_close(tune);
     if (e == OT_OK) tell_of_precision(p, c);

@@ -150,8 +150,8 @@ static void run(const test *t, ot_conv_kind kind, int set, int threads, float *g
     char *work = aligned_alloc(64, (p.work + GUARD + 63) / 64 * 64);
     assert_non_null(work);
     memset(work, 0xff, p.work + GUARD);
-    assert_int_equal(ot_winograd_run(s, &(ot_call){ .node = &n, .in = in, .out = out, .work = work, .err = &err }),
-                     OT_OK);
+    assert_int_equal(
+        ot_winograd_run(s, &(ot_call){ .node = &n, .in = in, .out = out, .work = work, .err = &err }, NULL), OT_OK);
     for (int i = 0; i < GUARD; i++) assert_int_equal((unsigned char)work[p.work + (size_t)i], 0xff);
     free(work);
     free(s);

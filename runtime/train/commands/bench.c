@@ -274,24 +274,47 @@ static ot_status open(ot_trainer *t, ot_error *err)
     return ot_trainer_prepare(t, err);
 }
 
+static ot_status measure_with(bench *b, ot_trainer *t, what from, what to, ot_error *err)
+{
+    int64_t k = 0;
+    for (int w = (int)from; w <= (int)to; w++) {
+        figure *f = &b->row[b->n];
+        *f = (figure){ .threads = t->x.threads, .batch = t->batch, .ratio = NAN };
+        f->device = ot_device_name(&t->s, t->x.device, b->a);
+        if (!f->device) return ot_fail(err, OT_E_NOMEM, "no memory for a name");
+        OT_TRY(measure_one(b, t, (what)w, &k, f, err));
+        b->n++;
+    }
+    return OT_OK;
+}
+
+/* Predictions as eval and predict compute them, in a session that trains nothing.  Without a data set, arrays for the training are
+ * made up, and predictions are its evaluation. */
+static ot_status measure_predictions(bench *b, const ot_options *o, ot_error *err)
+{
+    ot_trainer *t = NULL;
+    ot_error first = { 0 };
+    OT_TRY(ot_trainer_begin(b->m, o, NULL, &t, err));
+    t->eval.split = "val";
+    ot_status s = ot_trainer_open_evaluation(t, &first);
+    if (!s) s = measure_with(b, t, PREDICTION, PREDICTION, &first);
+    if (s) s = ot_trainer_explain(t, s, &first);
+    ot_trainer_free(t);
+    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
+}
+
 static ot_status measure_on(bench *b, const ot_options *o, ot_error *err)
 {
     ot_trainer *t = NULL;
     ot_error first = { 0 };
-    int64_t k = 0;
     OT_TRY(ot_trainer_begin(b->m, o, NULL, &t, err));
+    bool apart = t->s.data != NULL;
     ot_status s = open(t, &first);
-    for (int w = 0; w < WHATS && !s; w++) {
-        figure *f = &b->row[b->n];
-        *f = (figure){ .threads = t->x.threads, .batch = t->batch, .ratio = NAN };
-        f->device = ot_device_name(&t->s, t->x.device, b->a);
-        if (!f->device) s = ot_fail(&first, OT_E_NOMEM, "no memory for a name");
-        if (!s) s = measure_one(b, t, (what)w, &k, f, &first);
-        b->n += !s;
-    }
+    if (!s) s = measure_with(b, t, TRAINING, apart ? TRAINING : PREDICTION, &first);
     if (s) s = ot_trainer_explain(t, s, &first);
     ot_trainer_free(t);
-    return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
+    if (s) return ot_fail(err, s, "%s", first.text);
+    return apart ? measure_predictions(b, o, err) : OT_OK;
 }
 
 static void say(const bench *b, const char *text)

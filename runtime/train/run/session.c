@@ -133,6 +133,7 @@ void ot_session_configure(ot_session *x, ot_slot *q, ot_config *c, ot_feed *feed
     c->tune = x->s->tune;
     c->partial = x->partial;
     c->fixed = x->fixed && !x->device;
+    c->settled = c->fixed && x->settled && !x->s->memory_limit;
     c->scratch_limit = x->scratch_limit;
 }
 

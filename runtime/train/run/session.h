@@ -101,8 +101,9 @@ typedef struct ot_session {
     bool
         partial; /* outputs that cannot be computed are left out; else a plan may fail for them, and is made once more so */
     const struct ot_session
-        *lender; /* CPU: a session whose scratch slab is used, while it has no work; set after opening; NULL: none */
-    bool fixed;  /* CPU: no weight changes; they stay in the memory of the model */
+        *lender;  /* CPU: a session whose scratch slab is used, while it has no work; set after opening; NULL: none */
+    bool fixed;   /* CPU: no weight changes; they stay in the memory of the model */
+    bool settled; /* and there are many batches: work on weights alone is done once */
     const volatile sig_atomic_t *stop; /* CPU: looked at within a batch (ot_exec_stop); borrowed; NULL: none */
     bool stopped;                      /* the last run ended early, and changed nothing */
 } ot_session;

@@ -429,7 +429,7 @@ static ot_status open_evaluation_inputs(ot_trainer *t, const ot_adapt_env *e, ot
     OT_TRY(ot_adapt_inputs(e, t->eval.data, &t->eval.fs, err));
     if (t->tiles) OT_TRY(divide_images(t, err));
     if (t->eval.fs.samples < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->eval.data->name);
-    t->x.fixed = true; /* nothing trains */
+    t->x.fixed = t->x.settled = true; /* nothing trains */
     t->batch = t->s.batch ? t->s.batch : 64;
     if (t->batch > t->eval.fs.samples) t->batch = t->eval.fs.samples;
     t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);

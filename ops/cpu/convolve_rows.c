@@ -1,0 +1,224 @@
+/* convolve_rows.c - 1x1 and depthwise convolutions: parts, threads and weights (row_tiles.h).
+ *
+ * Threads   pixels, or rows. Each computes a block of them, and then the Map that follows, while the block is in the cache
+ * Memory    weights are packed: once where they do not change while the plan lives, else in every run */
+#include "ops/cpu/convolve_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/cpu/row_tiles.h"
+#include "ops/cpu/vector.h"
+#include "ops/kernels/box.h"
+
+struct ot_row_conv {
+    const ot_rows_tiles *tiles;
+    ot_rows_job job; /* without addresses */
+    bool depthwise;
+    int x_arg, w_arg, b_arg, y_arg;
+    int64_t step_m, step_c; /* of w, product */
+    int threads;
+    int64_t units, block, width; /* pixels or rows of all samples, those of a block; floats of one of y */
+    float *packed;               /* NULL: packed in every run, in the workspace */
+    size_t weights, buffers;     /* where they are in the workspace; depthwise: zeros */
+};
+
+/* Bytes of a block's part of x and y, which stays in the L2 cache, and what it has at least. */
+enum { BLOCK_BYTES = 128 << 10, FEW_PIXELS = 24 };
+
+static const ot_rows_tiles *tiles_of(int set)
+{
+    static const ot_rows_tiles *const sets[] = { &ot_rows_tiles_base, &ot_rows_tiles_avx2, &ot_rows_tiles_avx512 };
+    return sets[set];
+}
+
+/* Channels last; with one channel or one pixel both layouts are the same. */
+static bool is_last(const ot_value *v)
+{
+    return v->layout == OT_CHANNELS_LAST || v->shape.dim[1] == 1 ||
+           ot_numel(&v->shape) == v->shape.dim[0] * v->shape.dim[1];
+}
+
+static bool is_1x1(const ot_conv_call *c)
+{
+    const ot_window *w = &c->attrs->window;
+    for (int j = 0; j < w->nd; j++)
+        if (w->kernel[j] != 1 || w->stride[j] != 1 || w->pad_lo[j] || c->y->shape.dim[2 + j] != c->x->shape.dim[2 + j])
+            return false;
+    return c->attrs->group == 1;
+}
+
+static bool is_depthwise(const ot_conv_call *c)
+{
+    return c->attrs->window.nd <= 2 && c->attrs->group == c->x->shape.dim[1] && c->attrs->group == c->y->shape.dim[1];
+}
+
+bool ot_rows_can(const ot_conv_call *c)
+{
+    return c->kind == OT_CONV_FORWARD && is_last(c->x) && is_last(c->y) && c->w->layout == OT_PLAIN &&
+           (is_1x1(c) || is_depthwise(c));
+}
+
+/* ---- weights -------------------------------------------------------------------------- */
+
+static int64_t packed_floats(const ot_row_conv *s)
+{
+    const ot_rows_job *j = &s->job;
+    return s->depthwise ? j->kernel[0] * j->kernel[1] * j->C : j->C * ot_rows_up(j->M);
+}
+
+/* Rows c of all panels, a few at a time: w is read along rows, and what is written stays in the L1 cache. */
+static void pack_product(const ot_row_conv *s, const float *w, int64_t c, int64_t c_end, float *to)
+{
+    enum { FEW = 16 };
+    const ot_rows_job *j = &s->job;
+    for (int64_t m = 0; m < j->M; m += s->tiles->columns) {
+        int64_t left = j->M - m, n = left < s->tiles->columns ? left : s->tiles->columns, width = ot_rows_up(n);
+        float *panel = to + m * j->C;
+        for (int64_t i = c; i < c_end; i += FEW) {
+            int64_t end = c_end - i < FEW ? c_end : i + FEW;
+            for (int64_t k = 0; k < n; k++)
+                for (int64_t r = i; r < end; r++) panel[r * width + k] = w[(m + k) * s->step_m + r * s->step_c];
+            for (int64_t r = i; r < end; r++) memset(panel + r * width + n, 0, (size_t)(width - n) * sizeof *panel);
+        }
+    }
+}
+
+static void pack_depthwise(const ot_row_conv *s, const float *w, int64_t c, int64_t c_end, float *to)
+{
+    const ot_rows_job *j = &s->job;
+    int64_t taps = j->kernel[0] * j->kernel[1];
+    for (int64_t t = 0; t < taps; t++)
+        for (int64_t i = c; i < c_end; i++) to[t * j->C + i] = w[i * taps + t];
+}
+
+static void pack(const ot_row_conv *s, const float *w, float *to)
+{
+    int threads = packed_floats(s) < 1 << 14 ? 1 : s->threads;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int t = 0; t < threads; t++) {
+        int64_t from, end;
+        ot_part(s->job.C, t, threads, &from, &end);
+        (s->depthwise ? pack_depthwise : pack_product)(s, w, from, end, to);
+    }
+}
+
+/* ---- plan ------------------------------------------------------------------------------ */
+
+static int64_t clamp(int64_t n, int64_t low, int64_t high) { return n < low ? low : n > high ? high : n; }
+
+static void divide(ot_row_conv *s, int threads)
+{
+    ot_rows_job *j = &s->job;
+    int64_t each = (int64_t)sizeof(float) * (s->depthwise ? 2 * s->width : j->C + j->M),
+            few = s->depthwise ? 1 : FEW_PIXELS;
+    s->threads = (int)clamp(s->units / few, 1, threads);
+    s->block = clamp(BLOCK_BYTES / (each + 1), few, (s->units + s->threads - 1) / s->threads);
+}
+
+static size_t take(size_t *work, int64_t floats)
+{
+    size_t at = (*work + 63) / 64 * 64;
+    *work = at + (size_t)floats * sizeof(float);
+    return at;
+}
+
+static ot_status pack_once(ot_row_conv *s, const float *w, ot_prep *p)
+{
+    size_t bytes = ((size_t)packed_floats(s) * sizeof(float) + 63) / 64 * 64;
+    s->packed = aligned_alloc(64, bytes);
+    if (!s->packed) return ot_fail(p->err, OT_E_NOMEM, "no memory to pack weights");
+    pack(s, w, s->packed);
+    p->held += bytes;
+    return OT_OK;
+}
+
+ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_row_conv **out)
+{
+    ot_row_conv *s = calloc(1, sizeof *s);
+    ot_conv_sizes z;
+    *out = s;
+    if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
+    ot_conv_sizes_of(c->attrs, &c->x->shape, &c->y->shape, &z);
+    s->tiles = tiles_of(set);
+    s->x_arg = c->x_arg, s->w_arg = c->w_arg, s->b_arg = c->b_arg, s->y_arg = c->y_arg;
+    s->depthwise = !is_1x1(c);
+    s->job.C = s->step_m = c->x->shape.dim[1], s->job.M = c->y->shape.dim[1];
+    s->step_c = 1;
+    for (int j = 0; j < 2; j++) {
+        s->job.in[j] = z.in[1 + j], s->job.out[j] = z.out[1 + j];
+        s->job.kernel[j] = z.w.kernel[1 + j], s->job.stride[j] = z.w.stride[1 + j];
+        s->job.dilation[j] = z.w.dilation[1 + j], s->job.pad[j] = z.w.pad_lo[1 + j];
+    }
+    int64_t pixels = ot_numel(&c->y->shape) / s->job.M;
+    s->width = s->depthwise ? s->job.out[1] * s->job.M : s->job.M;
+    s->units = s->depthwise ? pixels / s->job.out[1] : pixels;
+    divide(s, p->threads);
+    const float *w = p->settled ? ot_settled_bytes(n->graph, c->w) : NULL;
+    if (w) OT_TRY(pack_once(s, w, p));
+    s->weights = take(&p->work, w ? 0 : packed_floats(s));
+    s->buffers = take(&p->work, s->depthwise ? s->job.C : s->threads * s->block * 16);
+    return OT_OK;
+}
+
+ot_status ot_rows_product(const ot_node *n, const ot_rows_dot *d, int set, ot_prep *p, ot_row_conv **out)
+{
+    ot_row_conv *s = calloc(1, sizeof *s);
+    *out = s;
+    if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
+    s->tiles = tiles_of(set);
+    s->x_arg = OT_ARG_IN, s->w_arg = OT_ARG_IN + 1, s->y_arg = OT_ARG_OUT;
+    s->b_arg = d->bias ? OT_ARG_IN + 2 : OT_ARG_NONE;
+    s->job.C = d->K, s->job.M = s->width = d->N;
+    s->step_m = d->turned ? d->K : 1;
+    s->step_c = d->turned ? 1 : d->N;
+    s->units = d->rows;
+    divide(s, p->threads);
+    OT_TRY(pack_once(s, d->b, p));
+    s->buffers = take(&p->work, s->threads * s->block * 16);
+    return OT_OK;
+}
+
+void ot_rows_free(ot_row_conv *s)
+{
+    if (s) free(s->packed);
+    free(s);
+}
+
+/* ---- running --------------------------------------------------------------------------- */
+
+static float *address(const ot_call *c, int arg)
+{
+    if (arg == OT_ARG_NONE) return NULL;
+    return arg >= OT_ARG_OUT ? c->out[arg - OT_ARG_OUT] : (float *)(uintptr_t)c->in[arg];
+}
+
+static void blocks(const ot_row_conv *s, const ot_rows_job *j, const ot_call *map, int thread, float *work)
+{
+    int64_t from, end;
+    ot_part(s->units, thread, s->threads, &from, &end);
+    for (; from < end; from += s->block) {
+        int64_t to = end - from < s->block ? end : from + s->block;
+        if (s->depthwise) s->tiles->depthwise(j, from, to);
+        else s->tiles->product(j, from, to, work);
+        if (map) cpu_map_range(map, thread, from * s->width, to * s->width);
+    }
+}
+
+ot_status ot_rows_run(const ot_row_conv *s, const ot_call *c, const ot_call *map)
+{
+    ot_rows_job j = s->job;
+    float *weights = (float *)(void *)((char *)c->work + s->weights),
+          *work = (float *)(void *)((char *)c->work + s->buffers);
+    int threads = s->threads;
+    j.x = address(c, s->x_arg);
+    j.y = address(c, s->y_arg);
+    j.bias = address(c, s->b_arg);
+    if (!s->packed) pack(s, address(c, s->w_arg), weights);
+    j.packed = s->packed ? s->packed : weights;
+    j.zeros = work;
+    if (s->depthwise) memset(work, 0, (size_t)j.C * sizeof *work);
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int t = 0; t < threads; t++) blocks(s, &j, map, t, s->depthwise ? NULL : work + t * s->block * 16);
+    return OT_OK;
+}

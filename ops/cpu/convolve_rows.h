@@ -1,0 +1,30 @@
+/* convolve_rows.h - 1x1 convolution of stride 1 and depthwise convolution, with channels last; and a product with settled weights,
+ * which is a 1x1 convolution too. */
+#ifndef OT_CPU_CONVOLVE_ROWS_H
+#define OT_CPU_CONVOLVE_ROWS_H
+
+#include "ops/cpu/map.h"
+#include "ops/cpu/onednn.h"
+
+typedef struct ot_row_conv ot_row_conv;
+
+/* Is it one of these?  Forward only. */
+bool ot_rows_can(const ot_conv_call *c);
+
+/* For an instruction set that this machine has (OT_CPU_*).  The workspace is added to p->work. */
+ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_row_conv **out);
+
+/* The Dot (rows, K) . b, with b's bytes (K, N), or turned (N, K), and perhaps a bias. */
+typedef struct ot_rows_dot {
+    int64_t rows, K, N;
+    const float *b;
+    bool turned, bias;
+} ot_rows_dot;
+ot_status ot_rows_product(const ot_node *n, const ot_rows_dot *d, int set, ot_prep *p, ot_row_conv **out);
+
+void ot_rows_free(ot_row_conv *s);
+
+/* map: NULL, or a Map of y that follows, part by part (cpu_map_range). */
+ot_status ot_rows_run(const ot_row_conv *s, const ot_call *c, const ot_call *map);
+
+#endif

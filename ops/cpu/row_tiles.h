@@ -1,0 +1,34 @@
+/* row_tiles.h - convolutions of channels-last pictures that need no neighbours or no other channels, built once per
+ * instruction set: the matrix product of a 1x1 convolution, and depthwise ones.
+ *
+ * Both write y in order, so that a function of it can follow while it is in the cache. */
+#ifndef OT_ROW_TILES_H
+#define OT_ROW_TILES_H
+
+#include "runtime/base/base.h"
+
+/* Axes are rows and columns. */
+typedef struct ot_rows_job {
+    const float *x, *w, *bias; /* bias: M, or NULL */
+    const float *packed;       /* w, as the kernel reads it */
+    const float *zeros;        /* depthwise: C of them, read for padding */
+    float *y;
+    int64_t C, M;                                                     /* depthwise: equal */
+    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2]; /* depthwise */
+} ot_rows_job;
+
+typedef struct ot_rows_tiles {
+    int columns; /* of a panel of packed weights: consecutive columns m, by rows c; the last panel is a multiple of 16 wide */
+
+    /* Pixels `from` to `to`. work: 16 floats for each of them. */
+    void (*product)(const ot_rows_job *j, int64_t from, int64_t to, float *work);
+
+    /* Rows `from` to `to` of all samples. packed: by elements of the window, then by channels. */
+    void (*depthwise)(const ot_rows_job *j, int64_t from, int64_t to);
+} ot_rows_tiles;
+
+extern const ot_rows_tiles ot_rows_tiles_base, ot_rows_tiles_avx2, ot_rows_tiles_avx512;
+
+static inline int64_t ot_rows_up(int64_t n) { return (n + 15) / 16 * 16; }
+
+#endif

@@ -1,0 +1,113 @@
+"""Convolutions of many shapes with norms, functions and residuals behind them: predict and eval agree with ONNX Runtime.
+
+In predictions the scale and shift of norms are part of the weights, weights are packed once, and functions are computed with the
+convolution; a last batch that is smaller is computed without these.
+
+usage: test_predictions.py PROGRAM
+"""
+import json
+import os
+import tempfile
+from itertools import cycle, product
+
+import onnxruntime as ort
+from scripts import call, check, finish, h, np, numpy_helper, onnx, T
+
+os.chdir(tempfile.mkdtemp())
+rng = np.random.default_rng(0)
+tensors, nodes, parts, cases, inputs = [], [], [], [], {}
+
+
+def tensor(shape, scale=1., shift=0.):
+    name = f't{len(tensors)}'
+    tensors.append(numpy_helper.from_array((rng.standard_normal(shape) * scale + shift).astype(np.float32), name))
+    return name
+
+
+def node(kind, *reads, **attrs):
+    nodes.append(h.make_node(kind, reads, [f'v{len(nodes)}'], **attrs))
+    return nodes[-1].output[0]
+
+
+def norm(x, channels):
+    positive = f't{len(tensors)}'
+    tensors.append(numpy_helper.from_array(rng.uniform(0.5, 2, channels).astype(np.float32), positive))
+    return node('BatchNormalization', x, tensor(channels), tensor(channels), tensor(channels), positive)
+
+
+BEHIND = {'nothing': lambda x, c: x,
+          'norm': norm,
+          'norm, Relu': lambda x, c: node('Relu', norm(x, c)),
+          'Relu': lambda x, c: node('Relu', x),
+          'norm, Relu6': lambda x, c: node('Clip', norm(x, c), 'zero', 'six'),
+          'norm, residual, Relu': lambda x, c: node('Relu', node('Add', norm(x, c), node('Tanh', x))),
+          'scale': lambda x, c: node('Mul', x, tensor((c, 1, 1))),
+          'shift, SiLU': lambda x, c: (lambda y: node('Mul', y, node('Sigmoid', y)))(node('Add', x, tensor((1, c, 1, 1)))),
+          'norm, HardSwish': lambda x, c: node('HardSwish', norm(x, c)),
+          'pixels, Abs': lambda x, c: node('Abs', node('Mul', x, node('ReduceMean', x, axes=[1]))),
+          'a number': lambda x, c: node('Add', node('Mul', x, 'six'), 'six')}
+tensors += [numpy_helper.from_array(np.float32(0), 'zero'), numpy_helper.from_array(np.float32(6), 'six')]
+behind = cycle(BEHIND)
+
+
+def convolution(channels, high, wide, filters, kernel, stride, pads, group, dilation, bias):
+    x, what = f'x{channels}_{high}_{wide}', next(behind)
+    inputs[x] = (channels, high, wide)
+    reads = [x, tensor((filters, channels // group, *kernel), (channels // group * kernel[0] * kernel[1])**-0.5)]
+    y = node('Conv', *reads, *([tensor(filters)] if bias else []), pads=pads, strides=stride, group=group, dilations=[dilation] * 2)
+    parts.append(node('Flatten', BEHIND[what](y, filters)))
+    cases.append(f'{x}, filters {filters}, kernel {kernel}, stride {stride}, pads {pads}, group {group}, dilation {dilation}, '
+                 f'bias {bias}: {what}')
+
+
+for (channels, filters), size in product(((3, 5), (16, 64), (24, 130), (70, 17), (300, 33)), ((1, 1), (5, 3), (8, 8))):
+    for bias in (False, True):
+        convolution(channels, *size, filters, (1, 1), [1, 1], [0] * 4, 1, 1, bias)
+for channels, size in product((1, 3, 8, 20, 67), ((1, 1), (2, 2), (3, 9), (7, 5))):
+    for (kernel, pad), stride, dilation in product((((3, 3), 1), ((5, 5), 2), ((3, 5), 2), ((7, 7), 3)), (1, 2), (1, 2)):
+        extent = [dilation * (k - 1) + 1 for k in kernel]
+        if any(s + 2 * pad - 1 < e for s, e in zip(size, extent)):
+            continue
+        convolution(channels, *size, channels, kernel, [stride, stride], [pad, pad, pad, max(0, pad - 1)], channels, dilation, stride > 1)
+for (channels, filters), size in product(((16, 16), (33, 40), (64, 128)), ((4, 4), (9, 13), (16, 16))):
+    for bias in (False, True):
+        convolution(channels, *size, filters, (3, 3), [1, 1], [1] * 4, 1, 1, bias)
+        convolution(channels, *size, filters, (3, 3), [1, 1], [0, 0, 1, 1], 1, 1, bias)
+        convolution(channels, *size, filters * 2, (3, 3), [2, 2], [1] * 4, 2 if channels % 2 == 0 else 1, 1, bias)
+features = node('Concat', *parts, axis=1)
+
+N, BATCH = 77, 30  # two whole batches and 17
+graph = h.make_graph(nodes, 'g', [h.make_tensor_value_info(x, T.FLOAT, ['N', *s]) for x, s in inputs.items()],
+                     [h.make_tensor_value_info(features, T.FLOAT, ['N', None])], tensors)
+onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid('', 17)], ir_version=8), 'm.onnx')
+feeds = {x: rng.standard_normal((N, *s)).astype(np.float32) for x, s in inputs.items()}
+np.savez('x.npz', **feeds)
+session = ort.InferenceSession('m.onnx', providers=['CPUExecutionProvider'])
+want = session.run(None, feeds)[0]
+sizes = [s[1] for s in (np.asarray(v).shape for v in ort.InferenceSession(
+    h.make_model(h.make_graph(nodes, 'g', graph.input, [h.make_tensor_value_info(p, T.FLOAT, ['N', None]) for p in parts], tensors),
+                 opset_imports=[h.make_opsetid('', 17)], ir_version=8).SerializeToString(),
+    providers=['CPUExecutionProvider']).run(None, feeds))]
+
+
+def compare(got, what):
+    at = 0
+    for case, size in zip(cases, sizes):
+        a, b = got[:, at:at + size], want[:, at:at + size]
+        at += size
+        error = np.abs(a - b).max() / max(1, np.abs(b).max())
+        check(error < 2e-5, f'{what}: {case}: relative error {error:.2e}')
+
+
+for threads in ('1', '2', '3'):
+    call('predict', 'm.onnx', 'x.npz', '-o', 'y.npz', '--batch-size', str(BATCH), '--threads', threads, '--device', 'cpu')
+    with np.load('y.npz') as z:
+        compare(z[features].reshape(N, -1), f'predict, {threads} threads')
+
+np.savez('d.npz', target=want, **feeds)
+for threads in ('1', '2'):
+    text = call('eval', 'm.onnx', '--data', 'd.npz', '--loss', 'mse', '--batch-size', str(BATCH), '--threads', threads, '--device', 'cpu',
+                '--json').stdout
+    loss, scale = json.loads(text)['loss'], float(np.mean(want.astype(np.float64)**2))
+    check(loss < 1e-11 * scale, f'eval, {threads} threads: mean squared error {loss}, of squares {scale}')
+finish('cases')
