@@ -92,9 +92,21 @@ ot_status ot_cpu_convolve_run(const ot_call *c, const void *const *map_in)
 
 static ot_status run(const ot_call *c) { return ot_cpu_convolve_run(c, NULL); }
 
+/* oneDNN 2.6 with AVX2 is wrong about both gradients of a 1x1 convolution with a stride whose x has fewer channels than a vector has
+ * lanes, if they are last: it gathers the pixels of x by whole vectors. */
+static bool channels_last_is_wrong(const ot_conv_call *c)
+{
+    enum { LANES = 8 };
+    const ot_window *w = &c->attrs->window;
+    bool one = true, steps = false;
+    for (int j = 0; j < w->nd; j++) one = one && w->kernel[j] == 1, steps = steps || w->stride[j] > 1;
+    return one && steps && c->x->shape.dim[1] / c->attrs->group < LANES;
+}
+
 static ot_status direct(const ot_node *n, ot_prep *p, ot_conv_call *c, ot_script **s)
 {
     OT_TRY(ot_script_new(n, p, s));
+    c->direct_any = channels_last_is_wrong(c);
     ot_status e = ot_script_conv(*s, c, p);
     if (e == OT_E_DEVICE && c->bf16) {
         c->bf16 = false;
