@@ -110,4 +110,46 @@ for threads in ('1', '2'):
                 '--json').stdout
     loss, scale = json.loads(text)['loss'], float(np.mean(want.astype(np.float64)**2))
     check(loss < 1e-11 * scale, f'eval, {threads} threads: mean squared error {loss}, of squares {scale}')
+
+
+# ---- large values computed from weights only, by kernels that share the work among threads --------------
+
+def small_model(file, made, weights, outputs):
+    g = h.make_graph(made, 'g', [h.make_tensor_value_info('x', T.FLOAT, ['N', 300])],
+                     [h.make_tensor_value_info(o, T.FLOAT, None) for o in outputs], weights)
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), file)
+
+
+square = numpy_helper.from_array(rng.standard_normal((300, 300)).astype(np.float32), 'w')
+order = numpy_helper.from_array(rng.permutation(300), 'order')
+ends = [numpy_helper.from_array(np.array(v), n) for n, v in (('from', [0, 0]), ('to', [300, 200]))]
+WEIGHTS = {'Gather': [h.make_node('Gather', ['w', 'order'], ['v'])],
+           'Concat': [h.make_node('Concat', ['w', 'w'], ['v'], axis=1)],
+           'Slice': [h.make_node('Slice', ['w', 'from', 'to'], ['v'])],
+           'Transpose': [h.make_node('Transpose', ['w'], ['t']), h.make_node('Tanh', ['t'], ['v'])],
+           'Reshape': [h.make_node('Transpose', ['w'], ['t']), h.make_node('Add', ['t', 'w'], ['v'])]}
+x = rng.standard_normal((40, 300)).astype(np.float32)
+for what, made in WEIGHTS.items():
+    small_model('w.onnx', [*made, h.make_node('MatMul', ['x', 'v'], ['y'])], [square, order, *ends], ['y'])
+    exact = ort.InferenceSession('w.onnx', providers=['CPUExecutionProvider']).run(None, {'x': x})[0]
+    np.savez('w.npz', x=x, target=exact)
+    text = call('eval', 'w.onnx', '--data', 'w.npz', '--loss', 'mse', '--device', 'cpu', '--threads', '2', '--batch-size', '16', '--json').stdout
+    check(json.loads(text)['loss'] < 1e-10 * np.mean(exact**2), f'eval of weights by {what}: {text}')
+
+# ---- outputs that are the same for all samples, and all that a batch of one sample gives -------------------
+
+both = [h.make_node('Relu', ['x'], ['y']), h.make_node('Add', ['w', 'w'], ['v'])]
+rows = [h.make_node('Relu', ['x'], ['r']), h.make_node('Reshape', ['r', 'shape'], ['y'])]
+for batch, samples in ('1', 3), ('4', 1), ('20', 40):
+    small_model('w.onnx', both, [square], ['y', 'v', 'w'])
+    np.savez('w.npz', x=x[:samples])
+    r = call('predict', 'w.onnx', 'w.npz', '-o', 'y.npz', '--device', 'cpu', '--batch-size', batch, '--task', 'values')
+    with np.load('y.npz') as z:
+        check(z.files == ['y'] and np.array_equal(z['y'], np.maximum(x[:samples], 0)), f'{samples} samples by {batch}: {z.files}')
+    check("'v' is omitted" in r.stderr and "'w' is omitted" in r.stderr, r.stderr)
+small_model('w.onnx', rows, [numpy_helper.from_array(np.array([60, 5]), 'shape')], ['y'])
+np.savez('w.npz', x=x[:3])
+call('predict', 'w.onnx', 'w.npz', '-o', 'y.npz', '--device', 'cpu', '--batch-size', '1', '--task', 'values')
+with np.load('y.npz') as z:
+    check(np.array_equal(z['y'], np.maximum(x[:3], 0).reshape(180, 5)), f'rows of samples: {z["y"].shape}')
 finish('cases')

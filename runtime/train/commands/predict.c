@@ -171,6 +171,18 @@ static ot_status open_answer(job *j, const ot_output *o, int k, task asked, answ
     return all ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
 }
 
+/* By value id: does an input reach it?  Others are the same for all samples. */
+static bool *find_reached(job *j, const ot_graph *g)
+{
+    bool *reached = ot_arena_alloc(j->a, (size_t)g->n_values + 1);
+    for (int i = 0; reached && i < g->n_values; i++) reached[i] = g->values[i]->role == OT_INPUT;
+    for (const ot_node *n = g->first; reached && n; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            for (int k = 0; n->in[i] && reached[n->in[i]->id] && k < n->n_out; k++)
+                if (n->out[k]) reached[n->out[k]->id] = true;
+    return reached;
+}
+
 /* The outputs that have an answer for each sample. */
 static ot_status open_answers(job *j, const ot_options *o, ot_error *err)
 {
@@ -180,11 +192,15 @@ static ot_status open_answers(job *j, const ot_options *o, ot_error *err)
     int n;
     OT_TRY(ot_session_outputs(&t->x, &t->eval.fs, q->batch, &outputs, &n, err));
     j->list = ot_arena_alloc(j->a, sizeof *j->list * (size_t)(n + 1));
-    if (!j->list) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
+    const bool *reached = find_reached(j, q->plan->graph);
+    if (!j->list || !reached) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
     for (int k = 0; k < n; k++) {
         const ot_value *v = q->plan->graph->outputs[k];
         int bits = v->left_out ? 0 : ot_dtype_bits(v->dtype);
-        bool by_sample = outputs[k].batch_axis >= 0 || outputs[k].rows > 1 || (q->batch == 1 && v->shape.rank > 0);
+        bool known = outputs[k].batch_axis >= 0 || outputs[k].rows > 1,
+             alone = !known && q->batch == 1 && v->shape.rank > 0;
+        bool by_sample = (known || alone) && reached[v->id];
+        if (alone) outputs[k].rows = v->shape.dim[0]; /* all that it has is the sample's */
         if (outputs[k].batch_axis < 0) outputs[k].batch_axis = 0;
         if (by_sample && bits >= 8) OT_TRY(open_answer(j, &outputs[k], k, task_of(o), &j->list[j->n++], err));
         else
