@@ -36,9 +36,15 @@ static void on_signal(int sig)
     (void)ignored;
 }
 
+/* On a stack of their own: oneDNN's products with AVX2 have the stack pointer in a buffer of the heap, and a handler would write
+ * over what is below it. */
 static void catch_signals(ot_trainer *t)
 {
-    struct sigaction a = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+    enum { STACK = 1 << 16 };
+    static char stack[STACK];
+    stack_t own = { .ss_sp = stack, .ss_size = STACK };
+    int there = sigaltstack(&own, NULL) ? 0 : SA_ONSTACK;
+    struct sigaction a = { .sa_handler = on_signal, .sa_flags = SA_RESTART | there };
     struct sigaction hangup;
     running = t;
     sigemptyset(&a.sa_mask);
