@@ -13,11 +13,12 @@
 
 typedef struct pass {
     ot_graph *g;
-    int *readers; /* by value id; of results one more */
+    const ot_plan *p;
+    int *readers; /* by value id: nodes */
     bool *steady; /* by value id: depends on weights and constants only */
 } pass;
 
-static void look(const pass *x, const ot_plan *p)
+static void look(const pass *x)
 {
     const ot_graph *g = x->g;
     for (int i = 0; i < g->n_values; i++) x->steady[i] = ot_settled_bytes(g, g->values[i]) != NULL;
@@ -30,15 +31,13 @@ static void look(const pass *x, const ot_plan *p)
         for (int k = 0; k < n->n_out; k++)
             if (n->out[k]) x->steady[n->out[k]->id] = all;
     }
-    for (int i = 0; i < g->n_outputs; i++) x->readers[g->outputs[i]->id]++;
-    for (int i = 0; i < p->n_kept; i++) x->readers[p->kept[i]->id]++;
 }
 
 /* The Map that alone reads y, a product with (row Mul) or a sum of (row Add) y and one value per channel, *by; NULL: none. */
 static ot_node *next_of(const pass *x, const ot_node *n, int row, ot_value **by)
 {
     const ot_value *y = n->out[0];
-    if (x->readers[y->id] != 1) return NULL;
+    if (x->readers[y->id] != 1 || ot_plan_reads(x->p, y)) return NULL;
     for (ot_node *k = n->next; k; k = k->next) {
         int at = k->n_in == 2 && k->in[1] == y;
         if (k->n_in < 1 || k->in[at] != y) continue;
@@ -49,7 +48,7 @@ static ot_node *next_of(const pass *x, const ot_node *n, int row, ot_value **by)
         int rank = y->shape.rank, lead = rank - f->shape.rank;
         bool ok = f->dtype == OT_F32 && k->out[0]->dtype == OT_F32 && x->steady[f->id] && lead >= 0 && lead <= 1 &&
                   f->shape.dim[1 - lead] == y->shape.dim[1] && ot_numel(&f->shape) == y->shape.dim[1] &&
-                  ot_shape_eq(&k->out[0]->shape, &y->shape);
+                  ot_shape_eq(&k->out[0]->shape, &y->shape) && !ot_plan_reads(x->p, k->out[0]);
         if (!ok) return NULL;
         *by = f;
         return k;
@@ -116,11 +115,13 @@ ot_status ot_pass_absorb(ot_plan *p, const ot_config *c)
     size_t values = (size_t)g->n_values + 1;
     int n = 0;
     if (!c->settled || p->like) return OT_OK;
-    pass x = { .g = g, .readers = calloc(values, sizeof *x.readers), .steady = calloc(values, sizeof *x.steady) };
+    pass x = {
+        .g = g, .p = p, .readers = calloc(values, sizeof *x.readers), .steady = calloc(values, sizeof *x.steady)
+    };
     ot_node **list = convolutions(g, &n);
     ot_status s =
         x.readers && x.steady && list ? OT_OK : ot_fail(g->err, OT_E_NOMEM, "no memory to simplify convolutions");
-    if (s == OT_OK) look(&x, p);
+    if (s == OT_OK) look(&x);
     for (int i = 0; i < n && s == OT_OK; i++) s = absorb(&x, list[i]);
     free(x.readers);
     free(x.steady);

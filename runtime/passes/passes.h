@@ -355,6 +355,9 @@ ot_status ot_lower_yield(struct ot_build *b, ot_node *n, ot_node *prev);
 /* Keeps v for the host to read after a run.  Returns its index among the kept values; -1: no memory. */
 int ot_plan_keep(ot_plan *p, ot_value *v);
 
+/* Is v read by other than nodes: as an output, an assigned or a kept value, a loss or a count? */
+bool ot_plan_reads(const ot_plan *p, const ot_value *v);
+
 /* Removes what no kept value, output, assignment or loss needs. */
 void ot_prune(ot_plan *p);
 

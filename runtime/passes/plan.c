@@ -51,6 +51,18 @@ int ot_plan_keep(ot_plan *p, ot_value *v)
     return p->n_kept - 1;
 }
 
+bool ot_plan_reads(const ot_plan *p, const ot_value *v)
+{
+    const ot_graph *g = p->graph;
+    const ot_value *one[] = { p->loss, p->grad_norm, p->correct, p->counted, p->divisor };
+    bool yes = false;
+    for (int i = 0; i < OT_LEN(one); i++) yes = yes || one[i] == v;
+    for (int i = 0; i < g->n_outputs; i++) yes = yes || g->outputs[i] == v;
+    for (int i = 0; i < g->n_assigns; i++) yes = yes || g->assigns[i].value == v;
+    for (int i = 0; i < p->n_kept; i++) yes = yes || p->kept[i] == v;
+    return yes;
+}
+
 typedef struct pass {
     const char *name;
     ot_status (*run)(ot_plan *p, const ot_config *c);

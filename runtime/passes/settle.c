@@ -21,19 +21,6 @@ static bool draws(const ot_node *n)
     return random;
 }
 
-/* Is v read by other than nodes? */
-static bool is_result(const ot_plan *p, const ot_value *v)
-{
-    const ot_graph *g = p->graph;
-    const ot_value *one[] = { p->loss, p->grad_norm, p->correct, p->counted, p->divisor };
-    bool yes = false;
-    for (int i = 0; i < OT_LEN(one); i++) yes = yes || one[i] == v;
-    for (int i = 0; i < g->n_outputs; i++) yes = yes || g->outputs[i] == v;
-    for (int i = 0; i < g->n_assigns; i++) yes = yes || g->assigns[i].value == v;
-    for (int i = 0; i < p->n_kept; i++) yes = yes || p->kept[i] == v;
-    return yes;
-}
-
 static bool can_settle(const ot_plan *p, const ot_step *s)
 {
     const ot_node *n = s->node;
@@ -47,7 +34,7 @@ static bool can_settle(const ot_plan *p, const ot_step *s)
     }
     for (int i = 0; i < n->n_out; i++) {
         const ot_value *v = n->out[i];
-        if (v && (v->role != OT_TEMP || is_result(p, v))) return false;
+        if (v && (v->role != OT_TEMP || ot_plan_reads(p, v))) return false;
         if (v) out += (int64_t)ot_bytes(&v->shape, v->dtype);
     }
     return out <= in && p->settled_bytes + out <= MOST;

@@ -120,6 +120,20 @@ def small_model(file, made, weights, outputs):
     onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), file)
 
 
+# A norm that gives the output itself, which evaluations read too.
+one = h.make_graph([h.make_node('Conv', ['x', 'w'], ['c']), h.make_node('Mul', ['c', 's'], ['y'])], 'g',
+                   [h.make_tensor_value_info('x', T.FLOAT, ['N', 8, 4, 4])], [h.make_tensor_value_info('y', T.FLOAT, None)],
+                   [numpy_helper.from_array(rng.standard_normal(s).astype(np.float32), n) for n, s in (('w', (8, 8, 1, 1)), ('s', (8, 1, 1)))])
+onnx.save(h.make_model(one, opset_imports=[h.make_opsetid('', 17)], ir_version=8), 'w.onnx')
+x = rng.standard_normal((50, 8, 4, 4)).astype(np.float32)
+exact = ort.InferenceSession('w.onnx', providers=['CPUExecutionProvider']).run(None, {'x': x})[0]
+np.savez('w.npz', x=x, target=exact)
+text = call('eval', 'w.onnx', '--data', 'w.npz', '--loss', 'mse', '--device', 'cpu', '--batch-size', '16', '--json').stdout
+check(json.loads(text)['loss'] < 1e-10 * np.mean(exact**2), f'eval of a scaled output: {text}')
+call('predict', 'w.onnx', 'w.npz', '-o', 'y.npz', '--device', 'cpu', '--batch-size', '16', '--task', 'values')
+with np.load('y.npz') as z:
+    check(np.abs(z['y'] - exact).max() < 1e-5 * np.abs(exact).max(), 'predict of a scaled output')
+
 square = numpy_helper.from_array(rng.standard_normal((300, 300)).astype(np.float32), 'w')
 order = numpy_helper.from_array(rng.permutation(300), 'order')
 ends = [numpy_helper.from_array(np.array(v), n) for n, v in (('from', [0, 0]), ('to', [300, 200]))]
