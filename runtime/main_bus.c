@@ -5,6 +5,7 @@
  * installs no signal handlers: this is the program's. */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,10 +34,9 @@ static const char *mapped_file(const char *line, uintptr_t at)
 /* Finds the line of a mapping that `at` is in, and writes the message.  Calls only what a signal handler may. */
 static bool say_file(uintptr_t at)
 {
-    static char line[LINE];
-    static const char begins
-        [] = "\nonnxtrain: ",
-  ends[] =
+    static char line[LINE]; /* one thread is here, and its stack may be short */
+    static const char begins[] = "\nonnxtrain: ";
+    static const char ends[] =
         ": cannot be read any more: it was cut while it was in use, or its disk fails; start again with the new file\n";
     size_t n = 0;
     char c;
@@ -60,7 +60,9 @@ static bool say_file(uintptr_t at)
 
 static void on_bus(int sig, siginfo_t *info, void *context)
 {
+    static atomic_flag told = ATOMIC_FLAG_INIT; /* several threads may read the file */
     (void)context;
+    while (info->si_code == BUS_ADRERR && atomic_flag_test_and_set(&told)) pause();
     if (info->si_code == BUS_ADRERR && say_file((uintptr_t)info->si_addr)) _exit(OT_E_IO);
     signal(sig, SIG_DFL); /* the instruction is made again, and ends the program */
 }

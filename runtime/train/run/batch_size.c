@@ -87,22 +87,27 @@ ot_status ot_trainer_choose_batch(ot_trainer *t, ot_error *err)
 
 static int64_t needed_by(const ot_trainer *t) { return t->x.device ? ot_session_bytes(&t->x) : t->planned; }
 
+/* Decimals of a size in MiB: small networks need them. */
+static int decimals(int64_t bytes) { return bytes < 10 * (int64_t)MIB ? 3 : 1; }
+
 void ot_limit_note(ot_findings *f, const ot_plan *p, int64_t before, int64_t limit)
 {
     if (!p->n_recomputed) return;
     ot_find(f, OT_FINDING_NOTE, NULL, NULL,
-            "memory: %.1f MiB planned, limit %.1f MiB: %d value%s recomputed in the backward pass (about %.0f %% more "
+            "memory: %.*f MiB planned, limit %.*f MiB: %d value%s recomputed in the backward pass (about %.0f %% more "
             "computation)",
-            (double)before / MIB, (double)limit / MIB, p->n_recomputed, p->n_recomputed == 1 ? " is" : "s are",
-            100 * p->recomputed_cost);
+            decimals(before), (double)before / MIB, decimals(limit), (double)limit / MIB, p->n_recomputed,
+            p->n_recomputed == 1 ? " is" : "s are", 100 * p->recomputed_cost);
 }
 
 ot_status ot_limit_exceeded(int64_t needed, int64_t limit, ot_error *err)
 {
+    int n = decimals(needed);
+    double unit = pow(10, n);
     return ot_fail(err, OT_E_NOMEM,
-                   "the training needs at least %.1f MiB, with values recomputed in the backward pass, but "
-                   "--memory-limit is %.1f MiB; use a smaller --batch-size (auto finds one) with --accumulate",
-                   ceil((double)needed / MIB * 10) / 10, (double)limit / MIB);
+                   "the training needs at least %.*f MiB, with values recomputed in the backward pass, but "
+                   "--memory-limit is %.*f MiB; use a smaller --batch-size (auto finds one) with --accumulate",
+                   n, ceil((double)needed / MIB * unit) / unit, decimals(limit), (double)limit / MIB);
 }
 
 ot_status ot_trainer_keep_limit(ot_trainer *t, ot_error *err)
