@@ -147,8 +147,9 @@ static void say_result(const job *j, const ot_result *r, const char *path)
     if (r->model_data) fprintf(stderr, "external data: %s (keep it beside the model)\n", shown(r->model_data));
     if (r->best_path && !isnan(r->best)) {
         bool percent = strstr(r->best_metric, "accuracy");
-        fprintf(stderr, "best model:    %s (%s %.*g%s, epoch %lld)\n", shown(r->best_path), r->best_metric,
-                percent ? 4 : 5, percent ? 100 * r->best : r->best, percent ? " %" : "", (long long)r->best_epoch);
+        fprintf(stderr,
+                percent ? "best model:    %s (%s %.2f %%, epoch %lld)\n" : "best model:    %s (%s %.5g, epoch %lld)\n",
+                shown(r->best_path), r->best_metric, (percent ? 100 : 1) * r->best, (long long)r->best_epoch);
     }
     if (r->run_dir) fprintf(stderr, "run folder:    %s\n", shown(r->run_dir));
     if (r->run_dir && r->checkpoint && strcmp(r->reason, "finished") && strcmp(r->reason, "early stop")) {

@@ -25,13 +25,18 @@ static int first_column(const ot_columns *t, const char *text, const char *end, 
     return -1;
 }
 
+static ot_status list_columns(const ot_columns *t, ot_error *err)
+{
+    for (int i = 0; i < t->columns; i++) ot_fail_more(err, OT_E_DATA, "  %s", t->column[i].name);
+    return OT_E_DATA;
+}
+
 static ot_status no_column(const ot_columns *t, const char *text, const char *end, const char *what, ot_error *err)
 {
     size_t n = strcspn(text, ",");
     if (text + n > end) n = (size_t)(end - text);
     ot_fail(err, OT_E_DATA, "%s: no column '%.*s' for %s; its columns are:", t->path, (int)n, text, what);
-    for (int i = 0; i < t->columns; i++) ot_fail_more(err, OT_E_DATA, "  %s", t->column[i].name);
-    return OT_E_DATA;
+    return list_columns(t, err);
 }
 
 /* Columns of a list; those behind a minus are marked in `without`. */
@@ -69,6 +74,16 @@ static bool is_text(const ot_column *q)
     return false;
 }
 
+/* A target must be known for every row. */
+static ot_status no_target(const ot_dataset *d, const ot_columns *t, const ot_column *q, ot_error *err)
+{
+    ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing", t->path, (long long)q->no_value,
+            q->name);
+    if (!d->last) return OT_E_DATA;
+    ot_fail_more(err, OT_E_DATA, "the last column is the target unless --target names another:");
+    return list_columns(t, err);
+}
+
 static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, const int *list, int n, ot_error *err)
 {
     ot_goal *w = &t->wanted[t->n_targets++];
@@ -76,9 +91,7 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
     if (!name || !w->column) return no_memory(t, err);
     for (int i = 0; i < n; i++) {
         const ot_column *q = &t->column[list[i]];
-        if (q->no_value)
-            return ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing", t->path,
-                           (long long)q->no_value, q->name);
+        if (q->no_value) return no_target(d, t, q, err);
         if (q->kind == OT_KIND_IMAGE && n == 1) {
             w->member = ot_arena_alloc(d->arena, sizeof *w->member * ((size_t)t->rows + 1));
             if (!w->member) return no_memory(t, err);
@@ -173,8 +186,8 @@ ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
     if (named > 1) return ot_fail(err, OT_E_DATA, "%s: %d columns are named 'target', expected one", t->path, named);
     if (!named && o->unlabelled && o->n_inputs == 1 && elements_of(o->input) == t->columns) return OT_OK;
     if (!named && t->images) return image_labels(d, t, err);
-    OT_TRY(add_target(d, t, "target", &last, 1, err));
     d->last = !named;
+    OT_TRY(add_target(d, t, "target", &last, 1, err));
     return OT_OK;
 }
 
@@ -355,18 +368,20 @@ static ot_status wrong_width(const chooser *x, const group *g, int64_t want, int
 {
     const ot_columns *t = x->t;
     ot_error *err = x->err;
-    char shape[128];
-    ot_fail(err, OT_E_DATA, "%s: input '%s' is %s, %lld elements per row, but its %d column%s %lld: ", t->path,
-            g->of->name, ot_shape_text(&g->of->shape, shape), (long long)want, g->n, g->n == 1 ? " has" : "s have",
-            (long long)natural);
+    char shape[128], other[100] = "";
     if (natural != g->n && ot_is_float(g->of->dtype))
-        ot_fail_more(err, OT_E_DATA,
-                     "with one element per category (one-hot), or %d with one element per column:", g->n);
+        snprintf(other, sizeof other, " with one element per category (one-hot), or %d with one element per column",
+                 g->n);
+    ot_fail(err, OT_E_DATA, "%s: input '%s' is %s, %lld elements per row, but its %d column%s %lld%s:", t->path,
+            g->of->name, ot_shape_text(&g->of->shape, shape), (long long)want, g->n, g->n == 1 ? " has" : "s have",
+            (long long)natural, other);
     for (int i = 0; i < g->n; i++) {
         const ot_column *q = &t->column[g->column[i]];
         ot_fail_more(err, OT_E_DATA, "  %s: %s, %d", q->name, ot_kind_name[q->kind],
                      ot_is_float(g->of->dtype) ? wide(q) : 1);
     }
+    if (x->d->last)
+        ot_fail_more(err, OT_E_DATA, "column '%s', the last one, is the target (change with --target)", x->d->column);
     return ot_fail_more(err, OT_E_DATA, "choose columns with --inputs, or make a model for that many");
 }
 

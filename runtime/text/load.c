@@ -66,21 +66,23 @@ static ot_status read_merges(const char *path, json_t **out, ot_error *err)
     return *out ? s : no_memory(path, err);
 }
 
-static json_t *added_of(const json_t *vocab)
+/* Those of the names that the vocabulary has, with all fields of a tokenizer.json: what is recorded in a model is read by others. */
+static json_t *added_of(const json_t *vocab, const char *const *names, int n)
 {
-    static const char *const names[] = { "<|endoftext|>", "<s>", "<pad>", "</s>", "<unk>", "<mask>" };
     json_t *list = json_array();
-    for (int i = 0; i < OT_LEN(names); i++) {
+    for (int i = 0; i < n; i++) {
         json_t *id = json_object_get(vocab, names[i]);
         if (id && list)
-            json_array_append_new(list, json_pack("{s:O, s:s, s:b, s:b}", "id", id, "content", names[i], "special", 1,
-                                                  "lstrip", !strcmp(names[i], "<mask>")));
+            json_array_append_new(list, json_pack("{s:O, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", names[i],
+                                                  "single_word", 0, "lstrip", !strcmp(names[i], "<mask>"), "rstrip", 0,
+                                                  "normalized", 0, "special", 1));
     }
     return list;
 }
 
 static ot_status from_vocab_json(const char *path, json_t *vocab, json_t **out, ot_error *err)
 {
+    static const char *const names[] = { "<|endoftext|>", "<s>", "<pad>", "</s>", "<unk>", "<mask>" };
     const char *slash = strrchr(path, '/');
     char merges[4096];
     json_t *list = NULL;
@@ -89,13 +91,14 @@ static ot_status from_vocab_json(const char *path, json_t *vocab, json_t **out, 
         return ot_fail(err, OT_E_DATA, "%s: a vocabulary of this form needs merges.txt beside it", path);
     ot_status s = read_merges(merges, &list, err);
     json_t *cls = json_object_get(vocab, "<s>"), *sep = json_object_get(vocab, "</s>");
-    json_t *post = cls && sep ? json_pack("{s:s, s:[s,O], s:[s,O]}", "type", "RobertaProcessing", "cls", "<s>", cls,
-                                          "sep", "</s>", sep)
+    json_t *post = cls && sep ? json_pack("{s:s, s:[s,O], s:[s,O], s:b, s:b}", "type", "RobertaProcessing", "cls",
+                                          "<s>", cls, "sep", "</s>", sep, "trim_offsets", 1, "add_prefix_space", 0)
                               : json_null();
     if (!s)
-        *out = json_pack("{s:o, s:{s:s, s:b}, s:o, s:{s:s, s:O, s:O}}", "added_tokens", added_of(vocab),
-                         "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "post_processor", post, "model",
-                         "type", "BPE", "vocab", vocab, "merges", list);
+        *out = json_pack("{s:o, s:{s:s, s:b, s:b}, s:o, s:{s:s, s:O, s:O}}", "added_tokens",
+                         added_of(vocab, names, OT_LEN(names)), "pre_tokenizer", "type", "ByteLevel",
+                         "add_prefix_space", 0, "trim_offsets", 1, "post_processor", post, "model", "type", "BPE",
+                         "vocab", vocab, "merges", list);
     else json_decref(post);
     json_decref(list);
     return s ? s : *out ? OT_OK : no_memory(path, err);
@@ -136,7 +139,7 @@ static ot_status from_vocab_txt(const char *path, json_t **out, ot_error *err)
     ot_status s = OT_OK;
     OT_TRY(ot_read_file(path, LARGEST, &text, &size, err));
     reader r = { text, (char *)text + size };
-    json_t *vocab = json_object(), *added = json_array(), *post = json_null();
+    json_t *vocab = json_object(), *post = json_null();
     for (int k = 0; !s && next_line(&r, &line, &n); k++) {
         char key[512];
         if (n >= sizeof key || memchr(line, 0, n)) {
@@ -149,10 +152,6 @@ static ot_status from_vocab_txt(const char *path, json_t **out, ot_error *err)
             s = ot_fail(err, OT_E_DATA, "%s: line %d is not UTF-8", path, k + 1);
     }
     free(text);
-    for (int i = 0; i < OT_LEN(names); i++) {
-        json_t *id = json_object_get(vocab, names[i]);
-        if (id) json_array_append_new(added, json_pack("{s:O, s:s, s:b}", "id", id, "content", names[i], "special", 1));
-    }
     json_t *cls = json_object_get(vocab, "[CLS]"), *sep = json_object_get(vocab, "[SEP]");
     if (!s && !json_object_get(vocab, "[UNK]"))
         s = ot_fail(err, OT_E_DATA, "%s: has no line [UNK], as vocabularies of BERT have", path);
@@ -161,13 +160,13 @@ static ot_status from_vocab_txt(const char *path, json_t **out, ot_error *err)
     }
     int lower = !s && is_lower(path, vocab);
     if (!s)
-        *out = json_pack("{s:O, s:{s:s, s:b, s:b, s:n, s:b}, s:{s:s}, s:O, s:{s:s, s:O, s:s, s:s, s:i}}",
-                         "added_tokens", added, "normalizer", "type", "BertNormalizer", "clean_text", 1,
-                         "handle_chinese_chars", 1, "strip_accents", "lowercase", lower, "pre_tokenizer", "type",
-                         "BertPreTokenizer", "post_processor", post, "model", "type", "WordPiece", "vocab", vocab,
-                         "unk_token", "[UNK]", "continuing_subword_prefix", "##", "max_input_chars_per_word", 100);
+        *out =
+            json_pack("{s:o, s:{s:s, s:b, s:b, s:n, s:b}, s:{s:s}, s:O, s:{s:s, s:O, s:s, s:s, s:i}}", "added_tokens",
+                      added_of(vocab, names, OT_LEN(names)), "normalizer", "type", "BertNormalizer", "clean_text", 1,
+                      "handle_chinese_chars", 1, "strip_accents", "lowercase", lower, "pre_tokenizer", "type",
+                      "BertPreTokenizer", "post_processor", post, "model", "type", "WordPiece", "vocab", vocab,
+                      "unk_token", "[UNK]", "continuing_subword_prefix", "##", "max_input_chars_per_word", 100);
     json_decref(post);
-    json_decref(added);
     json_decref(vocab);
     return s ? s : *out ? OT_OK : no_memory(path, err);
 }

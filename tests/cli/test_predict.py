@@ -86,6 +86,81 @@ def kinds(d):
     check(near([r[3] for r in rows], np.maximum(y[:, 0], 1 - y[:, 0])), 'binary: probabilities')
 
 
+def binary_logits(d):
+    """One logit per sample, [N,1] or [N]: the sigmoid is the probability of class 1, whatever the column is called."""
+    for squeezed in False, True:
+        path = f'{d}/m.onnx'
+        (y,) = model(path, [('y', 1, None, False)], ['no', 'yes'])
+        if squeezed:
+            m = onnx.load(path)
+            m.graph.initializer.append(numpy_helper.from_array(np.array([-1]), 'flat'))
+            m.graph.node[-1].output[0] = 'wide'
+            m.graph.node.append(h.make_node('Reshape', ['wide', 'flat'], ['y']))
+            del m.graph.output[0].type.tensor_type.shape.dim[1]
+            onnx.save(m, path)
+        p = 1 / (1 + np.exp(-y[:, 0].astype(float)))
+        head, rows = table(call('predict', path, f'{d}/x.npz', '--top', '2').stdout)
+        check(head[:4] == ['sample', 'class', 'class_name', 'probability'] and len(head) == 7, f'logit: {head}')
+        check([r[2] for r in rows] == ['yes' if v > 0.5 else 'no' for v in p] and near([r[3] for r in rows], np.maximum(p, 1 - p)), 'logit: class')
+        head, rows = table(call('predict', path, f'{d}/x.npz', '--task', 'labels').stdout)
+        check(head == ['sample', 'yes'] and near([r[1] for r in rows], p), f'logit as a label: {head}')
+        got = json.loads(call('predict', path, f'{d}/x.npz', '--task', 'labels', '--json').stdout)
+        check(near([s['y']['yes'] for s in got], p), 'logit as a label: JSON')
+        head, rows = table(call('predict', path, f'{d}/x.npz', '--task', 'values').stdout)
+        check(head == ['sample', 'y'] and near([r[1] for r in rows], y[:, 0]), f'logit as a value: {head}')
+
+
+def record(path):
+    return {p.key: p.value for p in onnx.load(path).metadata_props}.get('onnxtrain.loss')
+
+
+def learnt(d):
+    """A --loss is recorded beside names of classes, and eval and predict take it; files without metadata of ours get none."""
+    w = np.array([1, -1, 0.5, 0, 2, -1])
+    yes = (x @ w > 0).astype(int)
+    rows = [','.join(f'{v:.4f}' for v in r) + (',yes' if b else ',no') for r, b in zip(x, yes)]
+    open(f'{d}/two.csv', 'w').write('a,b,c,d,e,f,target\n' + '\n'.join(rows) + '\n')
+    model(f'{d}/m.onnx', [('y', 1, None, False)])
+    to = ['--epochs', '3', '--run-dir', 'none', '-o', f'{d}/l.onnx']
+    loss = 'bce_with_logits:pos_weight=auto'
+    call('train', f'{d}/m.onnx', '--data', f'{d}/two.csv', '--loss', loss, *to)
+    weight = (N - yes.sum()) / yes.sum()
+    check(np.isclose(float(json.loads(record(f'{d}/l.onnx'))[0].split('[')[1][:-1]), weight), f'loss: {record(f"{d}/l.onnx")}')
+    e = json.loads(call('eval', f'{d}/l.onnx', '--data', f'{d}/two.csv', '--json').stdout)
+    y = onnxruntime.InferenceSession(f'{d}/l.onnx').run(None, {'x': np.round(x, 4)})[0][:, 0].astype(float)
+    p = 1 / (1 + np.exp(-y))
+    check(near(e['loss'], -(weight * yes * np.log(p) + (1 - yes) * np.log(1 - p)).mean(), 1e-5), f'eval takes the loss: {e}')
+    want = [[int(((yes == r) & ((y > 0) == c)).sum()) for c in (0, 1)] for r in (0, 1)]
+    check(e['confusion'] == want, f'confusion of a logit: {e["confusion"]}, {want}')
+    text = call('eval', f'{d}/l.onnx', '--data', f'{d}/two.csv').stdout
+    check('of class 1 (yes)' in text and '0 no' in text and '1 yes' in text, text)
+    open(f'{d}/new.csv', 'w').write('a,b,c,d,e,f\n' + '\n'.join(r.rsplit(',', 1)[0] for r in rows) + '\n')
+    head, got = table(call('predict', f'{d}/l.onnx', f'{d}/new.csv').stdout)
+    check(head[1:3] == ['class', 'class_name'] and [r[2] for r in got] == ['yes' if v > 0 else 'no' for v in y], f'predict: {head}')
+
+    # Without names it is the loss that tells labels from values; another training replaces it.
+    m = onnx.load(f'{d}/l.onnx')
+    for k in reversed(range(len(m.metadata_props))):
+        if m.metadata_props[k].key == 'onnxtrain.classes':
+            del m.metadata_props[k]
+    onnx.save(m, f'{d}/nameless.onnx')
+    head, got = table(call('predict', f'{d}/nameless.onnx', f'{d}/new.csv').stdout)
+    check(head == ['sample', 'class', 'probability'] and [int(r[1]) for r in got] == list((y > 0).astype(int)), f'by the loss: {head}')
+    np.savez(f'{d}/r.npz', x=x, target=(x @ w)[:, None].astype('f4'))
+    call('train', f'{d}/nameless.onnx', '--data', f'{d}/r.npz', *to)
+    check(record(f'{d}/l.onnx') == '[]', f'another loss: {record(f"{d}/l.onnx")}')
+    call('train', f'{d}/nameless.onnx', '--data', f'{d}/r.npz', '--loss', 'l1', *to)
+    check(record(f'{d}/l.onnx') == '["l1"]', f'another loss: {record(f"{d}/l.onnx")}')
+    call('train', f'{d}/m.onnx', '--data', f'{d}/r.npz', '--loss', 'l1', *to)
+    check(record(f'{d}/l.onnx') is None, 'arrays leave no metadata')
+    for bad in '{', '["guess"]', '[1]', '{"y": 1}', '["z=mse"]':  # of others: ignored
+        del m.metadata_props[:]
+        m.metadata_props.add(key='onnxtrain.loss', value=bad)
+        onnx.save(m, f'{d}/bad.onnx')
+        call('predict', f'{d}/bad.onnx', f'{d}/new.csv')
+        call('eval', f'{d}/bad.onnx', '--data', f'{d}/r.npz')
+
+
 def several(d):
     a, b = model(f'{d}/m.onnx', [('a', 3, 'Softmax', False), ('b', 2, None, True)])
     head, rows = table(call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--batch-size', '7').stdout)
@@ -139,12 +214,20 @@ def refused(d):
     call('predict', f'{d}/m.onnx', f'{d}/x.npz', '-o', f'{d}/p.onnx', code=2)
     call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--task', 'guess', code=2)
     check('--data is missing' in call('predict', f'{d}/m.onnx', code=2).stderr, 'no data')
+    check('add --task classes' in call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--top', '2', code=2).stderr, '--top of values')
+    check('use --task classes' in call('predict', f'{d}/m.onnx', f'{d}/x.npz').stderr, 'a hint at classes')
+    onnx.save(h.make_model(h.make_graph([h.make_node('Unsqueeze', ['x', 'one'], ['y'])], 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', FEATURES])],
+                                        [h.make_tensor_value_info('y', T.FLOAT, ['n', 1, FEATURES])], [numpy_helper.from_array(np.array([1]), 'one')]),
+                           opset_imports=[h.make_opsetid('', 17)], ir_version=9), f'{d}/rank3.onnx')
+    check('no output has scores' in call('predict', f'{d}/rank3.onnx', f'{d}/x.npz', '--task', 'classes', code=2).stderr, '--task of values')
     call('predict', f'{d}/m.onnx', f'{d}/none.npz', code=7)
 
 
 with tempfile.TemporaryDirectory() as folder:
     np.savez(f'{folder}/x.npz', x=x)
     kinds(folder)
+    binary_logits(folder)
+    learnt(folder)
     several(folder)
     table_of_strings(folder)
     lines(folder)

@@ -67,6 +67,8 @@ expect("the command that is suggested", json.loads(call(*line.split(), "--json")
 call("train", "three.onnx", "--data", "d.npz", "--val-split", 0.2, "--epochs", 1, "--loss", "cross_entropy:class_weights=auto", "-o", "p.onnx",
      "--run-dir", "w1")
 call("resume", "w1", "--epochs", 2)
+expect("options.conf has the options of the longer run", "\nepochs = 2\n" in (folder / "w1/options.conf").read_text())
+expect("compare too", "--epochs" not in call("compare", "w", "w1").stdout)
 expect("resumed with weights by auto", (folder / "p.onnx").read_bytes() == whole)
 
 # All targets are 1.

@@ -52,18 +52,60 @@ static void print_confusion(const ot_trainer *t, FILE *f)
     }
 }
 
+/* Right answers, answers and targets of class c; one answer per sample is that of class 1. */
+static void count_class(const ot_meter *m, int64_t c, int64_t out[3])
+{
+    bool no = m->kind == OT_METER_BINARY && c == 0;
+    int64_t k = m->kind == OT_METER_BINARY ? 0 : c;
+    out[0] = no ? m->n - m->said[0] - m->is[0] + m->right[0] : m->right[k];
+    out[1] = no ? m->n - m->said[0] : m->said[k];
+    out[2] = no ? m->n - m->is[0] : m->is[k];
+}
+
+/* Whether the answers are one class per sample: so many; else 0. */
+static int64_t classes_of(const ot_meter *m)
+{
+    if (m->kind == OT_METER_BINARY) return m->columns == 1 && !m->mask && !m->text ? 2 : 0;
+    return m->kind == OT_METER_CLASSES ? m->classes : 0;
+}
+
 /* Of classes: how many, precision, recall, F1 of each. */
 static void print_classes(const ot_meter *m, const ot_dataset *d, FILE *f)
 {
     ot_print(f, "\n%-12s %8s %10s %8s %8s\n", "class", "samples", "precision", "recall", "f1");
-    for (int64_t c = 0; c < m->classes; c++) {
+    for (int64_t c = 0; c < classes_of(m); c++) {
         char name[13];
         double v[3];
-        ot_meter_class(m, c, v);
+        int64_t of[3];
+        count_class(m, c, of);
+        ot_meter_scores(of[0], of[1], of[2], v);
         snprintf(name, sizeof name, "%s", d->class_name && c < d->n_classes ? d->class_name[c] : "");
-        ot_print(f, "%3lld %-8.8s %8lld %10.4f %8.4f %8.4f\n", (long long)c, name, (long long)m->is[c], v[0], v[1],
-                 v[2]);
+        ot_print(f, "%3lld %-8.8s %8lld %10.4f %8.4f %8.4f\n", (long long)c, name, (long long)of[2], v[0], v[1], v[2]);
     }
+}
+
+/* The confusion matrix of one yes or no per sample. */
+static ot_status confuse_two(ot_trainer *t, ot_error *err)
+{
+    const ot_meter *m = t->eval.n_measured == 1 ? &t->eval.measured[0].meter : NULL;
+    if (t->confusion || !m || m->kind != OT_METER_BINARY || classes_of(m) != 2) return OT_OK;
+    int64_t no[3], yes[3], *c = t->confusion = ot_arena_alloc(t->a, 4 * sizeof *c);
+    if (!c) return ot_fail(err, OT_E_NOMEM, "no memory for the confusion matrix");
+    count_class(m, 0, no);
+    count_class(m, 1, yes);
+    t->classes = 2;
+    c[0] = no[0], c[1] = no[2] - no[0], c[2] = yes[2] - yes[0], c[3] = yes[0];
+    return OT_OK;
+}
+
+/* What precision, recall and F1 of all answers are of. */
+static void print_average(const ot_meter *m, const ot_dataset *d, FILE *f)
+{
+    const char *yes = d->class_name && d->n_classes == 2 ? d->class_name[1] : NULL;
+    if (m->kind == OT_METER_CLASSES) ot_print(f, "          precision, recall and f1 are means over the classes\n");
+    else if (m->kind == OT_METER_BINARY)
+        ot_print(f, "          precision, recall and f1 are those of class 1%s%s%s\n", yes ? " (" : "", yes ? yes : "",
+                 yes ? ")" : "");
 }
 
 static void print_measured(const ot_trainer *t, FILE *f)
@@ -71,11 +113,13 @@ static void print_measured(const ot_trainer *t, FILE *f)
     const ot_scored *e = &t->eval;
     for (int i = 0; i < e->n_measured; i++) {
         const char *output = t->x.slot[e->slot].plan->graph->outputs[e->measured[i].output]->name;
+        const ot_meter *m = &e->measured[i].meter;
         for (int k = 0; k < OT_METRIC_COUNT; k++) {
-            double v = ot_meter_value(&e->measured[i].meter, k);
+            double v = ot_meter_value(m, k);
             if (!isnan(v))
                 ot_print(f, "%-9s %.6g%s%s\n", ot_metrics.entries[k]->name, v, e->n_measured > 1 ? "  " : "",
                          e->n_measured > 1 ? output : "");
+            if (!isnan(v) && k == OT_METRIC_F1) print_average(m, e->data, f);
         }
     }
 }
@@ -94,7 +138,7 @@ static void print_text(const ot_trainer *t, FILE *f)
     print_measured(t, f);
     for (int i = 0; i < t->eval.n_measured; i++) {
         const ot_meter *m = &t->eval.measured[i].meter;
-        if (m->kind == OT_METER_CLASSES && m->classes <= MOST_CLASSES) print_classes(m, t->eval.data, f);
+        if (classes_of(m) && classes_of(m) <= MOST_CLASSES) print_classes(m, t->eval.data, f);
     }
     if (t->confusion && t->classes <= 20) print_confusion(t, f);
 }
@@ -134,6 +178,7 @@ static ot_status evaluate(ot_trainer *t, const ot_checkpoint *c, source from, ch
     OT_TRY(want_confusion(t, err));
     t->eval.all = true;
     OT_TRY(ot_trainer_score(t, &t->eval, err));
+    OT_TRY(confuse_two(t, err));
     OT_TRY(ot_page_open(&p, t->s.json, err));
     if (t->s.json) fill_json(t, &p);
     else print_text(t, p.f);

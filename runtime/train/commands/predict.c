@@ -1,8 +1,9 @@
 /* predict.c - the command predict: what a model answers for each sample, as classes with probabilities or as values.
  *
  * Outputs    scores of classes along the second axis become the class of the largest and its probability (the softmax of
- *            logits; what stands behind a Softmax, LogSoftmax or Sigmoid as it is); others are values.  An output is of
- *            classes where names of them are known, where it ends in a Softmax, or where --task says so.
+ *            logits; what stands behind a Softmax, LogSoftmax or Sigmoid as it is); one score per sample is that of class 1.
+ *            Others are values.  An output is of classes where names of them are known, where it ends in a Softmax, where it
+ *            was trained so (recorded_loss.c), or where --task says so.
  * Formats    CSV (the default), JSON or JSON lines, NPZ (the outputs themselves), a PNG of classes for each image (a folder); by
  *            the name of -o. */
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/losses/loss.h"
 #include "runtime/losses/tails.h"
 #include "runtime/train/feed/preprocess.h"
 #include "runtime/train/commands/inspect.h"
@@ -88,8 +90,12 @@ static task task_of(const ot_options *o)
 
 /* ---- what the outputs are ---------------------------------------------------------------- */
 
-/* Scores of so many classes; 0: the output has none. */
-static int64_t classes_in(const answer *a) { return a->shape.rank == 2 && ot_is_float(a->dtype) ? a->each : 0; }
+/* Scores of so many classes, one of class 1; 0: the output has none. */
+static int64_t classes_in(const answer *a)
+{
+    bool one_row = a->shape.rank == 1 || (a->shape.rank == 2 && a->shape.dim[0] == a->samples);
+    return one_row && ot_is_float(a->dtype) ? a->each : 0;
+}
 
 /* Names of the classes: the model's own, else the data's. */
 static ot_status find_names(job *j, answer *a, ot_error *err)
@@ -103,15 +109,55 @@ static ot_status find_names(job *j, answer *a, ot_error *err)
     return OT_OK;
 }
 
+/* What a loss makes of an output; TASK_AUTO: nothing.  Where no activation ends it, what the loss takes it for. */
+static task learnt_as(const ot_spec *loss, answer *a)
+{
+    const ot_loss_kind *l = loss ? ot_loss_find(loss->name) : NULL;
+    if (!l) return TASK_AUTO;
+    bool binary = l->undoes & OT_TAIL_BIT(SIGMOID),
+         classes = l->takes == OT_TAKES_CLASSES || l->takes == OT_TAKES_NUMBERS;
+    if (a->tail == OT_TAIL_NONE && !strcmp(loss->name, "bce")) a->tail = OT_TAIL_SIGMOID;
+    if (a->tail == OT_TAIL_NONE && !strcmp(loss->name, "nll")) a->tail = OT_TAIL_LOG_SOFTMAX;
+    if (a->each == 1) return binary ? TASK_CLASSES : TASK_AUTO;
+    return classes || l->takes == OT_TAKES_EITHER ? TASK_CLASSES : binary ? TASK_LABELS : TASK_AUTO;
+}
+
 static void choose_task(job *j, task asked, answer *a)
 {
     int64_t classes = classes_in(a);
     bool known = a->class_name || (a->each > 1 && j->t->eval.data->n_classes == a->each);
     bool normed = a->tail == OT_TAIL_SOFTMAX || a->tail == OT_TAIL_LOG_SOFTMAX;
+    task learnt = learnt_as(ot_loss_on(j->t, a->name), a);
     a->task = asked;
-    if (asked == TASK_AUTO && a->tail == OT_TAIL_SIGMOID && classes) a->task = classes > 1 ? TASK_LABELS : TASK_CLASSES;
-    else if (asked == TASK_AUTO) a->task = classes > 1 && (known || normed) ? TASK_CLASSES : TASK_VALUES;
+    if (asked == TASK_AUTO) a->task = learnt;
+    if (a->task == TASK_AUTO && a->tail == OT_TAIL_SIGMOID) a->task = classes > 1 ? TASK_LABELS : TASK_CLASSES;
+    if (a->task == TASK_AUTO) a->task = known || (normed && classes > 1) ? TASK_CLASSES : TASK_VALUES;
     if (!classes) a->task = TASK_VALUES;
+}
+
+/* --task and --top mean classes, so there must be some. */
+static ot_status check_task(const job *j, const ot_options *o, task asked, ot_error *err)
+{
+    bool scores = false, classes = false;
+    for (int i = 0; i < j->n; i++) {
+        const answer *a = &j->list[i];
+        scores |= classes_in(a) > 0;
+        classes |= a->task == TASK_CLASSES;
+    }
+    if ((asked == TASK_CLASSES || asked == TASK_LABELS) && !scores)
+        return ot_fail(err, OT_E_USAGE,
+                       "--task %s: no output has scores of classes: floats of shape [N,C], [N,1] or [N]",
+                       task_names[asked]);
+    if (ot_options_count(o, "top") && !classes && j->form != FORM_NPZ && j->form != FORM_MASKS)
+        return ot_fail(err, OT_E_USAGE, "--top: the outputs are predicted as values%s",
+                       scores ? "; if they are scores of classes, add --task classes" : ", which have no classes");
+    for (int i = 0; i < j->n && asked == TASK_AUTO && j->form != FORM_NPZ; i++) {
+        const answer *a = &j->list[i];
+        if (a->task == TASK_VALUES && classes_in(a) > 1)
+            ot_trainer_say(j->t, OT_INFO, "output '%s': values; if they are scores of classes, use --task classes",
+                           a->name);
+    }
+    return OT_OK;
 }
 
 /* The unit of the data, where the model learnt a standardised target. */
@@ -207,9 +253,10 @@ static ot_status open_answers(job *j, const ot_options *o, ot_error *err)
             ot_trainer_say(t, OT_WARNING, "output '%s' is omitted: it has no %s for each sample", t->m->outputs[k],
                            by_sample ? "numbers" : "value");
     }
-    return j->n ? OT_OK
-                : ot_fail(err, OT_E_MODEL, "no output of the model has a value for each sample; use 'onnxtrain run'%s",
-                          j->runs ? " with the images as an array (.npz)" : "");
+    if (!j->n)
+        return ot_fail(err, OT_E_MODEL, "no output of the model has a value for each sample; use 'onnxtrain run'%s",
+                       j->runs ? " with the images as an array (.npz)" : "");
+    return j->runs ? OT_OK : check_task(j, o, task_of(o), err);
 }
 
 /* ---- one sample ------------------------------------------------------------------------------ */
@@ -240,6 +287,12 @@ static void to_probabilities(answer *a)
 static double probability_of(const answer *a, int64_t c)
 {
     return a->each > 1 ? a->v[c] : c ? a->v[0] : 1 - a->v[0]; /* one score: of class 1 */
+}
+
+/* The name of what value k is the probability of. */
+static const char *label_of(const answer *a, int64_t k)
+{
+    return a->task == TASK_LABELS && a->class_name ? a->class_name[a->each > 1 ? k : 1] : NULL;
 }
 
 /* The most probable classes, of equal ones the first; returns how many. */
@@ -302,7 +355,7 @@ static void head_of(const job *j, const answer *a)
         }
     else
         for (int64_t k = 0; k < a->each; k++) {
-            const char *of = a->task == TASK_LABELS && a->class_name ? a->class_name[k] : NULL;
+            const char *of = label_of(a, k);
             if (of) put_column(j, a, "", ot_shown(of, shown, sizeof shown), -1);
             else
                 put_column(j, a, j->n > 1 ? "value" : ot_shown(a->name, shown, sizeof shown), "", a->each > 1 ? k : -1);
@@ -351,10 +404,10 @@ static json_t *classes_of(const job *j, answer *a)
 
 static json_t *values_of(const answer *a)
 {
-    bool named = a->task == TASK_LABELS && a->class_name;
+    bool named = label_of(a, 0);
     json_t *all = named ? json_object() : json_array();
     for (int64_t k = 0; k < a->each; k++)
-        if (named) ot_json_set(&all, a->class_name[k], number(a->v[k]));
+        if (named) ot_json_set(&all, label_of(a, k), number(a->v[k]));
         else ot_json_add(&all, number(a->v[k]));
     return all;
 }

@@ -12,9 +12,10 @@
 #include "runtime/train/commands/series.h"
 #include "runtime/train/options/options.h"
 #include "runtime/train/run/log.h"
+#include "runtime/train/run/metrics.h"
 #include "runtime/train/run/report.h"
 
-enum { MOST_RUNS = 16, CELL = 40, FIRST = 22 };
+enum { MOST_RUNS = 16, CELL = 40, FIRST = 22, WIDTH = 20 };
 
 static ot_status open_run(const char *path, int *fd, ot_error *err)
 {
@@ -59,6 +60,7 @@ typedef struct column {
     ot_history h;
     const json_t *best, *last,
         *test; /* evaluations: of the best epoch, the last of that set, of the test set at the end */
+    int width;
 } column;
 
 /* A value of the log in less than CELL bytes, without control characters; "-": there is none. */
@@ -85,7 +87,7 @@ static void print_row(const char *name, const column *c, int n, const json_t *(*
     }
     if (same && (if_different || !strcmp(text[0], "-"))) return;
     fprintf(f, "%-*s", FIRST, name);
-    for (int i = 0; i < n; i++) fprintf(f, "  %-20s", text[i]);
+    for (int i = 0; i < n; i++) fprintf(f, "  %-*s", c[i].width, text[i]);
     fputc('\n', f);
 }
 
@@ -108,15 +110,30 @@ static const json_t *of_options(const column *c, const char *key)
     return json_object_get(json_object_get(c->h.start, "options"), key);
 }
 
+/* Those of a kind of evaluation, without its loss. */
+static void print_metrics(const char *which, const column *c, int n, const json_t *(*of)(const column *, const char *),
+                          FILE *f)
+{
+    for (int k = 0; k < OT_METRIC_COUNT; k++) {
+        char name[64];
+        const char *metric = ot_metrics.entries[k]->name;
+        snprintf(name, sizeof name, "%s %s", which, metric);
+        if (k != OT_METRIC_LOSS) print_row(name, c, n, of, metric, false, f);
+    }
+}
+
 static void print_runs(const column *c, int n, const char *const *runs, FILE *f)
 {
     static const char *const starts[] = {
         "model", "device", "threads", "precision", "batch_size", "trained", "samples"
     };
-    static const char *const files[] = { "o", "run-dir", "log", "deploy" }; /* differ between any runs */
+    /* Where files are and what is shown: no difference between the trainings. */
+    static const char *const aside[] = { "o",          "run-dir",   "log",  "deploy",           "quiet",
+                                         "verbose",    "log-every", "keep", "checkpoint-every", "plots",
+                                         "tensorboard" };
     const ot_option_info *row;
     fprintf(f, "%-*s", FIRST, "");
-    for (int i = 0; i < n; i++) ot_print(f, "  %-20s", runs[i]);
+    for (int i = 0; i < n; i++) ot_print(f, "  %-*s", c[i].width, runs[i]);
     fputc('\n', f);
     print_row("state", c, n, of_end, "reason", false, f);
     print_row("steps", c, n, of_end, "steps", false, f);
@@ -126,17 +143,17 @@ static void print_runs(const column *c, int n, const char *const *runs, FILE *f)
     print_row("best by", c, n, of_best, "best", false, f);
     print_row("best value", c, n, of_watched, "monitor", false, f);
     print_row("best loss", c, n, of_best, "loss", false, f);
-    print_row("best accuracy", c, n, of_best, "accuracy", false, f);
+    print_metrics("best", c, n, of_best, f);
     print_row("last epoch", c, n, of_last, "epoch", false, f);
     print_row("last loss", c, n, of_last, "loss", false, f);
-    print_row("last accuracy", c, n, of_last, "accuracy", false, f);
+    print_metrics("last", c, n, of_last, f);
     print_row("test loss", c, n, of_test, "loss", false, f);
-    print_row("test accuracy", c, n, of_test, "accuracy", false, f);
+    print_metrics("test", c, n, of_test, f);
     for (int i = 0; i < OT_LEN(starts); i++) print_row(starts[i], c, n, of_start, starts[i], true, f);
     for (int i = 0; (row = ot_option_at(i)); i++) {
         char name[64];
         bool file = false;
-        for (int k = 0; k < OT_LEN(files); k++) file |= !strcmp(files[k], row->name);
+        for (int k = 0; k < OT_LEN(aside); k++) file |= !strcmp(aside[k], row->name);
         snprintf(name, sizeof name, "--%s", row->name);
         if (!file) print_row(name, c, n, of_options, row->name, true, f);
     }
@@ -173,6 +190,7 @@ ot_status ot_compare_text(int n, const char *const *runs, char **text, ot_error 
         close(fd);
         if (s) break;
         c[i].best = ot_history_best(&c[i].h);
+        c[i].width = (int)strlen(runs[i]) > WIDTH ? (int)strlen(runs[i]) : WIDTH;
         find_last(&c[i]);
     }
     FILE *f = s ? NULL : open_memstream(text, &size);

@@ -135,16 +135,19 @@ const char *ot_best_ends(const ot_trainer *t)
 void ot_best_say(const ot_trainer *t)
 {
     const ot_result *r = &t->result;
+    char best[200];
     if (isnan(r->best)) return;
+    bool percent = strstr(r->best_metric, "accuracy");
+    snprintf(best, sizeof best, percent ? "%s %.2f %%" : "%s %.5g", r->best_metric, (percent ? 100 : 1) * r->best);
     if (t->best.used)
-        ot_trainer_say(t, OT_INFO, "the written model has the weights of epoch %lld, the best (%s %.5g)",
-                       (long long)r->best_epoch, r->best_metric, r->best);
+        ot_trainer_say(t, OT_INFO, "the written model has the weights of epoch %lld, the best (%s)",
+                       (long long)r->best_epoch, best);
     else if (r->epochs == r->best_epoch)
-        ot_trainer_say(t, OT_INFO, "the written model has the last weights, of epoch %lld, the best (%s %.5g)",
-                       (long long)r->best_epoch, r->best_metric, r->best);
+        ot_trainer_say(t, OT_INFO, "the written model has the last weights, of epoch %lld, the best (%s)",
+                       (long long)r->best_epoch, best);
     else
         ot_trainer_say(t, OT_INFO,
-                       "the written model has the last weights, of epoch %lld; the best was epoch %lld (%s %.5g); "
+                       "the written model has the last weights, of epoch %lld; the best was epoch %lld (%s); "
                        "--select best writes it",
-                       (long long)r->epochs, (long long)r->best_epoch, r->best_metric, r->best);
+                       (long long)r->epochs, (long long)r->best_epoch, best);
 }

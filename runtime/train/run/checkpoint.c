@@ -108,29 +108,8 @@ static const char *find(const ot_checkpoint *c, const char *key)
     return NULL;
 }
 
-/* The value of a --loss with the numbers in place of auto, so that a run continues, and is evaluated, with the same.  The
- * classes after the last that occurs have weight 1. */
-static void pair_loss(text *x, const char *key, const char *value, const ot_spec *l, int64_t classes)
-{
-    fwrite(key, 1, strlen(key) + 1, x->f);
-    for (int i = 0; i < l->n; i++) {
-        const ot_param *p = &l->param[i];
-        char spelt[64];
-        snprintf(spelt, sizeof spelt, "%.40s=" OT_LOSS_AUTO, p->key);
-        const char *at = p->n && !strcmp(p->text, OT_LOSS_AUTO) ? strstr(value, spelt) : NULL;
-        if (!at) continue;
-        fprintf(x->f, "%.*s%s=[", (int)(at - value), value, p->key);
-        for (int k = 0; k < p->n; k++) fprintf(x->f, "%s%.17g", k ? "," : "", p->list[k]);
-        for (int64_t k = p->n; k < classes && !strcmp(p->key, "class_weights"); k++) fputs(",1", x->f);
-        fputc(']', x->f);
-        value = at + strlen(spelt);
-    }
-    fwrite(value, 1, strlen(value) + 1, x->f);
-}
-
 static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
 {
-    const ot_plan *p = t->x.slot[t->x.lead].plan;
     const char *out = ot_trainer_out(t);
     char here[PATH_MAX];
     const ot_option_info *row;
@@ -173,10 +152,13 @@ static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
         }
         bool loss = !strcmp(row->name, "loss"); /* in the order of the settings' */
         for (int k = 0; k < ot_options_count(t->o, row->name); k++) {
-            const char *value = ot_options_nth(t->o, row->name, k);
-            if (loss && k < t->s.options.n_losses)
-                pair_loss(x, key, value, &t->s.options.losses[k], k < OT_HEADS ? p->weighted_classes[k] : 0);
-            else pair(x, key, value);
+            if (!loss) {
+                pair(x, key, ot_options_nth(t->o, row->name, k));
+                continue;
+            }
+            fwrite(key, 1, strlen(key) + 1, x->f);
+            ot_loss_spell(x->f, t, k);
+            fputc('\0', x->f);
         }
     }
     bool good = ot_memstream_close(x->f);

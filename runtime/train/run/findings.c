@@ -20,7 +20,7 @@ ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err)
     t->review = (ot_review){ .findings = &t->findings, .eval = eval, .unfolds = t->s.unfold_bn };
     if (!eval && !t->own.file) OT_TRY(ot_trainer_remake(t, err));
     OT_TRY(ot_classified(t->m, &t->s, &p, err));
-    ot_find_lines(&t->findings, OT_FINDING_NOTE, t->m->file->notes);
+    if (!eval) ot_find_lines(&t->findings, OT_FINDING_NOTE, t->m->file->notes); /* about its export, for training */
     if (!eval) ot_trainer_say_own(t);
     ot_review_graph(p.graph, t->m->file->producer, &t->review);
     ot_graph_free(p.graph);

@@ -69,6 +69,17 @@ static void add_speed(ot_history *h, double samples)
     h->samples = 0;
 }
 
+/* A run may go on with other options, on another device. */
+static void take_resume(ot_history *h, json_t *line)
+{
+    static const char *const changed[] = { "options", "device", "threads", "steps" };
+    keep(&h->end, NULL);
+    for (int i = 0; h->start && i < OT_LEN(changed); i++) {
+        json_t *now = json_object_get(line, changed[i]);
+        if (now) (void)json_object_set(h->start, changed[i], now);
+    }
+}
+
 static void take_line(ot_history *h, json_t *line)
 {
     const char *kind = json_string_value(json_object_get(line, "event"));
@@ -87,7 +98,7 @@ static void take_line(ot_history *h, json_t *line)
     if (!strcmp(kind, "start")) keep(&h->start, line);
     if (!strcmp(kind, "eval")) (void)json_array_append(h->evals, line);
     if (!strcmp(kind, "end")) keep(&h->end, line);
-    if (!strcmp(kind, "resume")) keep(&h->end, NULL);
+    if (!strcmp(kind, "resume")) take_resume(h, line);
 }
 
 static ot_status take_lines(ot_history *h, const char *text, size_t n, size_t *used, ot_error *err)

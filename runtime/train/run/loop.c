@@ -39,10 +39,11 @@ json_t *ot_options_json(const ot_options *o)
 static void log_resume(ot_trainer *t)
 {
     const char *slash = strrchr(t->resumed, '/');
-    ot_log_write(&t->log, json_pack("{s:s, s:s, s:I, s:I, s:s, s:s, s:i, s:I}", "event", "resume", "version",
+    ot_log_write(&t->log, json_pack("{s:s, s:s, s:I, s:I, s:s, s:o, s:s, s:i, s:I}", "event", "resume", "version",
                                     OT_VERSION, "step", (json_int_t)t->step, "epoch", (json_int_t)t->epoch + 1, "file",
-                                    slash ? slash + 1 : t->resumed, "device", ot_device_name(&t->s, t->x.device, t->a),
-                                    "threads", t->x.threads, "steps", (json_int_t)t->total));
+                                    slash ? slash + 1 : t->resumed, "options", ot_options_json(t->o), "device",
+                                    ot_device_name(&t->s, t->x.device, t->a), "threads", t->x.threads, "steps",
+                                    (json_int_t)t->total));
 }
 
 /* What the planned memory is for, in bytes. */
@@ -273,7 +274,10 @@ static void say_unused(const ot_trainer *t)
 
 static ot_status open_files(ot_trainer *t, ot_error *err)
 {
-    if (t->resumed) return reopen_folder(t, err);
+    if (t->resumed) {
+        OT_TRY(reopen_folder(t, err));
+        return t->folder.path ? write_options(t, err) : OT_OK; /* it may have been given others */
+    }
     const char *asked = t->s.run_dir, *log = NULL;
     ot_inputs in = ot_trainer_inputs(t);
     if (asked && !strcmp(asked, "none")) say_unused(t);

@@ -215,7 +215,7 @@ void ot_meter_scores(int64_t right, int64_t said, int64_t is, double out[3])
     out[2] = said + is > 0 ? 2 * n / ((double)said + (double)is) : 0;
 }
 
-void ot_meter_class(const ot_meter *m, int64_t c, double out[3])
+static void score_class(const ot_meter *m, int64_t c, double out[3])
 {
     ot_meter_scores(m->right[c], m->said[c], m->is[c], out);
 }
@@ -228,7 +228,7 @@ static double over_classes(const ot_meter *m, int which)
     for (int64_t k = 0; k < c; k++) {
         double v[3], both = (double)(m->said[k] + m->is[k] - m->right[k]);
         if (both == 0 && c > 1) continue;
-        ot_meter_class(m, k, v);
+        score_class(m, k, v);
         sum += which < 3 ? v[which] : both > 0 ? (double)m->right[k] / both : 0;
         used++;
     }

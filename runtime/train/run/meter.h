@@ -58,6 +58,5 @@ double ot_meter_value(const ot_meter *m, int metric);
 
 /* Precision, recall, F1 of a class: of its right answers, answers and targets; 0 where nothing was said or is. */
 void ot_meter_scores(int64_t right, int64_t said, int64_t is, double out[3]);
-void ot_meter_class(const ot_meter *m, int64_t c, double out[3]); /* of class c */
 
 #endif

@@ -399,8 +399,8 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
     ot_export_tensor *list = a ? ot_arena_alloc(a, most * sizeof *list) : NULL;
     asked x = { .t = t, .proof = proof && t->proof >= 0 };
     ot_export_options o = { .check = look_at, .user = &x, .folder = folder, .dry = t->dry };
-    ot_export_metadata metadata[2];
-    const char *classes = NULL;
+    ot_export_metadata metadata[3];
+    const char *classes = NULL, *losses = NULL;
     int n = 0;
     ot_status s = list ? ot_trainer_use_averages(t, err) : ot_fail(err, OT_E_NOMEM, "no memory to write '%s'", path);
     if (!s) s = collect(t, a, list, &n, err);
@@ -412,6 +412,9 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
     if (classes) metadata[o.n_metadata++] = (ot_export_metadata){ OT_CLASSES_KEY, classes };
     if (t->data && t->data->preprocess)
         metadata[o.n_metadata++] = (ot_export_metadata){ OT_PREPROCESS_KEY, t->data->preprocess };
+    bool ours = o.n_metadata || ot_import_metadata(t->loaded->file, OT_LOSS_KEY);
+    if (!s && ours) s = ot_losses_text(t, a, &losses, err); /* a file without metadata of ours gets none */
+    if (losses) metadata[o.n_metadata++] = (ot_export_metadata){ OT_LOSS_KEY, losses };
     if (!s) s = ot_export(t->loaded->file, path, n, list, &o, err);
     s = ot_trainer_put_back(t, s, err);
     if (a) ot_arena_free(a);

@@ -285,7 +285,8 @@ static void say_options(const ot_trainer *t)
 static void say_sets(const ot_trainer *t)
 {
     char classes[80] = "", val[400] = "", test[400] = "";
-    if (t->split_classes) snprintf(classes, sizeof classes, ", of each of %d classes its share", t->split_classes);
+    if (t->split_classes)
+        snprintf(classes, sizeof classes, ", the same fraction of each of %d classes", t->split_classes);
     if (t->eval.data)
         snprintf(val, sizeof val, "; %s after each epoch: %s%.200s, %lld samples%s", t->eval.split,
                  t->same_set ? "the same " : "", t->eval.data->name, (long long)t->eval.fs.samples, classes);
@@ -452,6 +453,7 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
 {
     ot_output *outputs;
     int n;
+    OT_TRY(ot_losses_take(t, err));
     ot_adapt_env e = ot_trainer_adapt_env(t);
     OT_TRY(open_evaluation_inputs(t, &e, err));
     OT_TRY(ot_session_outputs(&t->x, &t->eval.fs, t->batch, &outputs, &n, err));
@@ -462,6 +464,7 @@ ot_status ot_trainer_open_evaluation(ot_trainer *t, ot_error *err)
 ot_status ot_trainer_open_prediction(ot_trainer *t, ot_error *err)
 {
     t->predicts = t->s.options.eval_mode = true;
+    OT_TRY(ot_losses_take(t, err));
     ot_adapt_env e = ot_trainer_adapt_env(t);
     OT_TRY(open_evaluation_inputs(t, &e, err));
     ot_adapt_idle(&e, &t->eval.fs);

@@ -184,6 +184,17 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
 ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out,
                           ot_error *err); /* *out NULL: d has no names */
 
+/* recorded_loss.c: the option --loss as a JSON list of texts in a model's metadata. */
+#define OT_LOSS_KEY "onnxtrain.loss"
+/* Loss k of the options, with numbers in place of auto: it means the same with any data. */
+void ot_loss_spell(FILE *f, const ot_trainer *t, int k);
+/* All of them, in arena a; *out NULL: none was given, and the model records none, which would be another's. */
+ot_status ot_losses_text(const ot_trainer *t, ot_arena *a, const char **out, ot_error *err);
+/* Where none is given, those that the model records become those of the options.  Errors: OT_E_NOMEM. */
+ot_status ot_losses_take(ot_trainer *t, ot_error *err);
+/* Of the options, on this output of the model; NULL: none. */
+const ot_spec *ot_loss_on(const ot_trainer *t, const char *output);
+
 /* Tells the loaders of the sets what comes next. */
 void ot_trainer_look_ahead(ot_trainer *t);
 

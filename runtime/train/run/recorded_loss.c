@@ -1,0 +1,95 @@
+/* recorded_loss.c - the --loss of a training as text: in its checkpoint, and in the metadata of its model, where eval and
+ * predict find it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/losses/losses.h"
+#include "runtime/train/options/specs.h"
+#include "runtime/train/run/trainer.h"
+
+/* The classes after the last that occurs have weight 1. */
+static void spell(FILE *f, const char *value, const ot_spec *l, int64_t classes)
+{
+    for (int i = 0; i < l->n; i++) {
+        const ot_param *p = &l->param[i];
+        char spelt[64];
+        snprintf(spelt, sizeof spelt, "%.40s=" OT_LOSS_AUTO, p->key);
+        const char *at = p->n && !strcmp(p->text, OT_LOSS_AUTO) ? strstr(value, spelt) : NULL;
+        if (!at) continue;
+        fprintf(f, "%.*s%s=[", (int)(at - value), value, p->key);
+        for (int k = 0; k < p->n; k++) fprintf(f, "%s%.17g", k ? "," : "", p->list[k]);
+        for (int64_t k = p->n; k < classes && !strcmp(p->key, "class_weights"); k++) fputs(",1", f);
+        fputc(']', f);
+        value = at + strlen(spelt);
+    }
+    fputs(value, f);
+}
+
+void ot_loss_spell(FILE *f, const ot_trainer *t, int k)
+{
+    const ot_plan *p = t->x.slot[t->x.lead].plan;
+    const char *value = ot_options_nth(t->o, "loss", k);
+    if (k < t->s.options.n_losses) spell(f, value, &t->s.options.losses[k], k < OT_HEADS ? p->weighted_classes[k] : 0);
+    else fputs(value, f);
+}
+
+ot_status ot_losses_text(const ot_trainer *t, ot_arena *a, const char **out, ot_error *err)
+{
+    *out = NULL;
+    if (!t->s.options.n_losses && !ot_import_metadata(t->loaded->file, OT_LOSS_KEY)) return OT_OK;
+    json_t *list = json_array();
+    for (int k = 0; k < t->s.options.n_losses; k++) {
+        char *text = NULL;
+        size_t n;
+        FILE *f = open_memstream(&text, &n);
+        if (f) ot_loss_spell(f, t, k);
+        ot_json_add(&list, f && ot_memstream_close(f) ? ot_json_text(text) : NULL);
+        free(text);
+    }
+    char *text = ot_json_dump(list, JSON_COMPACT);
+    *out = text ? ot_arena_strdup(a, text) : NULL;
+    free(text);
+    json_decref(list);
+    return *out ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the losses of the model");
+}
+
+/* list: of texts, each a loss on an output that the model has; else *n 0. */
+static ot_status losses_in(const json_t *list, const ot_trainer *t, ot_spec *out, int *n, ot_error *err)
+{
+    int size = (int)json_array_size(list);
+    ot_error other = { 0 };
+    *n = 0;
+    for (int k = 0; k < size && !other.status; k++) {
+        const char *text = json_string_value(json_array_get(list, (size_t)k));
+        if (!text) return OT_OK;
+        (void)ot_spec_parse(text, &ot_losses, t->m->outputs, t->a, &out[k], &other);
+    }
+    if (other.status == OT_E_NOMEM) return ot_fail(err, OT_E_NOMEM, "%-s", other.text);
+    if (!other.status) *n = size;
+    return OT_OK;
+}
+
+ot_status ot_losses_take(ot_trainer *t, ot_error *err)
+{
+    const char *text = ot_import_metadata(t->m->file, OT_LOSS_KEY);
+    json_t *list;
+    if (!text || t->s.options.n_losses) return OT_OK;
+    if (ot_json_parse(text, strlen(text), &list)) return ot_fail(err, OT_E_NOMEM, "no memory for the metadata");
+    int most = (int)json_array_size(list);
+    ot_spec *losses = ot_arena_alloc(t->a, (size_t)(most + 1) * sizeof *losses);
+    ot_status s = losses ? losses_in(list, t, losses, &t->s.options.n_losses, err)
+                         : ot_fail(err, OT_E_NOMEM, "no memory for the losses of the model");
+    t->s.options.losses = losses;
+    json_decref(list);
+    return s;
+}
+
+const ot_spec *ot_loss_on(const ot_trainer *t, const char *output)
+{
+    for (int k = 0; k < t->s.options.n_losses; k++) {
+        const ot_spec *l = &t->s.options.losses[k];
+        bool only = !l->output && (!t->m->outputs[0] || !t->m->outputs[1]);
+        if (only || (l->output && !strcmp(l->output, output))) return l;
+    }
+    return NULL;
+}
