@@ -31,6 +31,23 @@ static bool same_number(const void *a, const void *b, ot_dtype t, int64_t i, boo
     return x == y || (isnan(x) && isnan(y));
 }
 
+/* Elements that are looked at together, since in a trained model nearly all are other finite numbers than before. */
+enum { PART = 4096 };
+
+/* Whether n floats of single precision have no number that is not finite or equal to what it was in other bits. */
+static bool all_moved(const unsigned char *was, const unsigned char *is, int64_t n)
+{
+    unsigned odd = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t a, b;
+        memcpy(&a, was + 4 * i, 4); /* the file's bytes are not aligned */
+        memcpy(&b, is + 4 * i, 4);
+        unsigned zeros = !((a | b) << 1), infinite = b << 1 >= 0xff000000U;
+        odd |= (a != b) & (zeros | infinite);
+    }
+    return !odd;
+}
+
 /* Goes through the elements whose bits differ.  With `fixed` given, bits of equal ones are put
  * back there; without, *mixed tells whether there are such. */
 static ot_status compare_floats(const ot_source *s, const void *bytes, unsigned char *fixed, bool *mixed, ot_error *err)
@@ -40,6 +57,10 @@ static ot_status compare_floats(const ot_source *s, const void *bytes, unsigned 
     int64_t n = ot_numel(&s->shape);
     for (int64_t i = 0; i < n; i++) {
         size_t at = (size_t)i * each;
+        if (s->dtype == OT_F32 && i % PART == 0 && i + PART <= n && all_moved(was + at, is + at, PART)) {
+            i += PART - 1;
+            continue;
+        }
         if (!memcmp(was + at, is + at, each)) continue;
         bool finite;
         if (!same_number(was, is, s->dtype, i, &finite)) {

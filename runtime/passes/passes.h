@@ -398,6 +398,7 @@ typedef struct ot_review {
     int weights, quantised;     /* initializers of the graph that train; those stored as integers that do not */
     int64_t quantised_elements;
     int roundings; /* nodes that round floats to integers of a scale */
+    int modes;     /* nodes that compute in an evaluation what the file does not say, or each time something else */
 } ot_review;
 
 extern const char ot_remedy_quantised[];

@@ -42,8 +42,18 @@ static bool is_true(const ot_value *v)
     return ot_is_const(v) && v->dtype == OT_BOOL && ot_numel(&v->shape) == 1 && ot_get_i64(v->data, v->dtype, 0);
 }
 
+/* Whether an evaluation computes something else than n says, or n each time. */
+static bool has_mode(const ot_node *n)
+{
+    const ot_value *train = n->op == &ot_op_Dropout && n->n_in > 2 ? n->in[2] : NULL;
+    if (train) return is_true(train) || !ot_is_const(train);
+    if (n->op == &ot_op_BatchNormalization) return ot_attr_get(n, "training_mode", 0);
+    return n->op->flags & OT_RANDOM && !(n->op->flags & OT_IN_TRAINING);
+}
+
 static void look_at_node(const review *r, const ot_node *n)
 {
+    r->out->modes += has_mode(n);
     if (n->op->domain && *n->op->domain) return;
     if (n->op == &ot_op_BatchNormalization && ot_attr_get(n, "training_mode", 0) && n->n_in && n->in[0] &&
         n->in[0]->mark == OT_FED) {

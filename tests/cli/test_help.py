@@ -3,6 +3,7 @@
 
 A table stands between `<!-- onnxtrain help --markdown TOPIC -->` and `<!-- end of the table -->`; --write brings all of them up to date.
 """
+import functools
 import pathlib
 import re
 import subprocess
@@ -20,6 +21,7 @@ def wrong(text):
     print("FAILED:", text)
 
 
+@functools.lru_cache(maxsize=None)  # a list is asked for once, not once for each of its names
 def run(*words):
     p = subprocess.run([PROGRAM, *words], capture_output=True, text=True)
     return p.returncode, p.stdout, p.stderr
