@@ -31,7 +31,7 @@
     P(precision,   "chooses the precision; inserts casts")                                                    \
     P(autodiff,    "adds the gradient of each trained weight")                                                            \
     P(optimizer,   "adds accumulation, gradient norm, clipping and the update of each weight")                                            \
-    P(absorb,      "predictions: scales and shifts that follow convolutions become part of their weights") \
+    P(fold_scale,  "predictions: scales and shifts that follow convolutions become part of their weights") \
     P(simplify,    "removes unused, repeated and redundant nodes")                                                            \
     P(fuse,        "fuses element-wise operators")                                                                     \
     P(layout,      "chooses layouts; inserts conversions")                                                       \
@@ -154,7 +154,7 @@ typedef struct ot_config {
     void *user;   /* for decisions: the current bytes of a weight or state; NULL: as in the file */
     bool partial; /* outputs that cannot be computed are skipped, as long as one remains */
     bool fixed;   /* CPU, no training: weights stay where the model has them, if they lie there as the plan wants */
-    bool settled; /* and what depends on them only is computed while planning (settle.c, absorb.c) */
+    bool settled; /* and what depends on them only is computed while planning (settle.c, fold_scale.c) */
     bool tune;    /* measure kernels that have no timing for this device (tune.c) */
     int64_t scratch_limit; /* TRAIN: bytes of the scratch slab above which values are computed again; 0: none */
 } ot_config;
@@ -262,6 +262,7 @@ typedef struct ot_plan {
     ot_step *batch_steps, *update_steps; /* OT_PHASE_BATCH and OT_PHASE_UPDATE nodes in order */
     int64_t state_bytes, scratch_bytes, const_bytes;
     int64_t settled_bytes;   /* of const_bytes: computed from weights while planning (settle.c) */
+    int64_t folded_bytes;    /* of settled_bytes: weights that were scaled (fold_scale.c) */
     int bf16_products;       /* on the CPU: matrix products and convolutions whose operands are rounded to bfloat16 */
     int n_recomputed;        /* values of the forward part that are computed again in the backward part */
     double recomputed_cost;  /* by operations and bytes, as a part of all computation without them */

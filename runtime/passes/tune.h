@@ -31,9 +31,14 @@ void ot_tune_close(ot_tune *t);
 ot_prep ot_schedule_prep(const ot_plan *p, const ot_config *c, int variant);
 
 /* Can k run n with the layouts of its values?  *why: the reason if not. */
-/* settle.c: computes a step now if it depends on weights only, and drops it. */
-ot_status ot_settle(ot_plan *p, const ot_config *c, ot_step *s, ot_node *n);
-
 bool ot_schedule_can(const ot_kernel *k, const ot_node *n, const char **why);
+
+/* ---- of settle.c --------------------------------------------------------------- */
+
+/* Bytes that predictions compute from weights while planning, at most; as many again for weights that fold_scale.c scales. */
+#define OT_SETTLED_MOST ((int64_t)256 << 20)
+
+/* Computes the step s of n now if it depends on weights only, and drops it.  The errors are the kernel's, OT_E_NOMEM too. */
+ot_status ot_settle(ot_plan *p, const ot_config *c, ot_step *s, ot_node *n);
 
 #endif

@@ -153,12 +153,46 @@ def learnt(d):
     check(record(f'{d}/l.onnx') == '["l1"]', f'another loss: {record(f"{d}/l.onnx")}')
     call('train', f'{d}/m.onnx', '--data', f'{d}/r.npz', '--loss', 'l1', *to)
     check(record(f'{d}/l.onnx') is None, 'arrays leave no metadata')
-    for bad in '{', '["guess"]', '[1]', '{"y": 1}', '["z=mse"]':  # of others: ignored
+    for bad in '{', '["guess"]', '[1]', '{"y": 1}', '["z=mse"]', '["mse","l1"]', '["y=mse","y=mse"]':  # of others: ignored
         del m.metadata_props[:]
         m.metadata_props.add(key='onnxtrain.loss', value=bad)
         onnx.save(m, f'{d}/bad.onnx')
-        call('predict', f'{d}/bad.onnx', f'{d}/new.csv')
+        check('onnxtrain.loss) is ignored' in call('predict', f'{d}/bad.onnx', f'{d}/new.csv').stderr, f'{bad}: not said')
         call('eval', f'{d}/bad.onnx', '--data', f'{d}/r.npz')
+
+
+def odd(d):
+    """Scores that are not finite have no probabilities; whole numbers keep their digits; JSON loses no output."""
+    v = h.make_tensor_value_info
+    opset = {'opset_imports': [h.make_opsetid('', 17)], 'ir_version': 9}
+    g = h.make_graph([h.make_node('Div', ['x', 'z'], ['y'])], 'g', [v(n, T.FLOAT, ['n', 3]) for n in 'xz'], [v('y', T.FLOAT, ['n', 3])])
+    onnx.save(h.make_model(g, **opset), f'{d}/i.onnx')
+    by = np.array([[1, 0, 1], [1, 0, 1], [0, 1, 1], [1, 1, 1]], 'f4')
+    np.savez(f'{d}/odd.npz', x=np.array([[3, 0, 0], [1, -1, 2], [1, 0, 0], [0, 1, 0]], 'f4'), z=by)
+    rows = np.array([[3, np.nan, 0], [1, -np.inf, 2], [np.inf, 0, 0], [0, 1, 0]], 'f4')
+    r = call('predict', f'{d}/i.onnx', f'{d}/odd.npz', '--task', 'classes', '--top', '3')
+    got = table(r.stdout)[1]
+    check('2 samples have no probabilities' in r.stderr and 'sample 0' in r.stderr, r.stderr)
+    check([g[2].strip('-') for g in got[::2]] == ['nan', 'nan'], f'NaN: {got}')
+    check(got[1][1] == '2' and near([got[1][2], got[1][4]], softmax(rows[1:2, [0, 2]])[0][::-1]) and float(got[1][6]) == 0, f'minus infinity: {got}')
+    js = json.loads(call('predict', f'{d}/i.onnx', f'{d}/odd.npz', '--task', 'classes', '--json').stdout)
+    check(js[0]['y'][0]['probability'] is None and js[3]['y'][0]['class'] == 1, f'JSON of NaN: {js}')
+
+    names, types = ['sample', 'b', 'c', 'd'], [T.INT64, T.UINT64, T.DOUBLE, T.BOOL]
+    nodes = [h.make_node('Identity', ['x' + n], [n]) for n in names]
+    onnx.save(h.make_model(h.make_graph(nodes, 'g', [v('x' + n, t, ['n', 1]) for n, t in zip(names, types)], [v(n, t, ['n', 1]) for n, t in zip(names, types)]),
+                           **opset), f'{d}/w.onnx')
+    large = 2**53 + 1
+    np.savez(f'{d}/w.npz', xsample=np.array([[large], [-large]]), xb=np.array([[2**64 - 1], [7]], 'u8'), xc=np.array([[0.1], [1 / 3]]), xd=np.array([[True], [False]]))
+    got = table(call('predict', f'{d}/w.onnx', f'{d}/w.npz').stdout)[1]
+    check([g[1:3] + g[4:] for g in got] == [[str(large), str(2**64 - 1), '1'], [str(-large), '7', '0']], f'whole numbers: {got}')
+    js = json.loads(call('predict', f'{d}/w.onnx', f'{d}/w.npz', '--json').stdout)
+    check([j['sample'] for j in js] == [0, 1] and [j['output.sample'] for j in js] == [[large], [-large]], f'JSON: {js}')
+    check([j['c'] for j in js] == [[0.1], [1 / 3]] and [j['d'] for j in js] == [[1], [0]], f'JSON: {js}')
+
+    (y,) = model(f'{d}/m.onnx', [('y', 3, 'Sigmoid', False)], ['a', 'b', 'a'])
+    js = json.loads(call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--json').stdout)
+    check(near([j['y'] for j in js], y), 'JSON of classes with equal names')
 
 
 def several(d):
@@ -228,6 +262,7 @@ with tempfile.TemporaryDirectory() as folder:
     kinds(folder)
     binary_logits(folder)
     learnt(folder)
+    odd(folder)
     several(folder)
     table_of_strings(folder)
     lines(folder)

@@ -46,6 +46,7 @@ int candidate_tests(void);            /* candidates.c */
 int verify_tests(void);               /* verify.c */
 int name_tests(void);                 /* names.c */
 int decay_tests(void);                /* decay.c */
+int prediction_tests(void);           /* predictions.c */
 
 #define SHAPE(...) ((ot_shape){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } })
 

@@ -40,9 +40,10 @@ typedef struct answer {
     void *bytes;                   /* of a batch */
     char *all;                     /* NPZ: of all samples */
     ot_shape shape;                /* of all samples, which come first */
-    double *v;                     /* each */
+    double *v;                     /* of a sample: `each` of them */
+    int64_t *whole;    /* the same of integers and booleans, whose digits a double may not have; else NULL */
     ot_normalize unit; /* of values: of a standardised target; its kind is OT_NORMALIZE_NONE if it is none */
-    int64_t *best;     /* top */
+    int64_t *best;     /* the `top` most probable classes of a sample */
 } answer;
 
 typedef struct job {
@@ -55,8 +56,9 @@ typedef struct job {
     answer *list;
     int n;
     int64_t written;
-    ot_mask_form mask;  /* of the first of list */
-    const char *folder; /* of masks */
+    int64_t odd, first_odd; /* samples whose classes have no probability, because a score is not finite */
+    ot_mask_form mask;      /* of the first of list */
+    const char *folder;     /* of masks */
     ot_mask_parts parts;
 } job;
 
@@ -107,6 +109,15 @@ static ot_status find_names(job *j, answer *a, ot_error *err)
     if (!n) name = d->class_name, n = name ? d->n_classes : 0;
     a->class_name = n == wanted ? name : NULL;
     return OT_OK;
+}
+
+/* Can the names be the keys of an object? */
+static bool are_distinct(const char *const *name, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < i; k++)
+            if (!strcmp(name[i], name[k])) return false;
+    return true;
 }
 
 /* What a loss makes of an output; TASK_AUTO: nothing.  Where no activation ends it, what the loss takes it for. */
@@ -212,8 +223,9 @@ static ot_status open_answer(job *j, const ot_output *o, int k, task asked, answ
     a->bytes = ot_arena_alloc(j->a, ot_bytes(&v->shape, v->dtype) + 1);
     a->v = ot_arena_alloc(j->a, (size_t)(a->each + 1) * sizeof *a->v);
     a->best = ot_arena_alloc(j->a, (size_t)(j->top + 1) * sizeof *a->best);
+    if (!ot_is_float(a->dtype)) a->whole = ot_arena_alloc(j->a, (size_t)(a->each + 1) * sizeof *a->whole);
     if (j->form == FORM_NPZ) a->all = ot_arena_alloc(j->a, ot_bytes(&a->shape, a->dtype) + 1);
-    bool all = a->bytes && a->v && a->best && (a->all || j->form != FORM_NPZ);
+    bool all = a->bytes && a->v && a->best && (a->whole || ot_is_float(a->dtype)) && (a->all || j->form != FORM_NPZ);
     return all ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
 }
 
@@ -271,13 +283,19 @@ static int64_t place(const answer *a, const ot_shape *s, int64_t i, int64_t k)
     return k / inner * inner * s->dim[a->axis] + i * inner + k % inner;
 }
 
+/* NaN where a score is infinite or NaN: of classes, each depends on all. */
 static void to_probabilities(answer *a)
 {
     double most = -INFINITY, sum = 0;
-    bool one = a->each == 1 || a->task == TASK_LABELS;
-    for (int64_t k = 0; k < a->each; k++) most = fmax(most, a->v[k]);
+    bool one = a->each == 1 || a->task == TASK_LABELS, scores = a->tail == OT_TAIL_NONE && !one, odd = false;
     for (int64_t k = 0; k < a->each; k++) {
-        if (a->tail == OT_TAIL_LOG_SOFTMAX) a->v[k] = exp(a->v[k]);
+        most = fmax(most, a->v[k]);
+        odd |= isnan(a->v[k]) || (scores && a->v[k] == (double)INFINITY);
+    }
+    odd |= scores && most == -(double)INFINITY;
+    for (int64_t k = 0; k < a->each; k++) {
+        if (odd && a->task == TASK_CLASSES) a->v[k] = NAN;
+        else if (a->tail == OT_TAIL_LOG_SOFTMAX) a->v[k] = exp(a->v[k]);
         else if (a->tail == OT_TAIL_NONE && one) a->v[k] = 1 / (1 + exp(-a->v[k]));
         else if (a->tail == OT_TAIL_NONE) sum += a->v[k] = exp(a->v[k] - most);
     }
@@ -311,6 +329,7 @@ static int64_t rank(answer *a, int64_t top)
 static void read_sample(answer *a, const ot_shape *s, int64_t i)
 {
     for (int64_t k = 0; k < a->each; k++) a->v[k] = ot_get_f64(a->bytes, a->dtype, place(a, s, i, k));
+    for (int64_t k = 0; a->whole && k < a->each; k++) a->whole[k] = ot_get_i64(a->bytes, a->dtype, place(a, s, i, k));
     if (a->task == TASK_CLASSES || a->task == TASK_LABELS) to_probabilities(a);
     for (int64_t k = 0, n = a->unit.channels; n && k < a->each; k++)
         a->v[k] = a->v[k] * a->unit.std[k % n] + a->unit.mean[k % n];
@@ -365,7 +384,9 @@ static void head_of(const job *j, const answer *a)
 static void row_of(const job *j, answer *a)
 {
     if (a->task != TASK_CLASSES) {
-        for (int64_t k = 0; k < a->each; k++) fprintf(j->f, a->dtype == OT_F64 ? ",%.17g" : ",%.9g", a->v[k]);
+        for (int64_t k = 0; k < a->each; k++)
+            if (a->whole) fprintf(j->f, a->dtype == OT_U64 ? ",%llu" : ",%lld", (long long)a->whole[k]);
+            else fprintf(j->f, a->dtype == OT_F64 ? ",%.17g" : ",%.9g", a->v[k]);
         return;
     }
     for (int64_t r = 0, n = rank(a, j->top); r < n; r++) {
@@ -402,28 +423,48 @@ static json_t *classes_of(const job *j, answer *a)
     return list;
 }
 
+/* Value k.  JSON of others has whole numbers up to 2^63. */
+static json_t *value_of(const answer *a, int64_t k)
+{
+    bool fits = a->whole && (a->dtype != OT_U64 || a->whole[k] >= 0);
+    return fits ? json_integer(a->whole[k]) : number(a->v[k]);
+}
+
 static json_t *values_of(const answer *a)
 {
-    bool named = label_of(a, 0);
+    bool named = label_of(a, 0) && (a->each == 1 || are_distinct(a->class_name, a->each));
     json_t *all = named ? json_object() : json_array();
     for (int64_t k = 0; k < a->each; k++)
-        if (named) ot_json_set(&all, label_of(a, k), number(a->v[k]));
-        else ot_json_add(&all, number(a->v[k]));
+        if (named) ot_json_set(&all, label_of(a, k), value_of(a, k));
+        else ot_json_add(&all, value_of(a, k));
     return all;
+}
+
+/* The key of an output: its name, unless that is a key of the sample's own. */
+static const char *key_of(const answer *a, char *name, size_t n)
+{
+    static const char *const own[] = { "sample", "line", "file" };
+    char shown[1000];
+    ot_shown(a->name, shown, sizeof shown);
+    for (int i = 0; i < OT_LEN(own); i++)
+        if (!strcmp(shown, own[i])) return snprintf(name, n, "output.%s", own[i]), name;
+    snprintf(name, n, "%s", shown);
+    return name;
 }
 
 static ot_status put_json(job *j, int64_t sample, int64_t line, const char *file, ot_error *err)
 {
-    char name[1000];
+    char name[1010];
+    size_t digits = 9;
     json_t *o = json_pack("{s:I}", "sample", (json_int_t)sample);
     if (line) ot_json_set(&o, "line", json_integer(line));
     if (file) ot_json_set(&o, "file", ot_json_text(file));
     for (int i = 0; i < j->n; i++) {
         answer *a = &j->list[i];
-        ot_json_set(&o, ot_shown(a->name, name, sizeof name),
-                    a->task == TASK_CLASSES ? classes_of(j, a) : values_of(a));
+        if (a->dtype == OT_F64 && a->task == TASK_VALUES) digits = 17;
+        ot_json_set(&o, key_of(a, name, sizeof name), a->task == TASK_CLASSES ? classes_of(j, a) : values_of(a));
     }
-    char *text = ot_json_dump(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    char *text = ot_json_dump(o, JSON_COMPACT | JSON_REAL_PRECISION(digits));
     json_decref(o);
     if (!text) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
     if (j->form == FORM_JSON) fputs(j->written ? ",\n" : "[\n", j->f);
@@ -536,7 +577,13 @@ static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
     int64_t sample = ot_dataset_origin(j->t->eval.data, j->t->index[i]);
     const char *file = file_of(j, j->t->index[i]);
     int64_t line = line_of(j, j->t->index[i]);
-    for (int k = 0; k < j->n; k++) read_sample(&j->list[k], &q->plan->graph->outputs[j->list[k].output]->shape, i);
+    bool odd = false;
+    for (int k = 0; k < j->n; k++) {
+        answer *a = &j->list[k];
+        read_sample(a, &q->plan->graph->outputs[a->output]->shape, i);
+        odd |= a->task == TASK_CLASSES && isnan(a->v[0]);
+    }
+    if (odd && !j->odd++) j->first_odd = sample;
     if (j->form == FORM_MASKS) return put_mask(j, j->t->index[i], file, err);
     if (j->form == FORM_CSV) {
         fprintf(j->f, "%lld", (long long)sample);
@@ -664,6 +711,9 @@ static ot_status predict(job *j, const ot_options *o, char **text, ot_error *err
     OT_TRY(open_answers(j, o, err));
     if (j->form == FORM_MASKS) OT_TRY(open_masks(j, to, err));
     OT_TRY(deliver(j, to, text, err));
+    if (j->odd)
+        ot_trainer_say(t, OT_WARNING, "%lld sample%s no probabilities: scores are NaN or infinite (first: sample %lld)",
+                       (long long)j->odd, j->odd == 1 ? " has" : "s have", (long long)j->first_odd);
     if (j->form == FORM_MASKS)
         ot_trainer_say(t, OT_INFO, "%s: mask%s of %lld image%s, each named as its image and of its size", j->folder,
                        j->written == 1 ? "" : "s", (long long)j->written, j->written == 1 ? "" : "s");

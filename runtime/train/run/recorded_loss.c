@@ -1,5 +1,5 @@
-/* recorded_loss.c - the --loss of a training as text: in its checkpoint, and in the metadata of its model, where eval and
- * predict find it. */
+/* recorded_loss.c - the --loss of a training as text: in its checkpoint, and, where the file has other metadata of ours, in those of
+ * its model (save.c), where eval and predict find it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,8 @@
 #include "runtime/train/options/specs.h"
 #include "runtime/train/run/trainer.h"
 
-/* The classes after the last that occurs have weight 1. */
+/* `value` as the user gave it for l, with the numbers of l in place of auto.  The classes after the last that occurs have weight
+ * 1. */
 static void spell(FILE *f, const char *value, const ot_spec *l, int64_t classes)
 {
     for (int i = 0; i < l->n; i++) {
@@ -53,19 +54,19 @@ ot_status ot_losses_text(const ot_trainer *t, ot_arena *a, const char **out, ot_
     return *out ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the losses of the model");
 }
 
-/* list: of texts, each a loss on an output that the model has; else *n 0. */
-static ot_status losses_in(const json_t *list, const ot_trainer *t, ot_spec *out, int *n, ot_error *err)
+/* list: of texts, each a loss on another output of the model.  Errors: OT_E_USAGE (it is something else), OT_E_NOMEM. */
+static ot_status losses_in(const json_t *list, const ot_trainer *t, ot_spec *out, ot_error *err)
 {
-    int size = (int)json_array_size(list);
-    ot_error other = { 0 };
-    *n = 0;
-    for (int k = 0; k < size && !other.status; k++) {
-        const char *text = json_string_value(json_array_get(list, (size_t)k));
-        if (!text) return OT_OK;
-        (void)ot_spec_parse(text, &ot_losses, t->m->outputs, t->a, &out[k], &other);
+    if (!json_is_array(list)) return ot_fail(err, OT_E_USAGE, "it is not a list");
+    for (size_t k = 0; k < json_array_size(list); k++) {
+        const char *text = json_string_value(json_array_get(list, k));
+        if (!text) return ot_fail(err, OT_E_USAGE, "it is not a list of strings");
+        OT_TRY(ot_spec_parse(text, &ot_losses, t->m->outputs, t->a, &out[k], err));
+        for (size_t i = 0; i < k; i++)
+            if (out[i].output == out[k].output || !out[i].output || !out[k].output ||
+                !strcmp(out[i].output, out[k].output))
+                return ot_fail(err, OT_E_USAGE, "an output has two losses");
     }
-    if (other.status == OT_E_NOMEM) return ot_fail(err, OT_E_NOMEM, "%-s", other.text);
-    if (!other.status) *n = size;
     return OT_OK;
 }
 
@@ -73,15 +74,22 @@ ot_status ot_losses_take(ot_trainer *t, ot_error *err)
 {
     const char *text = ot_import_metadata(t->m->file, OT_LOSS_KEY);
     json_t *list;
+    ot_error other = { 0 };
     if (!text || t->s.options.n_losses) return OT_OK;
     if (ot_json_parse(text, strlen(text), &list)) return ot_fail(err, OT_E_NOMEM, "no memory for the metadata");
-    int most = (int)json_array_size(list);
-    ot_spec *losses = ot_arena_alloc(t->a, (size_t)(most + 1) * sizeof *losses);
-    ot_status s = losses ? losses_in(list, t, losses, &t->s.options.n_losses, err)
-                         : ot_fail(err, OT_E_NOMEM, "no memory for the losses of the model");
-    t->s.options.losses = losses;
+    size_t n = json_array_size(list);
+    ot_spec *losses = ot_arena_alloc(t->a, (n + 1) * sizeof *losses);
+    ot_status s = losses ? losses_in(list, t, losses, &other) : ot_fail(&other, OT_E_NOMEM, "no memory for the losses");
     json_decref(list);
-    return s;
+    if (s == OT_E_NOMEM) return ot_fail(err, s, "%-s", other.text);
+    if (s) {
+        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes },
+                      "the loss in the model's metadata (" OT_LOSS_KEY ") is ignored: %s", other.text);
+        return OT_OK;
+    }
+    t->s.options.losses = losses;
+    t->s.options.n_losses = (int)n;
+    return OT_OK;
 }
 
 const ot_spec *ot_loss_on(const ot_trainer *t, const char *output)
