@@ -1,7 +1,7 @@
 /* options.c - the one table of options.
  *
- * Help, config keys and the program's arguments are made from it.  To add an option: a row here, a
- * field in ot_settings, a line in settings.c. */
+ * Help, config keys and the program's arguments are made from it.  To add an option: a row here, and for
+ * trainings a field in ot_settings and a line in settings.c; README.md. */
 
 #include <errno.h>
 #include <fcntl.h>
