@@ -301,7 +301,7 @@ static bool is_utf8(const char *s)
 {
     uint32_t c;
     for (int n; *s; s += n)
-        if (!(n = ot_utf8(s, strlen(s) < 4 ? strlen(s) : 4, &c))) return false;
+        if (!(n = ot_utf8(s, strnlen(s, 4), &c))) return false;
     return true;
 }
 

@@ -299,7 +299,7 @@ static bool is_utf8(const char *s)
 {
     uint32_t c;
     for (int k; *s; s += k)
-        if (!(k = ot_utf8(s, strlen(s), &c))) return false;
+        if (!(k = ot_utf8(s, strnlen(s, 4), &c))) return false;
     return true;
 }
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import tempfile
+import time
 
 from scripts import T, call, check, finish, h, np, numpy_helper, onnx, onnxruntime
 
@@ -195,6 +196,40 @@ def odd(d):
     check(near([j['y'] for j in js], y), 'JSON of classes with equal names')
 
 
+def no_samples(d):
+    """An output that has as many rows as the batch by chance has no value for each sample, at any batch size; weights that are NaN are told."""
+    v, flat = h.make_tensor_value_info, numpy_helper.from_array(np.array([0]), 'flat')
+    w = numpy_helper.from_array(rng.standard_normal((FEATURES, 3)).astype('f4'), 'w')
+    opset = {'opset_imports': [h.make_opsetid('', 17)], 'ir_version': 9}
+
+    def save(name, nodes, shape, *weights):
+        g = h.make_graph(nodes, 'g', [v('x', T.FLOAT, ['n', FEATURES])], [v('y', T.INT64 if name == 'z' else T.FLOAT, shape)], weights)
+        onnx.save(h.make_model(g, **opset), f'{d}/{name}.onnx')
+
+    save('s', [h.make_node('MatMul', ['x', 'w'], ['h']), h.make_node('ReduceSum', ['h', 'flat'], ['y'], keepdims=0)], None, w, flat)
+    save('z', [h.make_node('NonZero', ['x'], ['y'])], [2, None])
+    np.savez(f'{d}/five.npz', x=x[:5])
+    for name in 's', 'z':
+        for batch in range(1 + (name == 'z'), 6):  # a batch of one cannot be planned larger: all is the sample's
+            r = call('predict', f'{d}/{name}.onnx', f'{d}/five.npz', '--batch-size', str(batch), code=3)
+            check('no value for each sample' in r.stderr or 'has a value for each sample' in r.stderr, r.stderr)
+
+    save('c', [h.make_node('MatMul', ['x', 'w'], ['h']), h.make_node('Transpose', ['h'], ['y'])], [3, None], w)
+    np.savez(f'{d}/t.npz', x=x[:5], target=np.array([0, 1, 2, 0, 1]))
+    check('confusion' not in call('eval', f'{d}/c.onnx', '--data', f'{d}/t.npz').stdout, 'a confusion matrix of classes by samples')
+    save('n', [h.make_node('MatMul', ['x', 'w'], ['h']), h.make_node('Sqrt', ['h'], ['y'])], [None, 3], w)
+    odd = (x[:5] @ numpy_helper.to_array(w) < 0).any(1)
+    r = call('eval', f'{d}/n.onnx', '--data', f'{d}/t.npz', '--loss', 'cross_entropy:tail=none')
+    check(f'{odd.sum()} of 5 answers have outputs that are NaN' in r.stderr and 'loss      nan' in r.stdout, r.stderr + r.stdout)
+    e = json.loads(call('eval', f'{d}/n.onnx', '--data', f'{d}/t.npz', '--json').stdout)
+    check(np.sum(e['confusion']) == 5 - odd.sum(), f'confusion of NaN: {e}')
+
+    open(f'{d}/long.csv', 'w').write('a,b,target\n' + 'x' * 3000000 + ',1,2\nq,2,1\n')
+    began = time.monotonic()
+    call('data', f'{d}/long.csv')
+    check(time.monotonic() - began < 20, 'a long cell takes long')
+
+
 def several(d):
     a, b = model(f'{d}/m.onnx', [('a', 3, 'Softmax', False), ('b', 2, None, True)])
     head, rows = table(call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--batch-size', '7').stdout)
@@ -263,6 +298,7 @@ with tempfile.TemporaryDirectory() as folder:
     binary_logits(folder)
     learnt(folder)
     odd(folder)
+    no_samples(folder)
     several(folder)
     table_of_strings(folder)
     lines(folder)

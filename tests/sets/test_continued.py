@@ -68,6 +68,14 @@ call("train", "three.onnx", "--data", "d.npz", "--val-split", 0.2, "--epochs", 1
      "--run-dir", "w1")
 call("resume", "w1", "--epochs", 2)
 expect("options.conf has the options of the longer run", "\nepochs = 2\n" in (folder / "w1/options.conf").read_text())
+(folder / "w2").mkdir()
+for name in ("options.conf", "log.jsonl", *(f.name for f in (folder / "w1").glob("checkpoint-*.npz"))):
+    (folder / "w2" / name).write_bytes((folder / "w1" / name).read_bytes())
+expect("a checkpoint of another run", "is a checkpoint of another run, " in call("resume", "w2", "--epochs", 3).stderr)
+expect("not of its own", "another run" not in call("resume", "w1", "--epochs", 3).stderr)
+call("train", "three.onnx", "--data", "d.npz", "--val-split", 0.2, "--epochs", 1, "--loss", "cross_entropy:class_weights=auto", "-o", "p.onnx",
+     "--run-dir", "w1")
+call("resume", "w1", "--epochs", 2)
 expect("compare too", "--epochs" not in call("compare", "w", "w1").stdout)
 expect("resumed with weights by auto", (folder / "p.onnx").read_bytes() == whole)
 

@@ -22,6 +22,7 @@ static ot_status want_confusion(ot_trainer *t, ot_error *err)
     for (int i = 0; i < t->eval.fs.n; i++)
         if (t->eval.fs.f[i].target) target = &t->eval.fs.f[i], n++;
     if (n != 1 || !ot_is_int(target->dtype) || target->sample.rank != 0 || p->graph->n_outputs != 1) return OT_OK;
+    if (target->batch_axis) return OT_OK; /* (C, N) */
     const ot_value *y = p->graph->outputs[0];
     if (y->shape.rank != 2 || y->shape.dim[1] < 2 || y->shape.dim[1] > MOST_CLASSES) return OT_OK;
     t->classes = y->shape.dim[1];
@@ -130,6 +131,7 @@ static void print_text(const ot_trainer *t, FILE *f)
     const ot_plan *p = t->x.slot[t->eval.slot].plan;
     ot_print(f, "samples   %lld\n", (long long)t->eval.fs.samples);
     if (!isnan(loss)) ot_print(f, "loss      %.6g\n", loss);
+    else if (p->n_losses) ot_print(f, "loss      nan\n");
     for (int k = 0; k < p->n_heads; k++) ot_print(f, "          %.6g  %s\n", t->eval.head[k], p->head[k].output);
     if (!isnan(accuracy) && !p->n_heads) ot_print(f, "accuracy  %.4f %%\n", 100 * accuracy);
     for (int k = 0, n = 0; k < p->n_heads; k++)
@@ -160,6 +162,19 @@ static void fill_json(const ot_trainer *t, ot_page *p)
     ot_json_set(&p->json, "confusion", m);
 }
 
+static void warn_of_nan(const ot_trainer *t)
+{
+    int64_t odd = 0, n = 0;
+    for (int i = 0; i < t->eval.n_measured; i++) odd += t->eval.measured[i].meter.odd, n += t->eval.measured[i].meter.n;
+    if (odd)
+        ot_trainer_say(t, OT_WARNING,
+                       "%lld of %lld answers have outputs that are NaN: they count as wrong, and are in no "
+                       "confusion matrix",
+                       (long long)odd, (long long)n);
+    else if (isnan(t->eval.loss) && t->x.slot[t->eval.slot].plan->n_losses)
+        ot_trainer_say(t, OT_WARNING, "the loss is NaN: the model has outputs that are NaN or infinite");
+}
+
 /* Whose samples and weights are evaluated. */
 typedef enum source {
     OF_MODEL,    /* the options' and the model's */
@@ -178,7 +193,9 @@ static ot_status evaluate(ot_trainer *t, const ot_checkpoint *c, source from, ch
     OT_TRY(want_confusion(t, err));
     t->eval.all = true;
     OT_TRY(ot_trainer_score(t, &t->eval, err));
+    OT_TRY(ot_import_intact(t->m->file, err)); /* weights that are pages of a file */
     OT_TRY(confuse_two(t, err));
+    warn_of_nan(t);
     OT_TRY(ot_page_open(&p, t->s.json, err));
     if (t->s.json) fill_json(t, &p);
     else print_text(t, p.f);

@@ -251,12 +251,14 @@ static ot_status open_answers(job *j, const ot_options *o, ot_error *err)
     OT_TRY(ot_session_outputs(&t->x, &t->eval.fs, q->batch, &outputs, &n, err));
     j->list = ot_arena_alloc(j->a, sizeof *j->list * (size_t)(n + 1));
     const bool *reached = find_reached(j, q->plan->graph);
+    int64_t fixed = ot_feeders_baked(&t->eval.fs, t->m->file->graph);
     if (!j->list || !reached) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
     for (int k = 0; k < n; k++) {
         const ot_value *v = q->plan->graph->outputs[k];
         int bits = v->left_out ? 0 : ot_dtype_bits(v->dtype);
         bool known = outputs[k].batch_axis >= 0 || outputs[k].rows > 1,
-             alone = !known && q->batch == 1 && v->shape.rank > 0;
+             alone = !known && q->batch == 1 && v->shape.rank > 0 &&
+                     (t->eval.fs.samples == 1 || fixed == 1 || outputs[k].sole);
         bool by_sample = (known || alone) && reached[v->id];
         if (alone) outputs[k].rows = v->shape.dim[0]; /* all that it has is the sample's */
         if (outputs[k].batch_axis < 0) outputs[k].batch_axis = 0;
@@ -612,6 +614,16 @@ static void keep(const ot_slot *q, answer *a, int64_t first)
                    (size_t)size);
 }
 
+/* Shapes that depend on data show only now that their first axis had as many elements by chance. */
+static ot_status check_samples(const ot_slot *q, const answer *a, ot_error *err)
+{
+    const ot_shape *s = &q->plan->graph->outputs[a->output]->shape;
+    int64_t rows = a->axis ? 1 : a->shape.dim[0] / a->samples;
+    if (ot_numel(s) == q->batch * a->each && s->dim[a->axis] == q->batch * rows) return OT_OK;
+    return ot_fail(err, OT_E_MODEL, "output '%s' has no value for each sample: its shape follows from the data",
+                   a->name);
+}
+
 static ot_status predict_batch(job *j, int slot, int64_t first, ot_error *err)
 {
     ot_trainer *t = j->t;
@@ -620,6 +632,7 @@ static ot_status predict_batch(job *j, int slot, int64_t first, ot_error *err)
     for (int64_t i = 0; i < q->batch; i++) t->index[i] = first + i;
     OT_TRY(ot_session_batch(&t->x, slot, t->index, &ignored, err));
     for (int k = 0; k < j->n; k++) {
+        OT_TRY(check_samples(q, &j->list[k], err));
         OT_TRY(ot_exec_read(q->exec, q->plan->graph->outputs[j->list[k].output], j->list[k].bytes, err));
         if (j->form == FORM_NPZ) keep(q, &j->list[k], first);
     }
@@ -646,6 +659,7 @@ static ot_status predict_all(job *j, ot_error *err)
     }
     ot_trainer_report_evaluation(t, &t->eval, done / batch, began);
     if (done < n && t->eval.rest >= 0 && !t->cancelled) OT_TRY(predict_batch(j, t->eval.rest, done, err));
+    OT_TRY(ot_import_intact(t->m->file, err)); /* weights that are pages of a file */
     if (j->form == FORM_JSON) fputs(j->written ? "\n]\n" : "[]\n", j->f);
     return OT_OK;
 }

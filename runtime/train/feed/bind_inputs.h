@@ -16,6 +16,7 @@ typedef struct ot_output {
         rows; /* of the output for each sample, where its first axis has batch and time flattened, sample by sample; else 0 */
     const char *
         mixed; /* the tensor whose first two axes such rows are, where its samples lie along another axis than the first; NULL: none */
+    bool sole; /* larger batches cannot be planned: what a batch of one gives is the sample's */
 } ot_output;
 
 /* Lines worth telling the user are added to *notes. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ops/op.h"
@@ -698,6 +699,20 @@ ot_status ot_checkpoint_weights(const ot_checkpoint *c, ot_trainer *t, ot_error 
     return OT_OK;
 }
 
+/* A checkpoint that was copied from another run's folder continues that run, and writes its model. */
+static void say_other_run(const ot_checkpoint *c, ot_trainer *t)
+{
+    const char *run = find(c, "run folder"), *out = ot_trainer_out(t);
+    char buf[PATH_MAX];
+    struct stat own, other;
+    if (!run || !out || fstat(t->folder.fd, &own)) return;
+    run = path_then(c, run, false, buf, sizeof buf);
+    if (stat(run, &other) || (own.st_dev == other.st_dev && own.st_ino == other.st_ino)) return;
+    ot_trainer_say(t, OT_WARNING,
+                   "%s is a checkpoint of another run, %s: that run is continued, and its model is written to %s",
+                   t->resumed, run, out);
+}
+
 ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)
 {
     OT_GIVEN(t);
@@ -730,6 +745,7 @@ ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)
                        "%s/best.onnx, the model of epoch %lld, is missing; it is written again after the next better "
                        "epoch only",
                        t->folder.path, (long long)t->result.best_epoch);
+    say_other_run(c, t);
     say_differences(c, t);
     say_schedule(c, t);
     compare_evaluation(c, t);

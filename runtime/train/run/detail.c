@@ -79,7 +79,7 @@ static bool judge(ot_detail *d, ot_dtype type, const void *target, ot_dtype of, 
         return true;
     }
     if (!ot_meter_judge(m, d->answers, type, target, of, i, &j)) return false;
-    d->confusion[j.label * classes_of(m) + j.best]++;
+    if (!j.odd) d->confusion[j.label * classes_of(m) + j.best]++;
     s->loss += j.loss;
     s->target = (double)j.label, s->answer = (double)j.best, s->probability = j.probability;
     return true;

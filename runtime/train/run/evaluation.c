@@ -30,9 +30,13 @@ static ot_status count_answers(ot_trainer *t, int slot, ot_error *err)
     OT_TRY(ot_feeder_take(target, t->index, q->batch, OT_NOT_AUGMENTED, target->buffer, 1, err));
     for (int64_t i = 0; i < q->batch; i++) {
         int64_t right = ot_get_i64(target->buffer, target->dtype, i), best = 0, at = i * t->classes;
-        for (int64_t c = 1; c < t->classes; c++)
-            if (ot_get_f64(t->answers, y->dtype, at + c) > ot_get_f64(t->answers, y->dtype, at + best)) best = c;
-        if (right >= 0 && right < t->classes) t->confusion[right * t->classes + best]++;
+        bool odd = false;
+        for (int64_t c = 0; c < t->classes; c++) {
+            double score = ot_get_f64(t->answers, y->dtype, at + c);
+            odd |= isnan(score);
+            if (score > ot_get_f64(t->answers, y->dtype, at + best)) best = c;
+        }
+        if (!odd && right >= 0 && right < t->classes) t->confusion[right * t->classes + best]++;
     }
     return OT_OK;
 }

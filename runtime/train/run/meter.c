@@ -76,8 +76,10 @@ static void judge_class(const ot_meter *m, const void *y, ot_dtype type, ot_judg
 {
     double own = ot_get_f64(y, type, j->at + j->label * m->inner);
     j->most = ot_get_f64(y, type, j->at);
+    j->odd = isnan(j->most);
     for (int64_t k = 1; k < m->classes; k++) {
         double v = ot_get_f64(y, type, j->at + k * m->inner);
+        j->odd |= isnan(v);
         if (v > j->most) j->most = v, j->best = k;
     }
     for (int64_t k = 0; k < m->classes; k++) {
@@ -93,7 +95,8 @@ static void judge_binary(const ot_meter *m, double y, ot_judged *j)
 {
     bool logits = m->scale == OT_SCALE_LOGITS;
     double one = logits ? 1 / (1 + exp(-y)) : y;
-    j->best = logits ? y > 0 : y > 0.5;
+    j->odd = isnan(y);
+    j->best = j->odd ? !j->label : logits ? y > 0 : y > 0.5;
     j->probability = j->best ? one : 1 - one;
     j->loss =
         logits ? log1p(exp(-fabs(y))) + (j->label ? fmax(-y, 0) : fmax(y, 0)) : minus_log(j->label ? one : 1 - one);
@@ -123,8 +126,8 @@ static ot_status add_class(ot_meter *m, const void *y, ot_dtype type, const ot_j
         if (isnan(p)) m->ranks = false; /* it has no rank */
     }
     if (m->ranks) m->label[m->n] = j->label;
-    m->right[j->label] += j->best == j->label;
-    m->said[j->best]++;
+    m->right[j->label] += !j->odd && j->best == j->label;
+    m->said[j->best] += !j->odd;
     m->is[j->label]++;
     m->in_five += j->above < 5;
     return OT_OK;
@@ -165,6 +168,7 @@ ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t,
         ot_judged j;
         if (!ot_meter_judge(m, y, type, t, target, i, &j)) continue;
         OT_TRY(classes ? add_class(m, y, type, &j, err) : add_binary(m, ot_get_f64(y, type, i), &j, err));
+        m->odd += j.odd;
         m->log_loss += j.loss;
         m->n++;
     }

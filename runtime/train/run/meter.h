@@ -19,6 +19,7 @@ typedef struct ot_meter {
     int units;
     bool mask, text;            /* one class per pixel; one per place of a sequence */
     int64_t n;                  /* answers that count, or rows */
+    int64_t odd;                /* of them those with a score that is NaN */
     int64_t *right, *said, *is; /* by class: right answers, answers, targets.  BINARY: of the class 1 */
     int64_t in_five;
     double log_loss; /* sum */
@@ -38,6 +39,7 @@ typedef struct ot_judged {
     double most, sum;    /* CLASSES: the highest score; what divides the scores into probabilities */
     double probability;  /* of `best` */
     double loss;         /* minus the logarithm of the right one's probability */
+    bool odd;            /* a score is NaN: the answer is wrong, and CLASSES have none */
 } ot_judged;
 
 /* Element i of the targets t, with its scores in y; CLASSES and BINARY alone.  false: its label is no class, and does not

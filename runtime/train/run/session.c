@@ -557,10 +557,19 @@ static void find_rows(ot_arena *a, const ot_value *larger, int64_t batch, int64_
     o->mixed = mixed ? ot_arena_printf(a, "%s", mixed) : NULL;
 }
 
+/* Whether the file gives axis d of an output the number of this batch, though its inputs have any number of samples: it may be so by
+ * chance.  Of 1 many exporters say so. */
+static bool is_fixed(const ot_graph *g, int output, int d, int64_t batch, int64_t baked)
+{
+    const ot_shape *s = &g->outputs[output]->shape;
+    return !baked && s->rank > d && s->dim[d] > 1 && s->dim[d] == batch;
+}
+
 /* The axis of each output that has the samples: the one with as many elements.  Where that may be chance, the one that
- * grows with a larger batch, if that can be planned: one of whole batches of the size that the file has baked in. */
+ * grows with a larger batch, if that can be planned: one of whole batches of the size that the file has baked in.  doubts: it may always be
+ * chance. */
 static void find_batch_axes(ot_arena *a, const ot_graph *g, ot_config c, const ot_feeders *fs, int64_t batch,
-                            ot_feed *feeds, ot_output *o)
+                            ot_feed *feeds, bool doubts, ot_output *o)
 {
     ot_plan *more = NULL;
     ot_error ignored = { 0 };
@@ -571,6 +580,7 @@ static void find_batch_axes(ot_arena *a, const ot_graph *g, ot_config c, const o
     for (int i = 0; i < g->n_outputs; i++) {
         const ot_shape *s = &o[i].shape;
         o[i].batch_axis = axis_of(s, batch, &sure);
+        sure = sure && (o[i].batch_axis < 0 || !(doubts || is_fixed(g, i, 0, batch, baked)));
         bool rows = o[i].batch_axis < 0 && s->rank > 1 && s->dim[0] > batch && s->dim[0] % batch == 0;
         all &= sure && !rows;
         if (rows && s->dim[0] / batch == larger) larger += step;
@@ -578,10 +588,17 @@ static void find_batch_axes(ot_arena *a, const ot_graph *g, ot_config c, const o
     if (all) return;
     ot_feeders_feeds(fs, larger, feeds);
     c.feeds = feeds;
-    if (ot_plan_infer(g, &c, &more, &ignored)) return;
+    if (ot_plan_infer(g, &c, &more, &ignored)) {
+        for (int i = 0; i < g->n_outputs; i++) {
+            o[i].sole = true;
+            if (o[i].batch_axis >= 0 && is_fixed(g, i, o[i].batch_axis, batch, baked)) o[i].batch_axis = -1;
+        }
+        return;
+    }
     for (int i = 0; i < g->n_outputs && i < more->graph->n_outputs; i++) {
         const ot_shape *s = &more->graph->outputs[i]->shape;
-        int axis = o[i].shape.rank > 0 && o[i].shape.dim[0] == batch ? 0 : -1;
+        bool known = s->rank > 0 && s->rank == o[i].shape.rank && s->dim[0] >= 0; /* it may depend on data */
+        int axis = o[i].shape.rank > 0 && o[i].shape.dim[0] == batch && !known ? 0 : -1;
         for (int d = s->rank - 1; d >= 0 && s->rank == o[i].shape.rank; d--)
             if (o[i].shape.dim[d] == batch && s->dim[d] == larger) axis = d;
         o[i].batch_axis = axis;
@@ -621,6 +638,6 @@ ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch,
         (*out)[i].shape = p->graph->outputs[i]->shape;
     }
     ot_plan_free(p);
-    find_batch_axes(x->a, g, c, fs, batch, feeds, *out);
+    find_batch_axes(x->a, g, c, fs, batch, feeds, x->fixed, *out); /* trainings have targets to compare with */
     return OT_OK;
 }
