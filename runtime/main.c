@@ -588,7 +588,9 @@ static int read_words(job *j, const ot_command_info *c, int argc, char **argv)
     if (n > 1 && !c && access(argv[optind], F_OK)) return no_command(argv[optind]);
     if (!c) c = ot_command_at(0);
     if (n > c->words) {
-        snprintf(text, sizeof text, "unexpected argument '%.80s'", shown(argv[optind + c->words]));
+        bool data = c->words == 1 && n == 2 && strstr(c->arguments, "--data");
+        snprintf(text, sizeof text, "unexpected argument '%.80s'%s", shown(argv[optind + c->words]),
+                 data ? "; data follows --data" : "");
         return usage(text);
     }
     if (c->needs && n == 0) {

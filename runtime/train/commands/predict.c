@@ -37,6 +37,7 @@ typedef struct answer {
     ot_tail_kind tail;
     task task;
     const char *const *class_name; /* NULL: unknown */
+    bool distinct;                 /* no two of the names are equal */
     void *bytes;                   /* of a batch */
     char *all;                     /* NPZ: of all samples */
     ot_shape shape;                /* of all samples, which come first */
@@ -108,27 +109,27 @@ static ot_status find_names(job *j, answer *a, ot_error *err)
     const ot_dataset *d = j->t->eval.data;
     if (!n) name = d->class_name, n = name ? d->n_classes : 0;
     a->class_name = n == wanted ? name : NULL;
+    a->distinct = true;
+    for (int i = 0; a->class_name && i < n; i++)
+        for (int k = 0; k < i; k++) a->distinct &= strcmp(name[i], name[k]) != 0;
     return OT_OK;
 }
 
-/* Can the names be the keys of an object? */
-static bool are_distinct(const char *const *name, int64_t n)
+/* How the scores of an output are meant: as the activation at its end says, else as the loss that it was trained with takes them. */
+static ot_tail_kind tail_of(const ot_value *v, const ot_spec *loss)
 {
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < i; k++)
-            if (!strcmp(name[i], name[k])) return false;
-    return true;
+    ot_tail_kind is = ot_tail_find(v).kind;
+    if (is != OT_TAIL_NONE || !loss) return is;
+    return !strcmp(loss->name, "bce") ? OT_TAIL_SIGMOID : !strcmp(loss->name, "nll") ? OT_TAIL_LOG_SOFTMAX : is;
 }
 
-/* What a loss makes of an output; TASK_AUTO: nothing.  Where no activation ends it, what the loss takes it for. */
-static task learnt_as(const ot_spec *loss, answer *a)
+/* What an output is that was trained with a loss; TASK_AUTO: the loss does not say it. */
+static task task_by(const ot_spec *loss, const answer *a)
 {
     const ot_loss_kind *l = loss ? ot_loss_find(loss->name) : NULL;
     if (!l) return TASK_AUTO;
     bool binary = l->undoes & OT_TAIL_BIT(SIGMOID),
          classes = l->takes == OT_TAKES_CLASSES || l->takes == OT_TAKES_NUMBERS;
-    if (a->tail == OT_TAIL_NONE && !strcmp(loss->name, "bce")) a->tail = OT_TAIL_SIGMOID;
-    if (a->tail == OT_TAIL_NONE && !strcmp(loss->name, "nll")) a->tail = OT_TAIL_LOG_SOFTMAX;
     if (a->each == 1) return binary ? TASK_CLASSES : TASK_AUTO;
     return classes || l->takes == OT_TAKES_EITHER ? TASK_CLASSES : binary ? TASK_LABELS : TASK_AUTO;
 }
@@ -138,9 +139,7 @@ static void choose_task(job *j, task asked, answer *a)
     int64_t classes = classes_in(a);
     bool known = a->class_name || (a->each > 1 && j->t->eval.data->n_classes == a->each);
     bool normed = a->tail == OT_TAIL_SOFTMAX || a->tail == OT_TAIL_LOG_SOFTMAX;
-    task learnt = learnt_as(ot_loss_on(j->t, a->name), a);
-    a->task = asked;
-    if (asked == TASK_AUTO) a->task = learnt;
+    a->task = asked == TASK_AUTO ? task_by(ot_loss_on(j->t, a->name), a) : asked;
     if (a->task == TASK_AUTO && a->tail == OT_TAIL_SIGMOID) a->task = classes > 1 ? TASK_LABELS : TASK_CLASSES;
     if (a->task == TASK_AUTO) a->task = known || (normed && classes > 1) ? TASK_CLASSES : TASK_VALUES;
     if (!classes) a->task = TASK_VALUES;
@@ -211,7 +210,7 @@ static ot_status open_answer(job *j, const ot_output *o, int k, task asked, answ
                    .samples = j->t->eval.fs.samples,
                    .each = ot_numel(&v->shape) / q->batch,
                    .dtype = v->dtype,
-                   .tail = ot_tail_find(j->t->m->file->graph->outputs[k]).kind };
+                   .tail = tail_of(j->t->m->file->graph->outputs[k], ot_loss_on(j->t, j->t->m->outputs[k])) };
     a->shape = v->shape;
     memmove(a->shape.dim + 1, a->shape.dim, sizeof *a->shape.dim * (size_t)axis);
     a->shape.dim[0] = a->samples;
@@ -388,6 +387,7 @@ static void row_of(const job *j, answer *a)
     if (a->task != TASK_CLASSES) {
         for (int64_t k = 0; k < a->each; k++)
             if (a->whole) fprintf(j->f, a->dtype == OT_U64 ? ",%llu" : ",%lld", (long long)a->whole[k]);
+            else if (isnan(a->v[k])) fputs(",nan", j->f); /* without a sign */
             else fprintf(j->f, a->dtype == OT_F64 ? ",%.17g" : ",%.9g", a->v[k]);
         return;
     }
@@ -434,7 +434,7 @@ static json_t *value_of(const answer *a, int64_t k)
 
 static json_t *values_of(const answer *a)
 {
-    bool named = label_of(a, 0) && (a->each == 1 || are_distinct(a->class_name, a->each));
+    bool named = label_of(a, 0) && a->distinct; /* else an object would lose some */
     json_t *all = named ? json_object() : json_array();
     for (int64_t k = 0; k < a->each; k++)
         if (named) ot_json_set(&all, label_of(a, k), value_of(a, k));
