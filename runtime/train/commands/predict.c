@@ -109,10 +109,16 @@ static ot_status find_names(job *j, answer *a, ot_error *err)
     const ot_dataset *d = j->t->eval.data;
     if (!n) name = d->class_name, n = name ? d->n_classes : 0;
     a->class_name = n == wanted ? name : NULL;
-    a->distinct = true;
-    for (int i = 0; a->class_name && i < n; i++)
-        for (int k = 0; k < i; k++) a->distinct &= strcmp(name[i], name[k]) != 0;
     return OT_OK;
+}
+
+/* Labels are an object of JSON by name, which equal names would be lost from. */
+static bool are_distinct(const answer *a)
+{
+    for (int64_t i = 0; a->class_name && a->task == TASK_LABELS && i < a->each; i++)
+        for (int64_t k = 0; k < i; k++)
+            if (!strcmp(a->class_name[i], a->class_name[k])) return false;
+    return true;
 }
 
 /* How the scores of an output are meant: as the activation at its end says, else as the loss that it was trained with takes them. */
@@ -217,6 +223,7 @@ static ot_status open_answer(job *j, const ot_output *o, int k, task asked, answ
     if (o->rows > 1) a->shape.dim[0] *= o->rows;
     OT_TRY(find_names(j, a, err));
     choose_task(j, asked, a);
+    a->distinct = are_distinct(a);
     find_unit(j->t, a);
     OT_TRY(too_wide(j, a, err));
     a->bytes = ot_arena_alloc(j->a, ot_bytes(&v->shape, v->dtype) + 1);
