@@ -14,48 +14,24 @@
 
 #include "runtime/losses/loss.h"
 #include "runtime/losses/tails.h"
-#include "runtime/train/feed/preprocess.h"
 #include "runtime/train/commands/inspect.h"
 #include "runtime/train/commands/predict.h"
+#include "runtime/train/commands/predict_text.h"
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/trainer.h"
 
 enum { MOST_COLUMNS = 4096 };
 
-typedef enum task { TASK_AUTO, TASK_CLASSES, TASK_LABELS, TASK_VALUES } task;
-
 static const char *const task_names[] = { "auto", "classes", "labels", "values" };
 
 typedef enum form { FORM_CSV, FORM_JSON, FORM_LINES, FORM_NPZ, FORM_MASKS } form;
-
-/* One output of the model, sample by sample. */
-typedef struct answer {
-    const char *name;
-    int output, axis; /* of the graph; along which samples lie */
-    int64_t samples, each;
-    ot_dtype dtype;
-    ot_tail_kind tail;
-    task task;
-    const char *const *class_name; /* NULL: unknown */
-    bool distinct;                 /* no two of the names are equal */
-    void *bytes;                   /* of a batch */
-    char *all;                     /* NPZ: of all samples */
-    ot_shape shape;                /* of all samples, which come first */
-    double *v;                     /* of a sample: `each` of them */
-    int64_t *whole;    /* the same of integers and booleans, whose digits a double may not have; else NULL */
-    ot_normalize unit; /* of values: of a standardised target; its kind is OT_NORMALIZE_NONE if it is none */
-    int64_t *best;     /* the `top` most probable classes of a sample */
-} answer;
 
 typedef struct job {
     ot_trainer *t;
     ot_arena *a;
     form form;
-    int64_t top;
+    ot_prediction_lines lines;
     bool runs; /* the command is run */
-    FILE *f;
-    answer *list;
-    int n;
     int64_t written;
     int64_t odd, first_odd; /* samples whose classes have no probability, because a score is not finite */
     ot_mask_form mask;      /* of the first of list */
@@ -83,25 +59,25 @@ static form form_of(const ot_options *o)
                                    : FORM_CSV;
 }
 
-static task task_of(const ot_options *o)
+static ot_task task_of(const ot_options *o)
 {
     const char *text = ot_options_get(o, "task");
     for (int i = 0; i < OT_LEN(task_names); i++)
-        if (!strcmp(text, task_names[i])) return (task)i;
-    return TASK_AUTO;
+        if (!strcmp(text, task_names[i])) return (ot_task)i;
+    return OT_TASK_AUTO;
 }
 
 /* ---- what the outputs are ---------------------------------------------------------------- */
 
 /* Scores of so many classes, one of class 1; 0: the output has none. */
-static int64_t classes_in(const answer *a)
+static int64_t classes_in(const ot_prediction *a)
 {
     bool one_row = a->shape.rank == 1 || (a->shape.rank == 2 && a->shape.dim[0] == a->samples);
     return one_row && ot_is_float(a->dtype) ? a->each : 0;
 }
 
 /* Names of the classes: the model's own, else the data's. */
-static ot_status find_names(job *j, answer *a, ot_error *err)
+static ot_status find_names(job *j, ot_prediction *a, ot_error *err)
 {
     const char *const *name;
     int n, wanted = a->each == 1 ? 2 : (int)a->each;
@@ -113,9 +89,9 @@ static ot_status find_names(job *j, answer *a, ot_error *err)
 }
 
 /* Labels are an object of JSON by name, which equal names would be lost from. */
-static bool are_distinct(const answer *a)
+static bool are_distinct(const ot_prediction *a)
 {
-    for (int64_t i = 0; a->class_name && a->task == TASK_LABELS && i < a->each; i++)
+    for (int64_t i = 0; a->class_name && a->task == OT_TASK_LABELS && i < a->each; i++)
         for (int64_t k = 0; k < i; k++)
             if (!strcmp(a->class_name[i], a->class_name[k])) return false;
     return true;
@@ -129,47 +105,47 @@ static ot_tail_kind tail_of(const ot_value *v, const ot_spec *loss)
     return !strcmp(loss->name, "bce") ? OT_TAIL_SIGMOID : !strcmp(loss->name, "nll") ? OT_TAIL_LOG_SOFTMAX : is;
 }
 
-/* What an output is that was trained with a loss; TASK_AUTO: the loss does not say it. */
-static task task_by(const ot_spec *loss, const answer *a)
+/* What an output is that was trained with a loss; OT_TASK_AUTO: the loss does not say it. */
+static ot_task task_by(const ot_spec *loss, const ot_prediction *a)
 {
     const ot_loss_kind *l = loss ? ot_loss_find(loss->name) : NULL;
-    if (!l) return TASK_AUTO;
+    if (!l) return OT_TASK_AUTO;
     bool binary = l->undoes & OT_TAIL_BIT(SIGMOID),
          classes = l->takes == OT_TAKES_CLASSES || l->takes == OT_TAKES_NUMBERS;
-    if (a->each == 1) return binary ? TASK_CLASSES : TASK_AUTO;
-    return classes || l->takes == OT_TAKES_EITHER ? TASK_CLASSES : binary ? TASK_LABELS : TASK_AUTO;
+    if (a->each == 1) return binary ? OT_TASK_CLASSES : OT_TASK_AUTO;
+    return classes || l->takes == OT_TAKES_EITHER ? OT_TASK_CLASSES : binary ? OT_TASK_LABELS : OT_TASK_AUTO;
 }
 
-static void choose_task(job *j, task asked, answer *a)
+static void choose_task(job *j, ot_task asked, ot_prediction *a)
 {
     int64_t classes = classes_in(a);
     bool known = a->class_name || (a->each > 1 && j->t->eval.data->n_classes == a->each);
     bool normed = a->tail == OT_TAIL_SOFTMAX || a->tail == OT_TAIL_LOG_SOFTMAX;
-    a->task = asked == TASK_AUTO ? task_by(ot_loss_on(j->t, a->name), a) : asked;
-    if (a->task == TASK_AUTO && a->tail == OT_TAIL_SIGMOID) a->task = classes > 1 ? TASK_LABELS : TASK_CLASSES;
-    if (a->task == TASK_AUTO) a->task = known || (normed && classes > 1) ? TASK_CLASSES : TASK_VALUES;
-    if (!classes) a->task = TASK_VALUES;
+    a->task = asked == OT_TASK_AUTO ? task_by(ot_loss_on(j->t, a->name), a) : asked;
+    if (a->task == OT_TASK_AUTO && a->tail == OT_TAIL_SIGMOID) a->task = classes > 1 ? OT_TASK_LABELS : OT_TASK_CLASSES;
+    if (a->task == OT_TASK_AUTO) a->task = known || (normed && classes > 1) ? OT_TASK_CLASSES : OT_TASK_VALUES;
+    if (!classes) a->task = OT_TASK_VALUES;
 }
 
 /* --task and --top mean classes, so there must be some. */
-static ot_status check_task(const job *j, const ot_options *o, task asked, ot_error *err)
+static ot_status check_task(const job *j, const ot_options *o, ot_task asked, ot_error *err)
 {
     bool scores = false, classes = false;
-    for (int i = 0; i < j->n; i++) {
-        const answer *a = &j->list[i];
+    for (int i = 0; i < j->lines.n; i++) {
+        const ot_prediction *a = &j->lines.list[i];
         scores |= classes_in(a) > 0;
-        classes |= a->task == TASK_CLASSES;
+        classes |= a->task == OT_TASK_CLASSES;
     }
-    if ((asked == TASK_CLASSES || asked == TASK_LABELS) && !scores)
+    if ((asked == OT_TASK_CLASSES || asked == OT_TASK_LABELS) && !scores)
         return ot_fail(err, OT_E_USAGE,
                        "--task %s: no output has scores of classes: floats of shape [N,C], [N,1] or [N]",
                        task_names[asked]);
     if (ot_options_count(o, "top") && !classes && j->form != FORM_NPZ && j->form != FORM_MASKS)
         return ot_fail(err, OT_E_USAGE, "--top: the outputs are predicted as values%s",
                        scores ? "; if they are scores of classes, add --task classes" : ", which have no classes");
-    for (int i = 0; i < j->n && asked == TASK_AUTO && j->form != FORM_NPZ; i++) {
-        const answer *a = &j->list[i];
-        if (a->task == TASK_VALUES && classes_in(a) > 1)
+    for (int i = 0; i < j->lines.n && asked == OT_TASK_AUTO && j->form != FORM_NPZ; i++) {
+        const ot_prediction *a = &j->lines.list[i];
+        if (a->task == OT_TASK_VALUES && classes_in(a) > 1)
             ot_trainer_say(j->t, OT_INFO, "output '%s': values; if they are scores of classes, use --task classes",
                            a->name);
     }
@@ -177,10 +153,10 @@ static ot_status check_task(const job *j, const ot_options *o, task asked, ot_er
 }
 
 /* The unit of the data, where the model learnt a standardised target. */
-static void find_unit(const ot_trainer *t, answer *a)
+static void find_unit(const ot_trainer *t, ot_prediction *a)
 {
     ot_normalize z;
-    if (a->task != TASK_VALUES || t->s.target_scale == OT_TARGET_AS_IS || !ot_is_float(a->dtype)) return;
+    if (a->task != OT_TASK_VALUES || t->s.target_scale == OT_TARGET_AS_IS || !ot_is_float(a->dtype)) return;
     if (!ot_preprocess_target(ot_import_metadata(t->m->file, OT_PREPROCESS_KEY), a->name, &z)) return;
     if (z.channels == 1 || z.channels == a->each) a->unit = z;
 }
@@ -194,9 +170,9 @@ static const ot_feeder *images_of(const job *j)
     return NULL;
 }
 
-static ot_status too_wide(const job *j, const answer *a, ot_error *err)
+static ot_status too_wide(const job *j, const ot_prediction *a, ot_error *err)
 {
-    if (j->form == FORM_NPZ || j->form == FORM_MASKS || a->task == TASK_CLASSES || a->each <= MOST_COLUMNS)
+    if (j->form == FORM_NPZ || j->form == FORM_MASKS || a->task == OT_TASK_CLASSES || a->each <= MOST_COLUMNS)
         return OT_OK;
     ot_mask_form mask;
     const ot_feeder *f = images_of(j);
@@ -205,18 +181,18 @@ static ot_status too_wide(const job *j, const answer *a, ot_error *err)
                    a->name, (long long)a->each, masks ? ", or a mask of each image with -o FOLDER/" : "");
 }
 
-static ot_status open_answer(job *j, const ot_output *o, int k, task asked, answer *a, ot_error *err)
+static ot_status open_answer(job *j, const ot_output *o, int k, ot_task asked, ot_prediction *a, ot_error *err)
 {
     const ot_slot *q = &j->t->x.slot[j->t->eval.slot];
     const ot_value *v = q->plan->graph->outputs[k];
     int axis = o->rows > 1 ? 0 : o->batch_axis;
-    *a = (answer){ .name = j->t->m->outputs[k],
-                   .output = k,
-                   .axis = axis,
-                   .samples = j->t->eval.fs.samples,
-                   .each = ot_numel(&v->shape) / q->batch,
-                   .dtype = v->dtype,
-                   .tail = tail_of(j->t->m->file->graph->outputs[k], ot_loss_on(j->t, j->t->m->outputs[k])) };
+    *a = (ot_prediction){ .name = j->t->m->outputs[k],
+                          .output = k,
+                          .axis = axis,
+                          .samples = j->t->eval.fs.samples,
+                          .each = ot_numel(&v->shape) / q->batch,
+                          .dtype = v->dtype,
+                          .tail = tail_of(j->t->m->file->graph->outputs[k], ot_loss_on(j->t, j->t->m->outputs[k])) };
     a->shape = v->shape;
     memmove(a->shape.dim + 1, a->shape.dim, sizeof *a->shape.dim * (size_t)axis);
     a->shape.dim[0] = a->samples;
@@ -228,7 +204,7 @@ static ot_status open_answer(job *j, const ot_output *o, int k, task asked, answ
     OT_TRY(too_wide(j, a, err));
     a->bytes = ot_arena_alloc(j->a, ot_bytes(&v->shape, v->dtype) + 1);
     a->v = ot_arena_alloc(j->a, (size_t)(a->each + 1) * sizeof *a->v);
-    a->best = ot_arena_alloc(j->a, (size_t)(j->top + 1) * sizeof *a->best);
+    a->best = ot_arena_alloc(j->a, (size_t)(j->lines.top + 1) * sizeof *a->best);
     if (!ot_is_float(a->dtype)) a->whole = ot_arena_alloc(j->a, (size_t)(a->each + 1) * sizeof *a->whole);
     if (j->form == FORM_NPZ) a->all = ot_arena_alloc(j->a, ot_bytes(&a->shape, a->dtype) + 1);
     bool all = a->bytes && a->v && a->best && (a->whole || ot_is_float(a->dtype)) && (a->all || j->form != FORM_NPZ);
@@ -247,7 +223,7 @@ static bool *find_reached(job *j, const ot_graph *g)
     return reached;
 }
 
-/* The outputs that have an answer for each sample. */
+/* The outputs that have an ot_prediction for each sample. */
 static ot_status open_answers(job *j, const ot_options *o, ot_error *err)
 {
     ot_trainer *t = j->t;
@@ -255,10 +231,10 @@ static ot_status open_answers(job *j, const ot_options *o, ot_error *err)
     ot_output *outputs;
     int n;
     OT_TRY(ot_session_outputs(&t->x, &t->eval.fs, q->batch, &outputs, &n, err));
-    j->list = ot_arena_alloc(j->a, sizeof *j->list * (size_t)(n + 1));
+    j->lines.list = ot_arena_alloc(j->a, sizeof *j->lines.list * (size_t)(n + 1));
     const bool *reached = find_reached(j, q->plan->graph);
     int64_t fixed = ot_feeders_baked(&t->eval.fs, t->m->file->graph);
-    if (!j->list || !reached) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
+    if (!j->lines.list || !reached) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
     for (int k = 0; k < n; k++) {
         const ot_value *v = q->plan->graph->outputs[k];
         int bits = v->left_out ? 0 : ot_dtype_bits(v->dtype);
@@ -268,12 +244,13 @@ static ot_status open_answers(job *j, const ot_options *o, ot_error *err)
         bool by_sample = (known || alone) && reached[v->id];
         if (alone) outputs[k].rows = v->shape.dim[0]; /* all that it has is the sample's */
         if (outputs[k].batch_axis < 0) outputs[k].batch_axis = 0;
-        if (by_sample && bits >= 8) OT_TRY(open_answer(j, &outputs[k], k, task_of(o), &j->list[j->n++], err));
+        if (by_sample && bits >= 8)
+            OT_TRY(open_answer(j, &outputs[k], k, task_of(o), &j->lines.list[j->lines.n++], err));
         else
             ot_trainer_say(t, OT_WARNING, "output '%s' is omitted: it has no %s for each sample", t->m->outputs[k],
                            by_sample ? "numbers" : "value");
     }
-    if (!j->n)
+    if (!j->lines.n)
         return ot_fail(err, OT_E_MODEL, "no output of the model has a value for each sample; use 'onnxtrain run'%s",
                        j->runs ? " with the images as an array (.npz)" : "");
     return j->runs ? OT_OK : check_task(j, o, task_of(o), err);
@@ -282,7 +259,7 @@ static ot_status open_answers(job *j, const ot_options *o, ot_error *err)
 /* ---- one sample ------------------------------------------------------------------------------ */
 
 /* Element k of sample i of the batch. */
-static int64_t place(const answer *a, const ot_shape *s, int64_t i, int64_t k)
+static int64_t place(const ot_prediction *a, const ot_shape *s, int64_t i, int64_t k)
 {
     int64_t inner = 1;
     for (int d = a->axis + 1; d < s->rank; d++) inner *= s->dim[d];
@@ -292,17 +269,17 @@ static int64_t place(const answer *a, const ot_shape *s, int64_t i, int64_t k)
 }
 
 /* NaN where a score is infinite or NaN: of classes, each depends on all. */
-static void to_probabilities(answer *a)
+static void to_probabilities(ot_prediction *a)
 {
     double most = -INFINITY, sum = 0;
-    bool one = a->each == 1 || a->task == TASK_LABELS, scores = a->tail == OT_TAIL_NONE && !one, odd = false;
+    bool one = a->each == 1 || a->task == OT_TASK_LABELS, scores = a->tail == OT_TAIL_NONE && !one, odd = false;
     for (int64_t k = 0; k < a->each; k++) {
         most = fmax(most, a->v[k]);
         odd |= isnan(a->v[k]) || (scores && a->v[k] == (double)INFINITY);
     }
     odd |= scores && most == -(double)INFINITY;
     for (int64_t k = 0; k < a->each; k++) {
-        if (odd && a->task == TASK_CLASSES) a->v[k] = NAN;
+        if (odd && a->task == OT_TASK_CLASSES) a->v[k] = NAN;
         else if (a->tail == OT_TAIL_LOG_SOFTMAX) a->v[k] = exp(a->v[k]);
         else if (a->tail == OT_TAIL_NONE && one) a->v[k] = 1 / (1 + exp(-a->v[k]));
         else if (a->tail == OT_TAIL_NONE) sum += a->v[k] = exp(a->v[k] - most);
@@ -310,106 +287,16 @@ static void to_probabilities(answer *a)
     for (int64_t k = 0; k < a->each && sum > 0; k++) a->v[k] /= sum;
 }
 
-static double probability_of(const answer *a, int64_t c)
-{
-    return a->each > 1 ? a->v[c] : c ? a->v[0] : 1 - a->v[0]; /* one score: of class 1 */
-}
-
-/* The name of what value k is the probability of. */
-static const char *label_of(const answer *a, int64_t k)
-{
-    return a->task == TASK_LABELS && a->class_name ? a->class_name[a->each > 1 ? k : 1] : NULL;
-}
-
-/* The most probable classes, of equal ones the first; returns how many. */
-static int64_t rank(answer *a, int64_t top)
-{
-    int64_t classes = a->each > 1 ? a->each : 2, n = 0;
-    for (int64_t c = 0; c < classes; c++) {
-        int64_t at = n < top ? n++ : top;
-        for (; at > 0 && probability_of(a, a->best[at - 1]) < probability_of(a, c); at--)
-            if (at < n) a->best[at] = a->best[at - 1];
-        if (at < n) a->best[at] = c;
-    }
-    return n;
-}
-
-static void read_sample(answer *a, const ot_shape *s, int64_t i)
+static void read_sample(ot_prediction *a, const ot_shape *s, int64_t i)
 {
     for (int64_t k = 0; k < a->each; k++) a->v[k] = ot_get_f64(a->bytes, a->dtype, place(a, s, i, k));
     for (int64_t k = 0; a->whole && k < a->each; k++) a->whole[k] = ot_get_i64(a->bytes, a->dtype, place(a, s, i, k));
-    if (a->task == TASK_CLASSES || a->task == TASK_LABELS) to_probabilities(a);
+    if (a->task == OT_TASK_CLASSES || a->task == OT_TASK_LABELS) to_probabilities(a);
     for (int64_t k = 0, n = a->unit.channels; n && k < a->each; k++)
         a->v[k] = a->v[k] * a->unit.std[k % n] + a->unit.mean[k % n];
 }
 
-/* ---- CSV ----------------------------------------------------------------------------------- */
-
-static void put_text(FILE *f, const char *s)
-{
-    bool quote = strpbrk(s, ",\"\r\n") || *s == ' ';
-    if (!quote) {
-        fputs(s, f);
-        return;
-    }
-    fputc('"', f);
-    for (; *s; s++) {
-        if (*s == '"') fputc('"', f);
-        fputc(*s, f);
-    }
-    fputc('"', f);
-}
-
-static void put_column(const job *j, const answer *a, const char *what, const char *of, int64_t number)
-{
-    char name[1024], shown[512], which[512] = "";
-    if (j->n > 1) snprintf(which, sizeof which, "%s.", ot_shown(a->name, shown, sizeof shown));
-    if (number >= 0) snprintf(name, sizeof name, "%s%s%s_%lld", which, what, of, (long long)number);
-    else snprintf(name, sizeof name, "%s%s%s", which, what, of);
-    fputc(',', j->f);
-    put_text(j->f, name);
-}
-
-static void head_of(const job *j, const answer *a)
-{
-    char shown[512];
-    int64_t classes = a->each > 1 ? a->each : 2, top = j->top < classes ? j->top : classes;
-    if (a->task == TASK_CLASSES)
-        for (int64_t r = 0; r < top; r++) {
-            put_column(j, a, "class", "", r ? r + 1 : -1);
-            if (a->class_name) put_column(j, a, "class_name", "", r ? r + 1 : -1);
-            put_column(j, a, "probability", "", r ? r + 1 : -1);
-        }
-    else
-        for (int64_t k = 0; k < a->each; k++) {
-            const char *of = label_of(a, k);
-            if (of) put_column(j, a, "", ot_shown(of, shown, sizeof shown), -1);
-            else
-                put_column(j, a, j->n > 1 ? "value" : ot_shown(a->name, shown, sizeof shown), "", a->each > 1 ? k : -1);
-        }
-}
-
-static void row_of(const job *j, answer *a)
-{
-    if (a->task != TASK_CLASSES) {
-        for (int64_t k = 0; k < a->each; k++)
-            if (a->whole) fprintf(j->f, a->dtype == OT_U64 ? ",%llu" : ",%lld", (long long)a->whole[k]);
-            else if (isnan(a->v[k])) fputs(",nan", j->f); /* without a sign */
-            else fprintf(j->f, a->dtype == OT_F64 ? ",%.17g" : ",%.9g", a->v[k]);
-        return;
-    }
-    for (int64_t r = 0, n = rank(a, j->top); r < n; r++) {
-        fprintf(j->f, ",%lld", (long long)a->best[r]);
-        if (a->class_name) {
-            char name[1024];
-            fputc(',', j->f);
-            put_text(j->f, ot_shown(a->class_name[a->best[r]], name, sizeof name));
-        }
-        fprintf(j->f, ",%.6g", probability_of(a, a->best[r]));
-    }
-}
-
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- all samples ---------------------------------------------------------------------------------- */
 
 /* The line of the table that a sample is on; 0: it is no table, or its rows are on consecutive lines. */
 static int64_t line_of(const job *j, int64_t sample)
@@ -417,72 +304,6 @@ static int64_t line_of(const job *j, int64_t sample)
     const ot_dataset *d = j->t->eval.data;
     return ot_dataset_has_gaps(d) ? ot_dataset_line(d, sample) : 0;
 }
-
-static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
-
-static json_t *classes_of(const job *j, answer *a)
-{
-    json_t *list = json_array();
-    for (int64_t r = 0, n = rank(a, j->top); r < n; r++) {
-        json_t *one = json_pack("{s:I}", "class", (json_int_t)a->best[r]);
-        if (a->class_name) ot_json_set(&one, "class_name", ot_json_text(a->class_name[a->best[r]]));
-        ot_json_set(&one, "probability", number(probability_of(a, a->best[r])));
-        ot_json_add(&list, one);
-    }
-    return list;
-}
-
-/* Value k.  JSON of others has whole numbers up to 2^63. */
-static json_t *value_of(const answer *a, int64_t k)
-{
-    bool fits = a->whole && (a->dtype != OT_U64 || a->whole[k] >= 0);
-    return fits ? json_integer(a->whole[k]) : number(a->v[k]);
-}
-
-static json_t *values_of(const answer *a)
-{
-    bool named = label_of(a, 0) && a->distinct; /* else an object would lose some */
-    json_t *all = named ? json_object() : json_array();
-    for (int64_t k = 0; k < a->each; k++)
-        if (named) ot_json_set(&all, label_of(a, k), value_of(a, k));
-        else ot_json_add(&all, value_of(a, k));
-    return all;
-}
-
-/* The key of an output: its name, unless that is a key of the sample's own. */
-static const char *key_of(const answer *a, char *name, size_t n)
-{
-    static const char *const own[] = { "sample", "line", "file" };
-    char shown[1000];
-    ot_shown(a->name, shown, sizeof shown);
-    for (int i = 0; i < OT_LEN(own); i++)
-        if (!strcmp(shown, own[i])) return snprintf(name, n, "output.%s", own[i]), name;
-    snprintf(name, n, "%s", shown);
-    return name;
-}
-
-static ot_status put_json(job *j, int64_t sample, int64_t line, const char *file, ot_error *err)
-{
-    char name[1010];
-    size_t digits = 9;
-    json_t *o = json_pack("{s:I}", "sample", (json_int_t)sample);
-    if (line) ot_json_set(&o, "line", json_integer(line));
-    if (file) ot_json_set(&o, "file", ot_json_text(file));
-    for (int i = 0; i < j->n; i++) {
-        answer *a = &j->list[i];
-        if (a->dtype == OT_F64 && a->task == TASK_VALUES) digits = 17;
-        ot_json_set(&o, key_of(a, name, sizeof name), a->task == TASK_CLASSES ? classes_of(j, a) : values_of(a));
-    }
-    char *text = ot_json_dump(o, JSON_COMPACT | JSON_REAL_PRECISION(digits));
-    json_decref(o);
-    if (!text) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
-    if (j->form == FORM_JSON) fputs(j->written ? ",\n" : "[\n", j->f);
-    fprintf(j->f, j->form == FORM_JSON ? "%s" : "%s\n", text);
-    free(text);
-    return OT_OK;
-}
-
-/* ---- all samples ---------------------------------------------------------------------------------- */
 
 /* The file that a sample is in, below the folder or archive of the data; NULL: samples are not files. */
 static const char *file_of(const job *j, int64_t sample)
@@ -523,8 +344,9 @@ static ot_status open_masks(job *j, const char *to, ot_error *err)
 {
     int found = -1;
     const ot_feeder *f = images_of(j);
-    for (int i = 0; i < j->n && found < 0; i++)
-        if (ot_mask_form_of(&j->list[i].shape, j->list[i].dtype, j->list[i].tail, f ? &f->to : NULL, &j->mask))
+    for (int i = 0; i < j->lines.n && found < 0; i++)
+        if (ot_mask_form_of(&j->lines.list[i].shape, j->lines.list[i].dtype, j->lines.list[i].tail, f ? &f->to : NULL,
+                            &j->mask))
             found = i;
     if (found < 0)
         return ot_fail(
@@ -532,12 +354,12 @@ static ot_status open_masks(job *j, const char *to, ot_error *err)
             "-o %s: is a folder, for a mask of each image, but no output of the model has classes for each pixel "
             "([N,C,H,W] of at most 256 classes); name a file: .csv, .json, .jsonl, .npz",
             to);
-    if (j->n > 1)
+    if (j->lines.n > 1)
         ot_trainer_say(j->t, OT_INFO, "the masks are those of output '%s'; other outputs are not written",
-                       j->list[found].name);
-    j->list[0] = j->list[found];
-    j->n = 1;
-    j->list[0].task = TASK_VALUES;
+                       j->lines.list[found].name);
+    j->lines.list[0] = j->lines.list[found];
+    j->lines.n = 1;
+    j->lines.list[0].task = OT_TASK_VALUES;
     size_t n = strlen(to);
     while (n > 1 && to[n - 1] == '/') n--;
     j->folder = ot_arena_printf(j->a, "%.*s", (int)n, to);
@@ -574,7 +396,7 @@ static ot_status put_mask(job *j, int64_t sample, const char *file, ot_error *er
 {
     const ot_image_part *t = j->t->eval.data->tile;
     ot_mask_place at = place_mask(j, sample, &j->parts.height, &j->parts.width);
-    OT_TRY(ot_mask_add(&j->parts, &j->mask, &at, j->list[0].v, err));
+    OT_TRY(ot_mask_add(&j->parts, &j->mask, &at, j->lines.list[0].v, err));
     if (t && !t[sample].last) return OT_OK;
     j->written++;
     return ot_mask_write(&j->parts, &j->mask, j->folder, file, t ? t[sample].image : sample, err);
@@ -587,31 +409,35 @@ static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
     const char *file = file_of(j, j->t->index[i]);
     int64_t line = line_of(j, j->t->index[i]);
     bool odd = false;
-    for (int k = 0; k < j->n; k++) {
-        answer *a = &j->list[k];
+    for (int k = 0; k < j->lines.n; k++) {
+        ot_prediction *a = &j->lines.list[k];
         read_sample(a, &q->plan->graph->outputs[a->output]->shape, i);
-        odd |= a->task == TASK_CLASSES && isnan(a->v[0]);
+        odd |= a->task == OT_TASK_CLASSES && isnan(a->v[0]);
     }
     if (odd && !j->odd++) j->first_odd = sample;
     if (j->form == FORM_MASKS) return put_mask(j, j->t->index[i], file, err);
     if (j->form == FORM_CSV) {
-        fprintf(j->f, "%lld", (long long)sample);
-        if (line) fprintf(j->f, ",%lld", (long long)line);
+        fprintf(j->lines.f, "%lld", (long long)sample);
+        if (line) fprintf(j->lines.f, ",%lld", (long long)line);
         if (file) {
-            fputc(',', j->f);
-            put_text(j->f, ot_shown(file, shown, sizeof shown));
+            fputc(',', j->lines.f);
+            ot_csv_text(ot_shown(file, shown, sizeof shown), j->lines.f);
         }
-        for (int k = 0; k < j->n; k++) row_of(j, &j->list[k]);
-        fputc('\n', j->f);
+        ot_prediction_row(&j->lines);
+        fputc('\n', j->lines.f);
     } else {
-        OT_TRY(put_json(j, sample, line, file, err));
+        char *text;
+        OT_TRY(ot_prediction_json(&j->lines, sample, line, file, &text, err));
+        if (j->form == FORM_JSON) fputs(j->written ? ",\n" : "[\n", j->lines.f);
+        fprintf(j->lines.f, j->form == FORM_JSON ? "%s" : "%s\n", text);
+        free(text);
     }
     j->written++;
     return OT_OK;
 }
 
 /* The batch's samples behind those that are there. */
-static void keep(const ot_slot *q, answer *a, int64_t first)
+static void keep(const ot_slot *q, ot_prediction *a, int64_t first)
 {
     const ot_shape *s = &q->plan->graph->outputs[a->output]->shape;
     int64_t size = ot_dtype_bits(a->dtype) / 8;
@@ -622,7 +448,7 @@ static void keep(const ot_slot *q, answer *a, int64_t first)
 }
 
 /* Shapes that depend on data show only now that their first axis had as many elements by chance. */
-static ot_status check_samples(const ot_slot *q, const answer *a, ot_error *err)
+static ot_status check_samples(const ot_slot *q, const ot_prediction *a, ot_error *err)
 {
     const ot_shape *s = &q->plan->graph->outputs[a->output]->shape;
     int64_t rows = a->axis ? 1 : a->shape.dim[0] / a->samples;
@@ -638,10 +464,10 @@ static ot_status predict_batch(job *j, int slot, int64_t first, ot_error *err)
     const ot_slot *q = &t->x.slot[slot];
     for (int64_t i = 0; i < q->batch; i++) t->index[i] = first + i;
     OT_TRY(ot_session_batch(&t->x, slot, t->index, &ignored, err));
-    for (int k = 0; k < j->n; k++) {
-        OT_TRY(check_samples(q, &j->list[k], err));
-        OT_TRY(ot_exec_read(q->exec, q->plan->graph->outputs[j->list[k].output], j->list[k].bytes, err));
-        if (j->form == FORM_NPZ) keep(q, &j->list[k], first);
+    for (int k = 0; k < j->lines.n; k++) {
+        OT_TRY(check_samples(q, &j->lines.list[k], err));
+        OT_TRY(ot_exec_read(q->exec, q->plan->graph->outputs[j->lines.list[k].output], j->lines.list[k].bytes, err));
+        if (j->form == FORM_NPZ) keep(q, &j->lines.list[k], first);
     }
     for (int64_t i = 0; i < q->batch && j->form != FORM_NPZ; i++)
         if (t->index[i] == first + i) OT_TRY(put_sample(j, q, i, err)); /* else it cannot be read */
@@ -654,11 +480,11 @@ static ot_status predict_all(job *j, ot_error *err)
     int64_t n = t->eval.fs.samples, batch = t->x.slot[t->eval.slot].batch, done = 0;
     double began = ot_seconds();
     if (j->form == FORM_CSV) {
-        fputs("sample", j->f);
-        if (n && line_of(j, 0)) fputs(",line", j->f);
-        if (n && file_of(j, 0)) fputs(",file", j->f);
-        for (int k = 0; k < j->n; k++) head_of(j, &j->list[k]);
-        fputc('\n', j->f);
+        fputs("sample", j->lines.f);
+        if (n && line_of(j, 0)) fputs(",line", j->lines.f);
+        if (n && file_of(j, 0)) fputs(",file", j->lines.f);
+        ot_prediction_head(&j->lines);
+        fputc('\n', j->lines.f);
     }
     for (; done + batch <= n && !t->cancelled; done += batch) {
         ot_trainer_report_evaluation(t, &t->eval, done / batch, began);
@@ -667,7 +493,7 @@ static ot_status predict_all(job *j, ot_error *err)
     ot_trainer_report_evaluation(t, &t->eval, done / batch, began);
     if (done < n && t->eval.rest >= 0 && !t->cancelled) OT_TRY(predict_batch(j, t->eval.rest, done, err));
     OT_TRY(ot_import_intact(t->m->file, err)); /* weights that are pages of a file */
-    if (j->form == FORM_JSON) fputs(j->written ? "\n]\n" : "[]\n", j->f);
+    if (j->form == FORM_JSON) fputs(j->written ? "\n]\n" : "[]\n", j->lines.f);
     return OT_OK;
 }
 
@@ -675,14 +501,14 @@ static ot_status predict_all(job *j, ot_error *err)
 
 static ot_status write_arrays(const job *j, const char *path, ot_error *err)
 {
-    ot_tensor *t = ot_arena_alloc(j->a, sizeof *t * (size_t)(j->n + 1));
+    ot_tensor *t = ot_arena_alloc(j->a, sizeof *t * (size_t)(j->lines.n + 1));
     if (!t) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
-    for (int i = 0; i < j->n; i++) {
-        const answer *a = &j->list[i];
+    for (int i = 0; i < j->lines.n; i++) {
+        const ot_prediction *a = &j->lines.list[i];
         t[i] = (ot_tensor){ .name = a->name, .dtype = a->dtype, .rank = a->shape.rank, .data = a->all };
         memcpy(t[i].dim, a->shape.dim, sizeof t[i].dim);
     }
-    return ot_npz_write(path, t, j->n, err);
+    return ot_npz_write(path, t, j->lines.n, err);
 }
 
 static ot_status write_text(const char *path, const char *text, size_t n, ot_error *err)
@@ -704,9 +530,9 @@ static ot_status deliver(job *j, const char *to, char **text, ot_error *err)
         return write_arrays(j, to, err);
     }
     if (j->form == FORM_MASKS) return predict_all(j, err);
-    if (!(j->f = open_memstream(&all, &n))) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
+    if (!(j->lines.f = open_memstream(&all, &n))) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
     ot_status s = predict_all(j, err);
-    if (!ot_memstream_close(j->f) && !s) s = ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
+    if (!ot_memstream_close(j->lines.f) && !s) s = ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
     if (!s && to) s = write_text(to, all, n, err);
     if (!s && !to) *text = all, all = NULL;
     free(all);
@@ -761,7 +587,7 @@ ot_status ot_predict_text(const ot_model *m, const ot_options *o, const ot_callb
     *text = NULL;
     OT_GIVEN(m);
     OT_GIVEN(o);
-    job j = { .form = form_of(o), .top = ot_options_int(o, "top") };
+    job j = { .form = form_of(o), .lines.top = ot_options_int(o, "top") };
     ot_error first = { 0 };
     OT_TRY(ot_trainer_begin(m, o, cb, &j.t, err));
     j.a = j.t->a;

@@ -1,0 +1,157 @@
+/* predict_text.c - predictions of samples as lines of CSV and JSON. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/json.h"
+#include "runtime/train/commands/predict_text.h"
+#include "runtime/train/run/log.h"
+
+static double probability_of(const ot_prediction *a, int64_t c)
+{
+    return a->each > 1 ? a->v[c] : c ? a->v[0] : 1 - a->v[0]; /* one score: of class 1 */
+}
+
+/* The name of what value k is the probability of. */
+static const char *label_of(const ot_prediction *a, int64_t k)
+{
+    return a->task == OT_TASK_LABELS && a->class_name ? a->class_name[a->each > 1 ? k : 1] : NULL;
+}
+
+/* The most probable classes, of equal ones the first; returns how many. */
+static int64_t rank(ot_prediction *a, int64_t top)
+{
+    int64_t classes = a->each > 1 ? a->each : 2, n = 0;
+    for (int64_t c = 0; c < classes; c++) {
+        int64_t at = n < top ? n++ : top;
+        for (; at > 0 && probability_of(a, a->best[at - 1]) < probability_of(a, c); at--)
+            if (at < n) a->best[at] = a->best[at - 1];
+        if (at < n) a->best[at] = c;
+    }
+    return n;
+}
+
+/* ---- CSV ----------------------------------------------------------------------------------- */
+
+static void put_column(const ot_prediction_lines *x, const ot_prediction *a, const char *what, const char *of,
+                       int64_t number)
+{
+    char name[1024], shown[512], which[512] = "";
+    if (x->n > 1) snprintf(which, sizeof which, "%s.", ot_shown(a->name, shown, sizeof shown));
+    if (number >= 0) snprintf(name, sizeof name, "%s%s%s_%lld", which, what, of, (long long)number);
+    else snprintf(name, sizeof name, "%s%s%s", which, what, of);
+    fputc(',', x->f);
+    ot_csv_text(name, x->f);
+}
+
+static void head_of(const ot_prediction_lines *x, const ot_prediction *a)
+{
+    char shown[512];
+    int64_t classes = a->each > 1 ? a->each : 2, top = x->top < classes ? x->top : classes;
+    if (a->task == OT_TASK_CLASSES)
+        for (int64_t r = 0; r < top; r++) {
+            put_column(x, a, "class", "", r ? r + 1 : -1);
+            if (a->class_name) put_column(x, a, "class_name", "", r ? r + 1 : -1);
+            put_column(x, a, "probability", "", r ? r + 1 : -1);
+        }
+    else
+        for (int64_t k = 0; k < a->each; k++) {
+            const char *of = label_of(a, k);
+            if (of) put_column(x, a, "", ot_shown(of, shown, sizeof shown), -1);
+            else
+                put_column(x, a, x->n > 1 ? "value" : ot_shown(a->name, shown, sizeof shown), "", a->each > 1 ? k : -1);
+        }
+}
+
+static void row_of(const ot_prediction_lines *x, ot_prediction *a)
+{
+    if (a->task != OT_TASK_CLASSES) {
+        for (int64_t k = 0; k < a->each; k++)
+            if (a->whole) fprintf(x->f, a->dtype == OT_U64 ? ",%llu" : ",%lld", (long long)a->whole[k]);
+            else if (isnan(a->v[k])) fputs(",nan", x->f); /* without a sign */
+            else fprintf(x->f, a->dtype == OT_F64 ? ",%.17g" : ",%.9g", a->v[k]);
+        return;
+    }
+    for (int64_t r = 0, n = rank(a, x->top); r < n; r++) {
+        fprintf(x->f, ",%lld", (long long)a->best[r]);
+        if (a->class_name) {
+            char name[1024];
+            fputc(',', x->f);
+            ot_csv_text(ot_shown(a->class_name[a->best[r]], name, sizeof name), x->f);
+        }
+        fprintf(x->f, ",%.6g", probability_of(a, a->best[r]));
+    }
+}
+
+void ot_prediction_head(const ot_prediction_lines *x)
+{
+    for (int i = 0; i < x->n; i++) head_of(x, &x->list[i]);
+}
+
+void ot_prediction_row(const ot_prediction_lines *x)
+{
+    for (int i = 0; i < x->n; i++) row_of(x, &x->list[i]);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+
+static json_t *classes_of(const ot_prediction_lines *x, ot_prediction *a)
+{
+    json_t *list = json_array();
+    for (int64_t r = 0, n = rank(a, x->top); r < n; r++) {
+        json_t *one = json_pack("{s:I}", "class", (json_int_t)a->best[r]);
+        if (a->class_name) ot_json_set(&one, "class_name", ot_json_text(a->class_name[a->best[r]]));
+        ot_json_set(&one, "probability", number(probability_of(a, a->best[r])));
+        ot_json_add(&list, one);
+    }
+    return list;
+}
+
+/* Value k.  JSON of others has whole numbers up to 2^63. */
+static json_t *value_of(const ot_prediction *a, int64_t k)
+{
+    bool fits = a->whole && (a->dtype != OT_U64 || a->whole[k] >= 0);
+    return fits ? json_integer(a->whole[k]) : number(a->v[k]);
+}
+
+static json_t *values_of(const ot_prediction *a)
+{
+    bool named = label_of(a, 0) && a->distinct; /* else an object would lose some */
+    json_t *all = named ? json_object() : json_array();
+    for (int64_t k = 0; k < a->each; k++)
+        if (named) ot_json_set(&all, label_of(a, k), value_of(a, k));
+        else ot_json_add(&all, value_of(a, k));
+    return all;
+}
+
+/* The key of an output: its name, unless that is a key of the sample's own. */
+static const char *key_of(const ot_prediction *a, char *name, size_t n)
+{
+    static const char *const own[] = { "sample", "line", "file" };
+    char shown[1000];
+    ot_shown(a->name, shown, sizeof shown);
+    for (int i = 0; i < OT_LEN(own); i++)
+        if (!strcmp(shown, own[i])) return snprintf(name, n, "output.%s", own[i]), name;
+    snprintf(name, n, "%s", shown);
+    return name;
+}
+
+ot_status ot_prediction_json(const ot_prediction_lines *x, int64_t sample, int64_t line, const char *file, char **text,
+                             ot_error *err)
+{
+    char name[1010];
+    size_t digits = 9;
+    json_t *o = json_pack("{s:I}", "sample", (json_int_t)sample);
+    if (line) ot_json_set(&o, "line", json_integer(line));
+    if (file) ot_json_set(&o, "file", ot_json_text(file));
+    for (int i = 0; i < x->n; i++) {
+        ot_prediction *a = &x->list[i];
+        if (a->dtype == OT_F64 && a->task == OT_TASK_VALUES) digits = 17;
+        ot_json_set(&o, key_of(a, name, sizeof name), a->task == OT_TASK_CLASSES ? classes_of(x, a) : values_of(a));
+    }
+    *text = ot_json_dump(o, JSON_COMPACT | JSON_REAL_PRECISION(digits));
+    json_decref(o);
+    return *text ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
+}

@@ -1,0 +1,48 @@
+/* predict_text.h - predictions of samples as lines of CSV and JSON. */
+#ifndef OT_PREDICT_TEXT_H
+#define OT_PREDICT_TEXT_H
+
+#include <stdio.h>
+
+#include "runtime/losses/tails.h"
+#include "runtime/train/feed/preprocess.h"
+
+/* What an output is: scores of classes, probabilities of labels that exclude nothing, values; or not decided. */
+typedef enum ot_task { OT_TASK_AUTO, OT_TASK_CLASSES, OT_TASK_LABELS, OT_TASK_VALUES } ot_task;
+
+/* One output of the model, sample by sample. */
+typedef struct ot_prediction {
+    const char *name;
+    int output, axis; /* of the graph; along which samples lie */
+    int64_t samples, each;
+    ot_dtype dtype;
+    ot_tail_kind tail;
+    ot_task task;
+    const char *const *class_name; /* NULL: unknown */
+    bool distinct;                 /* no two of the names are equal */
+    void *bytes;                   /* of a batch */
+    char *all;                     /* NPZ: of all samples */
+    ot_shape shape;                /* of all samples, which come first */
+    double *v;                     /* of a sample: `each` of them */
+    int64_t *whole;    /* the same of integers and booleans, whose digits a double may not have; else NULL */
+    ot_normalize unit; /* of values: of a standardised target; its kind is OT_NORMALIZE_NONE if it is none */
+    int64_t *best;     /* the `top` most probable classes of a sample */
+} ot_prediction;
+
+/* What lines are made of. */
+typedef struct ot_prediction_lines {
+    FILE *f;
+    ot_prediction *list; /* v has the sample */
+    int n;
+    int64_t top; /* classes of a sample */
+} ot_prediction_lines;
+
+/* The columns of the outputs, each after a comma, and their values.  Classes of equal probability come in their order. */
+void ot_prediction_head(const ot_prediction_lines *x);
+void ot_prediction_row(const ot_prediction_lines *x);
+
+/* An object of the sample, with its line (0: none) and its file (NULL: none).  The caller frees *text.  Errors: OT_E_NOMEM. */
+ot_status ot_prediction_json(const ot_prediction_lines *x, int64_t sample, int64_t line, const char *file, char **text,
+                             ot_error *err);
+
+#endif
