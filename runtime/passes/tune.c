@@ -9,7 +9,7 @@
  * written after every node, so that an interrupted run continues where it stopped.  Every plan for that device reads
  * it; without it the order of the candidates decides, which does not depend on measurements.
  *
- * Only operators with several kernels are measured (`operators`).  Floats are random numbers, since the time of a
+ * Only operators with several kernels are measured (`ot_op.words`).  Floats are random numbers, since the time of a
  * product depends on the power that its operands draw; integers are zeros, which are valid labels and indices; masks
  * are all true. */
 #include "runtime/passes/tune.h"

@@ -1,7 +1,7 @@
 /* unfold.c - restores a BatchNormalization after convolutions into which one was folded during export (--unfold-bn).
  *
  * The norm is inserted into a copy of the file's graph, which trains; the result is folded into the convolution's
- * weight and bias when the file is written (train/unfold.c).  The convolution's own bias is removed: the norm's
+ * weight and bias when the file is written (train/run/unfold.c).  The convolution's own bias is removed: the norm's
  * replaces it.
  *
  * Source  the names: torch.onnx (TorchScript: onnx::Conv_12, older versions plain numbers; dynamo: <weight>_bias,
