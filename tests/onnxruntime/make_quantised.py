@@ -1,6 +1,6 @@
 """Makes the cases of this folder: quantised models, and what PyTorch and ONNX Runtime make of them.
 
-usage: make.py FOLDER [NAME...]     (with torch, onnx, onnxruntime)
+usage: make_quantised.py FOLDER [NAME...]     (with torch, onnx, onnxruntime)
 
 NAME.onnx is the model, NAME.npz one batch of it: inputs and target, `want_OUTPUT` by ONNX Runtime, and, of five updates of SGD
 at a rate of 0.05 in PyTorch, `losses` and the trained initializers at the end, `end_NAME`, as the file keeps them.
