@@ -1,6 +1,6 @@
 """Real exports trained step by step: losses, rates, gradients, weights and statistics against PyTorch's.
 
-usage: test_follow.py PROGRAM [--only TEXT] [--device cpu] [--cases FOLDER] [-v]     (cases.tar.xz beside this file, or unpacked)
+usage: test_follow.py PROGRAM [--only TEXT] [--every N] [--device cpu] [--cases FOLDER] [-v]     (cases.tar.xz beside this file, or unpacked)
 
 --only =NAME is the case of that name alone.
 """
@@ -209,6 +209,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('program')
     parser.add_argument('--only', default='')
+    parser.add_argument('--every', type=int, default=1)
     parser.add_argument('--device')
     parser.add_argument('--cases')
     parser.add_argument('-v', action='store_true')
@@ -220,7 +221,7 @@ def main():
         if not a.cases:
             with tarfile.open(f'{HERE}/cases.tar.xz') as archive:
                 archive.extractall(root)
-        for name in sorted(n for n in os.listdir(root) if (n == a.only[1:] if a.only.startswith('=') else a.only in n)):
+        for name in sorted(n for n in os.listdir(root) if (n == a.only[1:] if a.only.startswith('=') else a.only in n))[::a.every]:
             total += 1
             try:
                 worst = follow(a.program, f'{root}/{name}')
