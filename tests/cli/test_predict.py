@@ -65,10 +65,12 @@ def expect_classes(d, tail, probabilities, names, *options):
 
 
 def kinds(d):
-    names = ['a cat', 'dog, "large"', '=1+1', 'x\ny']
+    names = [' a cat', 'dog, "large"', '=1+1', 'x\ny']
     expect_classes(d, 'Softmax', lambda y: y, None)
     expect_classes(d, 'LogSoftmax', np.exp, None)
     expect_classes(d, None, softmax, names)
+    text = call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--top', '4').stdout
+    check('," a cat",' in text and ', a cat,' not in text, 'a name with a blank in front is quoted')
     expect_classes(d, None, softmax, None, '--task', 'classes')
 
     (y,) = model(f'{d}/m.onnx', [('y', 4, None, False)])

@@ -127,4 +127,21 @@ os.utime('m0.onnx.data', (1, 1))
 _, said = p.communicate(timeout=240)
 check(p.returncode == 7 and "external data 'm0.onnx.data' was changed while it was in use" in said, f'changed data: exit {p.returncode}: {said[-300:]}')
 check(not [n for n in os.listdir('.') if n.startswith('changed')], 'changed data: something is written')
+
+# The same while it predicts and evaluates: halfway through, as long as it took undisturbed.
+many = 1200  # a second at least: all weights are read for each sample
+np.savez('many.npz', x=np.tile(np.load('d.npz')['x'], (many // 8, 1)), target=np.zeros(many, np.int64))
+for command in (('predict', 'm4.onnx', 'many.npz', '-o', 'p.npz'), ('eval', 'm4.onnx', '--data', 'many.npz')):
+    command += ('--batch-size', '1', '--device', 'cpu', '--threads', '1', '--quiet')
+    began = time.monotonic()
+    call(*command)
+    took = time.monotonic() - began
+    if os.path.exists('p.npz'):
+        os.remove('p.npz')
+    p = subprocess.Popen([program, *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    time.sleep(took / 2)
+    os.utime('m4.onnx.data', (2, 2) if command[0] == 'eval' else (1, 1))
+    _, said = p.communicate(timeout=240)
+    check(p.returncode == 7 and "external data 'm4.onnx.data' was changed while it was in use" in said, f'{command[0]}, changed data ({took:.1f} s): exit {p.returncode}: {said[-300:]}')
+    check(not os.path.exists('p.npz'), f'{command[0]}, changed data: something is written')
 finish('checks')

@@ -83,7 +83,8 @@ static void scales_become_weights(void **state)
     static float kept[2 * CHANNELS * 6 * 6], folded[OT_LEN(kept)];
     for (int i = 0; i < OT_LEN(chains); i++)
         for (int bias = 0; bias < 2; bias++) {
-            predict(chains[i], false, bias, kept);
+            int was = predict(chains[i], false, bias, kept);
+            if (bias && *chains[i] && !was) fail_msg("'%s': no operands of Maps are seen without folding", chains[i]);
             int n = predict(chains[i], true, bias, folded);
             if (n) fail_msg("'%s': %d operands of Maps are left", chains[i], n);
             for (int k = 0; k < OT_LEN(kept); k++)

@@ -82,7 +82,7 @@ def main():
         with np.load(folder / "d.npz") as d:
             np.savez(folder / "ignored.npz", input=d["input"], target=np.where(np.arange(N) % 10 == 0, -100, d["target"]))
         r = call(folder, "train", "m.onnx", "--data", "ignored.npz", "--epochs", "1", "--run-dir", "none", "-o", "i.onnx", "--val-split", "0.2")
-        expect("-100 is no class", "the same fraction of each of 3 classes" in r.stderr, r.stderr)
+        expect("-100 is no class", "the same fraction of each of 3 target values" in r.stderr, r.stderr)
 
         (folder / "empty").mkdir()
         there = evaluate(folder / "empty", "../alone")

@@ -172,7 +172,8 @@ static void warn_of_nan(const ot_trainer *t)
                        "confusion matrix",
                        (long long)odd, (long long)n);
     else if (isnan(t->eval.loss) && t->x.slot[t->eval.slot].plan->n_losses)
-        ot_trainer_say(t, OT_WARNING, "the loss is NaN: the model has outputs that are NaN or infinite");
+        ot_trainer_say(t, OT_WARNING,
+                       "the loss is NaN: outputs or targets are NaN, infinite, or outside of the domain of the loss");
 }
 
 /* Whose samples and weights are evaluated. */

@@ -205,7 +205,9 @@ void ot_log_write_step(ot_log *l, const ot_log_step *s)
 
 void ot_csv_text(const char *text, FILE *f)
 {
-    bool quotes = text[strcspn(text, ",\"\n\r")];
+    size_t n = strlen(text);
+    bool blanks = n && (text[0] == ' ' || text[n - 1] == ' '); /* readers trim what is not quoted */
+    bool quotes = blanks || text[strcspn(text, ",\"\n\r")];
     if (quotes) fputc('"', f);
     for (; *text; text++) {
         if (*text == '"') fputc('"', f);

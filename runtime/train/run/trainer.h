@@ -79,7 +79,7 @@ struct ot_trainer {
     bool has_val;   /* `eval` is one: it decides which epoch is the best, when to stop, and the plateaus */
     ot_normalize normalize;
     bool same_set;     /* what is evaluated on is what trains */
-    int split_classes; /* --val-split: classes that each gave its share */
+    int split_classes; /* --val-split, --folds: values of the target, each of which gave the same fraction */
     ot_session x;
     bool dry;           /* what is written gets no name */
     int proof;          /* slot the written file is compared with; -1: none */
