@@ -54,7 +54,9 @@ check('p99 ms' in text and len(text.splitlines()) == 3, text)
 
 # --kernels: every kernel once, of all that the plan has; the floor is what the ceilings allow
 table = json.loads(call('bench', lenet, '--batch-sizes', '32', '--threads', '1', '--device', 'cpu', '--steps', '2', '--kernels', '--json').stdout)['measurements']
-check('kernels' not in table[1], 'a prediction has no kernels of an update')
+prediction = table[1]['kernels']
+check({r['stage'] for r in prediction['rows']} == {'forward', 'loss'} or {r['stage'] for r in prediction['rows']} == {'forward'}, prediction)
+check({r['node'] for r in prediction['rows']} >= {'conv1', 'conv2', 'fc1', 'fc2'} and prediction['kernels_ms'] < table[0]['kernels']['kernels_ms'], prediction)
 kernels = table[0]['kernels']
 steps = [s for s in json.loads(call('plan', lenet, '--device', 'cpu', '--threads', '1', '--json').stdout)['steps'] if s['operator'] != 'View']
 check(sum(r['count'] for r in kernels['rows']) == len(steps), f"{sum(r['count'] for r in kernels['rows'])} kernels, {len(steps)} steps")
@@ -68,7 +70,7 @@ check(kernels['graph_ms'] is None, 'no graphs on the CPU')
 product = [r for r in kernels['rows'] if r['node'] == 'conv2' and r['operator'] == 'ConvolveDx']
 check(len(product) == 1 and abs(product[0]['flops'] / (2 * 32 * 50 * 8 * 8 * 20 * 25) - 1) < 0.01 and '[32,50,8,8]' in product[0]['values'], product)
 text = call('bench', lenet, '--batch-sizes', '2', '--threads', '1', '--steps', '2', '--device', 'cpu', '--kernels').stdout
-check('kernels of an update' in text and 'ConvolveDx backward, conv2' in text, text)
+check('kernels of an update' in text and 'kernels of a prediction' in text and 'ConvolveDx backward, conv2' in text, text)
 check(not os.listdir('.') or os.listdir('.') == ['d.npz'], os.listdir('.'))
 for option in ('--batch-sizes', '--threads-list'):
     for wrong in ('0', 'x', '1,,2', '1.5', ''):

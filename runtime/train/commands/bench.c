@@ -34,7 +34,7 @@ typedef struct figure {
     double p50, p90, p99, mean; /* seconds */
     double rate;                /* samples per second */
     double ratio;               /* to the CPU's rate with the same batch and the most threads; NaN: there is none */
-    ot_kernel_table *kernels;   /* --kernels; NULL: of a prediction, or not asked for */
+    ot_kernel_table *kernels;   /* --kernels; NULL: not asked for */
 } figure;
 
 typedef struct bench {
@@ -231,10 +231,10 @@ static ot_status measure_one(bench *b, ot_trainer *t, what w, int64_t *k, figure
     f->mean = all / f->n;
     f->what = w;
     OT_TRY(find_rate(b, t, w, f->n, k, &f->rate, err));
-    if (w != TRAINING || !ot_options_flag(b->given, "kernels")) return OT_OK;
+    if (!ot_options_flag(b->given, "kernels")) return OT_OK;
     f->kernels = ot_arena_alloc(b->a, sizeof *f->kernels);
     if (!f->kernels) return ot_fail(err, OT_E_NOMEM, "no memory for the table of kernels");
-    return ot_kernel_table_new(t, b->a, f->kernels, err);
+    return ot_kernel_table_new(t, w == TRAINING, b->a, f->kernels, err);
 }
 
 /* Two sets: one trains, one is evaluated. */

@@ -1,6 +1,6 @@
-/* bench_kernels.c - bench --kernels: what every kernel of an update takes, beside what the device can do.
+/* bench_kernels.c - bench --kernels: what every kernel of an update or of a prediction takes, beside what the device can do.
  *
- * Kernels are measured one by one, between events on a device; the whole update is measured as it runs otherwise, on a
+ * Kernels are measured one by one, between events on a device; the whole run is measured as it runs otherwise, on a
  * device by replays of its captured graphs.  A kernel's floor is what the measured ceilings allow: its operations by the
  * matrix product, or its bytes by the sum of two arrays of that size, whichever takes longer. */
 #include "ops/kernels/fused.h"
@@ -20,51 +20,62 @@ static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no 
 
 /* ---- running ----------------------------------------------------------------------------- */
 
-/* An update without the data's way to the device: it computes with the last batch again. */
-static ot_status update_once(const ot_trainer *t, ot_exec *e, ot_error *err)
+/* What is measured: updates, or predictions. */
+typedef struct subject {
+    ot_trainer *t;
+    const ot_plan *plan;
+    ot_exec *exec;
+    bool updates;
+    int batches; /* of a run */
+} subject;
+
+/* A run without the data's way to the device: it computes with the last batch again. */
+static ot_status run_once(const subject *x, ot_error *err)
 {
-    for (int i = 1; i < t->s.accumulate; i++) OT_TRY(ot_exec_batch(e, err));
-    return ot_exec_step(e, err);
+    for (int i = 0; i < x->batches - x->updates; i++) OT_TRY(ot_exec_batch(x->exec, err));
+    return x->updates ? ot_exec_step(x->exec, err) : OT_OK;
 }
 
-static ot_status settled_update(const ot_trainer *t, ot_exec *e, double *seconds, ot_error *err)
+static ot_status settled_run(const subject *x, double *seconds, ot_error *err)
 {
+    const ot_trainer *t = x->t;
     double begun = ot_seconds();
-    OT_TRY(update_once(t, e, err));
+    OT_TRY(run_once(x, err));
     if (t->x.device) OT_TRY(t->x.device->backend->wait(t->x.device, err));
     *seconds = ot_seconds() - begun;
     return OT_OK;
 }
 
 /* steps: of the plan, whose times m has room for. */
-static ot_status time_kernels(ot_trainer *t, ot_exec *e, size_t steps, ot_timing *m, ot_kernel_table *k, ot_error *err)
+static ot_status time_kernels(const subject *x, size_t steps, ot_timing *m, ot_kernel_table *k, ot_error *err)
 {
     double one, all = 0;
-    ot_status s = ot_exec_measure(e, m, err);
+    ot_status s = ot_exec_measure(x->exec, m, err);
     for (int i = -WARM; i < RUNS && (i < FEWEST || all < enough) && !s; i++) {
         if (!i) m->batches = m->updates = 0, memset(m->spent, 0, steps * sizeof *m->spent);
-        s = settled_update(t, e, &one, err);
+        s = settled_run(x, &one, err);
         if (i >= 0 && !s) all += one, k->runs++;
     }
     ot_error ignored = { 0 };
-    (void)ot_exec_measure(e, NULL, &ignored);
+    (void)ot_exec_measure(x->exec, NULL, &ignored);
     k->eager = k->runs ? all / k->runs : 0;
     return s;
 }
 
-/* Updates between two events, so many that they take some time; the device has a queue of them. */
-static ot_status time_between(ot_trainer *t, ot_exec *e, void *const event[2], double *seconds, ot_error *err)
+/* Runs between two events, so many that they take some time; the device has a queue of them. */
+static ot_status time_between(const subject *x, void *const event[2], double *seconds, ot_error *err)
 {
-    const ot_backend *b = t->x.device->backend;
+    ot_device *d = x->t->x.device;
+    const ot_backend *b = d->backend;
     double all = 0, some;
     int64_t n = 0, runs = 1;
-    OT_TRY(update_once(t, e, err)); /* the capture, where it has not been done */
-    OT_TRY(update_once(t, e, err));
+    OT_TRY(run_once(x, err)); /* the capture, where it has not been done */
+    OT_TRY(run_once(x, err));
     for (int i = 0; i < REPLAYS && (i < FEWEST || all < enough); i++) {
-        OT_TRY(b->event_record(t->x.device, event[0], err));
-        for (int64_t k = 0; k < runs; k++) OT_TRY(update_once(t, e, err));
-        OT_TRY(b->event_record(t->x.device, event[1], err));
-        OT_TRY(b->event_seconds(t->x.device, event[0], event[1], &some, err));
+        OT_TRY(b->event_record(d, event[0], err));
+        for (int64_t k = 0; k < runs; k++) OT_TRY(run_once(x, err));
+        OT_TRY(b->event_record(d, event[1], err));
+        OT_TRY(b->event_seconds(d, event[0], event[1], &some, err));
         if (i) all += some, n += runs; /* the first finds out how many */
         else if (some > 0 && some < enough / REPLAYS) runs = (int64_t)(1.2 * enough / REPLAYS / some) + 1;
     }
@@ -72,14 +83,14 @@ static ot_status time_between(ot_trainer *t, ot_exec *e, void *const event[2], d
     return OT_OK;
 }
 
-static ot_status time_replay(ot_trainer *t, ot_exec *e, ot_kernel_table *k, ot_error *err)
+static ot_status time_replay(const subject *x, ot_kernel_table *k, ot_error *err)
 {
     void *event[2] = { NULL };
-    const ot_backend *b = t->x.device->backend;
-    ot_status s = b->event_new(t->x.device, &event[0], err);
-    if (!s) s = b->event_new(t->x.device, &event[1], err);
-    if (!s) s = time_between(t, e, event, &k->replay, err);
-    for (int i = 0; i < 2; i++) b->event_free(t->x.device, event[i]);
+    ot_device *d = x->t->x.device;
+    ot_status s = d->backend->event_new(d, &event[0], err);
+    if (!s) s = d->backend->event_new(d, &event[1], err);
+    if (!s) s = time_between(x, event, &k->replay, err);
+    for (int i = 0; i < 2; i++) d->backend->event_free(d, event[i]);
     return s;
 }
 
@@ -117,12 +128,14 @@ static bool same(const ot_kernel_row *a, const ot_kernel_row *b)
 }
 
 /* Step i and those that its launch computes with it; their numbers are added to an equal row. */
-static ot_status add_step(const ot_trainer *t, const ot_plan *p, const ot_node_table *names, const ot_timing *m, int i,
-                          ot_arena *a, ot_kernel_table *k, ot_error *err)
+static ot_status add_step(const subject *x, const ot_node_table *names, const ot_timing *m, int i, ot_arena *a,
+                          ot_kernel_table *k, ot_error *err)
 {
+    const ot_plan *p = x->plan;
     const ot_step *s = ot_plan_step(p, i);
+    int64_t runs = x->updates ? m->updates : m->batches;
     int group = s->group > 1 ? s->group : 1;
-    double times = i < p->n_batch_steps ? t->s.accumulate : 1;
+    double times = i < p->n_batch_steps ? x->batches : 1;
     ot_kernel_row r = { .stage = ot_stage_names[s->node->stage], .count = 1 };
     char title[48];
     r.op = ot_arena_strdup(a, ot_node_title(s->node, title));
@@ -136,7 +149,7 @@ static ot_status add_step(const ot_trainer *t, const ot_plan *p, const ot_node_t
         r.bytes += times * ot_node_bytes(ot_plan_step(p, i + j)->node);
     }
     double rate = ot_ceilings_rate(&k->ceilings, r.bytes / times);
-    r.seconds = m->updates > 0 ? m->spent[i] / (double)m->updates : 0;
+    r.seconds = runs > 0 ? m->spent[i] / (double)runs : 0;
     r.floor = rate > 0 ? r.bytes / rate : 0;
     if (k->ceilings.flops > 0 && r.flops / k->ceilings.flops > r.floor) r.floor = r.flops / k->ceilings.flops;
     k->kernels += r.seconds;
@@ -162,37 +175,36 @@ static int by_excess(const void *a, const void *b)
     return d > 0 ? 1 : d < 0 ? -1 : strcmp(x->values, y->values);
 }
 
-static ot_status make_rows(ot_trainer *t, const ot_plan *p, const ot_timing *m, ot_arena *a, ot_kernel_table *k,
-                           ot_error *err)
+static ot_status make_rows(const subject *x, const ot_timing *m, ot_arena *a, ot_kernel_table *k, ot_error *err)
 {
     ot_node_table names;
-    OT_TRY(ot_node_table_new(t->m->file->graph, p, t->a, &names, err));
+    OT_TRY(ot_node_table_new(x->t->m->file->graph, x->plan, x->t->a, &names, err));
     k->row = ot_arena_alloc(a, sizeof *k->row * (size_t)(names.n_steps + 1));
     if (!k->row) return no_memory(err);
-    for (int i = 0; i < names.n_steps; i++) {
-        const ot_step *s = ot_plan_step(p, i);
+    for (int i = 0; i < (x->updates ? names.n_steps : x->plan->n_batch_steps); i++) {
+        const ot_step *s = ot_plan_step(x->plan, i);
         bool alias = s->node->op->flags & OT_ALIAS && !(ot_node_bytes(s->node) > 0); /* nothing runs */
-        if (s->group && !alias) OT_TRY(add_step(t, p, &names, m, i, a, k, err));
+        if (s->group && !alias) OT_TRY(add_step(x, &names, m, i, a, k, err));
     }
     qsort(k->row, (size_t)k->n, sizeof *k->row, by_excess);
     return OT_OK;
 }
 
-ot_status ot_kernel_table_new(ot_trainer *t, ot_arena *a, ot_kernel_table *out, ot_error *err)
+ot_status ot_kernel_table_new(ot_trainer *t, bool updates, ot_arena *a, ot_kernel_table *out, ot_error *err)
 {
-    int at;
-    *out = (ot_kernel_table){ 0 };
+    int at = t->eval.slot;
+    *out = (ot_kernel_table){ .what = updates ? "an update" : "a prediction" };
     OT_TRY(ot_trainer_settle(t, err));
-    OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, t->batch, t->s.accumulate, &at, err));
+    if (updates) OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, t->batch, t->s.accumulate, &at, err));
     const ot_plan *p = t->x.slot[at].plan;
-    ot_exec *e = t->x.slot[at].exec;
+    subject x = { t, p, t->x.slot[at].exec, updates, updates ? t->s.accumulate : 1 };
     size_t n = (size_t)(p->n_batch_steps + p->n_update_steps) + 1;
     ot_timing m = { .spent = ot_arena_alloc(a, n * sizeof *m.spent) };
     if (!m.spent) return no_memory(err);
     OT_TRY(ot_ceilings_measure(&t->x, &out->ceilings, err));
-    OT_TRY(time_kernels(t, e, n, &m, out, err));
-    if (t->x.device) OT_TRY(time_replay(t, e, out, err));
-    return make_rows(t, p, &m, a, out, err);
+    OT_TRY(time_kernels(&x, n, &m, out, err));
+    if (t->x.device) OT_TRY(time_replay(&x, out, err));
+    return make_rows(&x, &m, a, out, err);
 }
 
 /* ---- showing ------------------------------------------------------------------------------- */
@@ -202,7 +214,7 @@ static double share(const ot_kernel_row *r) { return r->seconds > 0 ? r->floor /
 void ot_kernel_table_print(const ot_kernel_table *k, FILE *f)
 {
     double rest = 0;
-    fprintf(f, "\nkernels of an update, mean of %d: %.3f ms in kernels", k->runs, k->kernels * 1e3);
+    fprintf(f, "\nkernels of %s, mean of %d: %.3f ms in kernels", k->what, k->runs, k->kernels * 1e3);
     if (k->replay > 0) fprintf(f, ", %.3f ms as a graph", k->replay * 1e3);
     fprintf(f, "; ceilings: %.4g GFLOP/s, %.4g GB/s, in caches %.4g GB/s\n", k->ceilings.flops / 1e9,
             k->ceilings.bytes / 1e9, k->ceilings.cached / 1e9);
