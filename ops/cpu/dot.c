@@ -1,13 +1,16 @@
-/* dot.c - Dot by oneDNN's matrix product: transposes are strides, equal or broadcast leading axes are batches.  In predictions, products
- * of few rows with weights by a kernel of our own (convolve_rows.c), which packs them once. */
-#include "ops/kernels/dot.h"
+/* dot.c - Dot by oneDNN's matrix product: transposes are strides, equal or broadcast leading axes are batches.  By kernels of our own:
+ * products whose rows share sets of the caches (dot_packed.c); in predictions, those of few rows with weights, which are packed once
+ * (convolve_rows.c). */
+#include "ops/cpu/dot.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "ops/cpu/convolve_rows.h"
+#include "ops/cpu/dot_packed.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/vector.h"
+#include "ops/kernels/dot.h"
 
 static bool can(const ot_node *n, const char **why)
 {
@@ -82,10 +85,9 @@ static bool bf16_pays(const ot_dot_call *c)
     return m >= 32 && n >= 32 && k >= 32;
 }
 
-ot_status ot_cpu_dot(const ot_node *n, const ot_dot_args *at, ot_prep *p)
+static ot_dot_call call_of(const ot_node *n, const ot_dot_operands *at, const ot_prep *p)
 {
     const ot_dot *t = n->attrs;
-    ot_script *s;
     ot_dot_call c = { .rank = n->out[0]->shape.rank,
                       .a_arg = at->a,
                       .b_arg = at->b,
@@ -97,42 +99,43 @@ ot_status ot_cpu_dot(const ot_node *n, const ot_dot_args *at, ot_prep *p)
     operand(&n->out[0]->shape, c.rank, false, c.y_dim, c.y_stride);
     merge(&c);
     c.bf16 = p->bf16 && ot_onednn_has_bf16() && bf16_pays(&c);
-    OT_TRY(ot_script_new(n, p, &s));
-    ot_status e = ot_script_dot(s, &c, p);
-    if (e != OT_OK) {
-        ot_script_free(s);
-        return e;
-    }
-    p->state = s;
-    if (c.bf16) strcpy(p->how, OT_BF16_PRODUCT);
-    return OT_OK;
+    return c;
 }
-
-/* ---- alone -------------------------------------------------------------------------------- */
 
 /* One of them. */
 typedef struct dot_state {
     ot_script *script;
+    ot_dot_packed *packed;
     ot_row_conv *rows;
 } dot_state;
 
-static void release(void *state)
+void ot_cpu_dot_release(void *state)
 {
     dot_state *s = state;
     if (!s) return;
     ot_script_free(s->script);
+    free(s->packed);
     ot_rows_free(s->rows);
     free(s);
 }
 
+static ot_status by_script(const ot_node *n, const ot_dot_call *c, ot_prep *p, ot_script **s)
+{
+    if (c->bf16) strcpy(p->how, OT_BF16_PRODUCT);
+    OT_TRY(ot_script_new(n, p, s));
+    return ot_script_dot(*s, c, p);
+}
+
 /* Packing the weights, once here and in every product by oneDNN, counts where rows are few; with very few, weights are read at the
  * speed of memory by either, and threads have no work. */
-static bool is_product_of_rows(const ot_node *n, const ot_prep *p, ot_rows_dot *d)
+static bool is_product_of_rows(const ot_node *n, const ot_dot_operands *at, const ot_prep *p, ot_rows_dot *d)
 {
     enum { MOST_ROWS = 1024, ROWS_PER_THREAD = 24, MOST_BYTES = 16 << 20 };
     const ot_dot *t = n->attrs;
     const ot_value *b = n->in[1], *bias = n->n_in > 2 ? n->in[2] : NULL, *y = n->out[0];
-    if (!p->settled || t->ta || ot_numel(&b->shape) * 4 > MOST_BYTES || (p->bf16 && ot_onednn_has_bf16())) return false;
+    if (!p->settled || t->ta || at->add != OT_ARG_NONE || ot_numel(&b->shape) * 4 > MOST_BYTES ||
+        (p->bf16 && ot_onednn_has_bf16()))
+        return false;
     if (bias && ot_numel(&bias->shape) != y->shape.dim[y->shape.rank - 1]) return false;
     int64_t N = y->shape.dim[y->shape.rank - 1], K = n->in[0]->shape.dim[n->in[0]->shape.rank - 1];
     *d = (ot_rows_dot){ .rows = ot_numel(&y->shape) / N,
@@ -145,34 +148,43 @@ static bool is_product_of_rows(const ot_node *n, const ot_prep *p, ot_rows_dot *
            d->rows >= (int64_t)ROWS_PER_THREAD * p->threads;
 }
 
-static ot_status prepare(const ot_node *n, ot_prep *p)
+ot_status ot_cpu_dot_prepare(const ot_node *n, const ot_dot_operands *at, ot_prep *p)
 {
-    bool bias = n->n_in > 2 && n->in[2];
     dot_state *s = calloc(1, sizeof *s);
     ot_rows_dot d;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
-    ot_status e;
-    if (is_product_of_rows(n, p, &d)) {
-        e = ot_rows_product(n, &d, ot_instruction_set(), p, &s->rows);
-        strcpy(p->how, "rows");
-    } else {
-        e = ot_cpu_dot(
-            n, &(ot_dot_args){ OT_ARG_IN, OT_ARG_IN + 1, bias ? OT_ARG_IN + 2 : OT_ARG_NONE, OT_ARG_NONE, OT_ARG_OUT },
-            p);
-        s->script = e == OT_OK ? p->state : NULL;
-    }
+    ot_dot_call c = call_of(n, at, p);
+    bool rows = is_product_of_rows(n, at, p, &d), packs = !rows && ot_dot_packed_pays(&c, p->threads);
+    if (rows || packs) strcpy(p->how, rows ? "rows" : "packed");
+    ot_status e = rows    ? ot_rows_product(n, &d, ot_instruction_set(), p, &s->rows)
+                  : packs ? ot_dot_packed_new(n, &c, ot_instruction_set(), p, &s->packed)
+                          : by_script(n, &c, p, &s->script);
     p->state = e == OT_OK ? s : NULL;
-    if (e != OT_OK) release(s);
+    if (e != OT_OK) ot_cpu_dot_release(s);
     return e;
 }
 
-static ot_status run(const ot_call *c)
+ot_status ot_cpu_dot_run(const ot_call *c)
 {
     const dot_state *s = c->state;
     ot_call own = *c;
     if (s->rows) return ot_rows_run(s->rows, c, NULL);
+    if (s->packed) {
+        ot_dot_packed_run(s->packed, c);
+        return OT_OK;
+    }
     own.state = s->script;
     return ot_script_run(&own);
 }
 
-const ot_kernel ot_cpu_Dot = { .name = "onednn", .can = can, .prepare = prepare, .run = run, .release = release };
+static ot_status prepare(const ot_node *n, ot_prep *p)
+{
+    bool bias = n->n_in > 2 && n->in[2];
+    return ot_cpu_dot_prepare(
+        n, &(ot_dot_operands){ OT_ARG_IN, OT_ARG_IN + 1, bias ? OT_ARG_IN + 2 : OT_ARG_NONE, OT_ARG_NONE, OT_ARG_OUT },
+        p);
+}
+
+const ot_kernel ot_cpu_Dot = {
+    .name = "onednn", .can = can, .prepare = prepare, .run = ot_cpu_dot_run, .release = ot_cpu_dot_release
+};

@@ -7,6 +7,7 @@
 
 #include "ops/cpu/batchnorm.h"
 #include "ops/cpu/convolve.h"
+#include "ops/cpu/dot.h"
 #include "ops/cpu/layernorm.h"
 #include "ops/cpu/onednn.h"
 
@@ -80,13 +81,13 @@ static ot_status prepare_dot(const ot_node *n, ot_prep *p)
     bool bias = op->node->n_in > 2 && op->node->in[2];
     form f;
     form_of(n, &f);
-    return ot_cpu_dot(op->node,
-                      &(ot_dot_args){ .a = OT_ARG_IN + op->in[0],
-                                      .b = OT_ARG_IN + op->in[1],
-                                      .bias = bias ? OT_ARG_IN + op->in[2] : OT_ARG_NONE,
-                                      .add = OT_ARG_IN + behind->in[f.add],
-                                      .y = OT_ARG_OUT + behind->out[0] },
-                      p);
+    return ot_cpu_dot_prepare(op->node,
+                              &(ot_dot_operands){ .a = OT_ARG_IN + op->in[0],
+                                                  .b = OT_ARG_IN + op->in[1],
+                                                  .bias = bias ? OT_ARG_IN + op->in[2] : OT_ARG_NONE,
+                                                  .add = OT_ARG_IN + behind->in[f.add],
+                                                  .y = OT_ARG_OUT + behind->out[0] },
+                              p);
 }
 
 static ot_status prepare(const ot_node *n, ot_prep *p)
@@ -98,7 +99,7 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     fused_state *s = calloc(1, sizeof *s);
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     bool convolve = op->op == &ot_op_Convolve, dot = op->op == &ot_op_Dot;
-    s->release = convolve ? ot_cpu_convolve_release : dot ? ot_script_free : k->release;
+    s->release = convolve ? ot_cpu_convolve_release : dot ? ot_cpu_dot_release : k->release;
     ot_status e = convolve ? ot_cpu_convolve_prepare(op, ot_fused_behind(n)->node, p)
                   : dot    ? prepare_dot(n, p)
                            : k->prepare(op, p);
@@ -139,7 +140,7 @@ static ot_status run(const ot_call *c)
     ot_fused_call call;
     form f;
     own.state = s->of;
-    if (op == &ot_op_Dot) return ot_script_run(&own);
+    if (op == &ot_op_Dot) return ot_cpu_dot_run(&own);
     ot_fused_call_of(&own, &call);
     if (op == &ot_op_Convolve) return convolve_run(&own, &call.call);
     form_of(c->node, &f);
