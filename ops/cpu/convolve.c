@@ -3,7 +3,7 @@
  *
  * x and y are read and written in either layout; oneDNN's primitive computes channels last and reorders plain operands
  * inside.  Weights are stored in ONNX's order and reordered to the primitive's in every step: they are small compared
- * with activations. */
+ * with activations.  In predictions they are reordered once. */
 #include "ops/cpu/convolve.h"
 
 #include <stdio.h>
@@ -156,6 +156,7 @@ static ot_status prepare(const ot_node *n, const ot_node *map, ot_prep *p, ot_co
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     c->attrs = n->attrs;
     c->mapped = map != NULL;
+    c->settled = p->settled && c->kind == OT_CONV_FORWARD ? ot_settled_bytes(n->graph, c->w) : NULL;
     c->bf16 = p->bf16 && ot_onednn_has_bf16() && bf16_pays(c);
     bool winograd = !p->precise && !c->bf16 && ot_winograd_pays(c),
          rows = map && !winograd && !c->bf16 && ot_rows_can(c);

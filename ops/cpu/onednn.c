@@ -15,13 +15,14 @@
 #include <string.h>
 
 enum { MEMORIES = 24, PRIMITIVES = 8, ARGS = 8 };
-enum { BIND_WORK = 64 }; /* after OT_ARG_OUT + outputs */
+enum { BIND_WORK = 64, BIND_HELD }; /* after OT_ARG_OUT + outputs */
 
 struct ot_script {
     const ot_node *node;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     int threads;
+    void *held; /* settled weights in the order of the primitive; NULL: none */
     int n_memories, n_primitives;
     struct {
         dnnl_memory_t m;
@@ -203,6 +204,7 @@ void ot_script_free(void *script)
         if (s->memory[i].m) dnnl_memory_destroy(s->memory[i].m);
     if (s->stream) dnnl_stream_destroy(s->stream);
     if (s->engine) dnnl_engine_destroy(s->engine);
+    free(s->held);
     free(s);
 }
 
@@ -211,7 +213,8 @@ static ot_status bind(ot_script *s, const ot_call *c)
 {
     for (int i = 0; i < s->n_memories; i++) {
         int bind = s->memory[i].bind;
-        const void *at = bind == BIND_WORK    ? (char *)c->work + s->memory[i].offset
+        const void *at = bind == BIND_HELD    ? s->held
+                         : bind == BIND_WORK  ? (char *)c->work + s->memory[i].offset
                          : bind >= OT_ARG_OUT ? c->out[bind - OT_ARG_OUT]
                                               : c->in[bind];
         if (at == s->memory[i].at) continue;
@@ -241,7 +244,7 @@ ot_status ot_script_run(const ot_call *c)
 /* While a script is built: the first failure sticks. */
 typedef struct writer {
     ot_script *s;
-    size_t work;
+    size_t work, held;
     dnnl_status_t status;
     dnnl_primitive_attr_t attr;
 } writer;
@@ -300,6 +303,32 @@ static dnnl_memory_t source(writer *w, const desc *have, desc_ref wanted, int bi
     dnnl_memory_t a = memory(w, REF(*have), bind), b = memory(w, wanted, BIND_WORK);
     reorder(w, REF(*have), a, wanted, b);
     return b;
+}
+
+/* As source, for weights whose bytes do not change: reordered now, once. */
+static dnnl_memory_t settled_source(writer *w, const desc *have, desc_ref wanted, const void *bytes)
+{
+    ot_script *s = w->s;
+    dnnl_memory_t from = NULL, to = memory(w, wanted, BIND_HELD);
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_t p = NULL;
+    void *where; /* oneDNN takes inputs as non-const too */
+    w->held = dnnl_memory_desc_get_size(wanted);
+    memcpy(&where, &bytes, sizeof where);
+    if (w->status) return NULL;
+    free(s->held);
+    if (!(s->held = aligned_alloc(64, (w->held + 63) / 64 * 64))) w->status = dnnl_out_of_memory;
+    if (!w->status) w->status = dnnl_memory_create(&from, REF(*have), s->engine, where);
+    if (!w->status) w->status = dnnl_memory_set_data_handle(to, s->held);
+    if (!w->status) w->status = dnnl_reorder_primitive_desc_create(&pd, REF(*have), s->engine, wanted, s->engine, NULL);
+    if (!w->status) w->status = dnnl_primitive_create(&p, pd);
+    dnnl_exec_arg_t arg[] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, to } };
+    if (!w->status) w->status = dnnl_primitive_execute(p, s->stream, OT_LEN(arg), arg);
+    if (!w->status) w->status = dnnl_stream_wait(s->stream);
+    if (p) dnnl_primitive_destroy(p);
+    if (pd) dnnl_primitive_desc_destroy(pd);
+    if (from) dnnl_memory_destroy(from);
+    return to;
 }
 
 static dnnl_memory_t target(writer *w, const desc *have, desc_ref wanted, int bind)
@@ -426,7 +455,9 @@ static void write_forward(writer *w, const ot_conv_call *c, const conv_user *u, 
 {
     desc_ref yd = query(pd, dnnl_query_dst_md);
     dnnl_memory_t x = source(w, &u->x, query(pd, dnnl_query_src_md), c->x_arg);
-    dnnl_memory_t k = source(w, &u->w, query(pd, dnnl_query_weights_md), c->w_arg);
+    desc_ref wd = query(pd, dnnl_query_weights_md);
+    bool held = c->settled && !dnnl_memory_desc_equal(REF(u->w), wd);
+    dnnl_memory_t k = held ? settled_source(w, &u->w, wd, c->settled) : source(w, &u->w, wd, c->w_arg);
     dnnl_memory_t y = target(w, &u->y, yd, c->y_arg);
     dnnl_exec_arg_t arg[4] = { { DNNL_ARG_SRC, x }, { DNNL_ARG_WEIGHTS, k }, { DNNL_ARG_DST, y } };
     int n = 3;
@@ -506,6 +537,7 @@ static ot_status add_conv(ot_script *s, const ot_conv_call *c, ot_prep *p)
                    : fail(s->node, p->err, "convolution", w.status);
     }
     p->work = w.work;
+    p->held += w.held;
     return OT_OK;
 }
 

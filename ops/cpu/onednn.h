@@ -33,6 +33,8 @@ typedef struct ot_conv_call {
     bool direct_any; /* with x and y in the layout that oneDNN prefers */
     bool bf16;       /* operands are rounded to bfloat16; sums and results are f32 */
     bool mapped;     /* a Map follows (winograd.c) */
+    const void
+        *settled; /* OT_CONV_FORWARD: the bytes of w, which do not change: reordered once; NULL: they may change */
 } ot_conv_call;
 
 /* OT_E_DEVICE if oneDNN has no such primitive; the script is then unchanged. */
@@ -50,11 +52,5 @@ typedef struct ot_dot_call {
 } ot_dot_call;
 
 ot_status ot_script_dot(ot_script *s, const ot_dot_call *c, ot_prep *p);
-
-/* dot.c: prepares a Dot n, alone or as a part of a Fused node, whose arguments these are. */
-typedef struct ot_dot_args {
-    int a, b, bias, add, y;
-} ot_dot_args;
-ot_status ot_cpu_dot(const ot_node *n, const ot_dot_args *at, ot_prep *p);
 
 #endif
