@@ -1,4 +1,4 @@
-/* convolve_rows.c - 1x1 and depthwise convolutions: parts, threads and weights (row_tiles.h).
+/* convolve_rows.c - 1x1, strided and depthwise convolutions: parts, threads and weights (row_tiles.h).
  *
  * Threads   pixels, or rows. Each computes a block of them, and then the Map that follows, while the block is in the cache
  * Memory    weights are packed: once where they do not change while the plan lives, else in every run */
@@ -11,12 +11,14 @@
 #include "ops/cpu/vector.h"
 #include "ops/kernels/box.h"
 
+typedef enum form { PRODUCT, WINDOWS, DEPTHWISE } form;
+
 struct ot_row_conv {
     const ot_rows_tiles *tiles;
     ot_rows_job job; /* without addresses */
-    bool depthwise;
+    form form;
     int x_arg, w_arg, b_arg, y_arg;
-    int64_t step_m, step_c; /* of w, product */
+    int64_t step_m, step_c; /* of w, product; windows: of rows that are elements, then channels */
     int threads;
     int64_t units, block, width; /* pixels or rows of all samples, those of a block; floats of one of y */
     float *packed;               /* NULL: packed in every run, in the workspace */
@@ -24,7 +26,7 @@ struct ot_row_conv {
 };
 
 /* Bytes of a block's part of x and y, which stays in the L2 cache, and what it has at least. */
-enum { BLOCK_BYTES = 128 << 10, FEW_PIXELS = 24 };
+enum { BLOCK_BYTES = 128 << 10, FEW_PIXELS = 24, FEW_OF_WINDOWS = 96 };
 
 static const ot_rows_tiles *tiles_of(int set)
 {
@@ -56,30 +58,51 @@ static bool is_depthwise(const ot_conv_call *c)
 bool ot_rows_can(const ot_conv_call *c)
 {
     return c->kind == OT_CONV_FORWARD && is_last(c->x) && is_last(c->y) && c->w->layout == OT_PLAIN &&
-           (is_1x1(c) || is_depthwise(c));
+           (is_1x1(c) || is_depthwise(c) || ot_rows_windows_pay(c));
+}
+
+/* oneDNN's kernels for AVX2 reach half of the machine's products where a window moves by several pixels (3x3 by 2: 50 to 80 of 130
+ * GFLOP/s; these 110 to 130).  With AVX-512 this was not measured. */
+bool ot_rows_windows_pay(const ot_conv_call *c)
+{
+    enum { FEWEST = 64 };
+    const ot_window *w = &c->attrs->window;
+    if (c->kind != OT_CONV_FORWARD || w->nd > 2 || c->attrs->group != 1 || ot_instruction_set() != OT_CPU_AVX2)
+        return false;
+    for (int j = 0; j < w->nd; j++)
+        if (w->stride[j] < 2 || w->kernel[j] < 2) return false;
+    return c->x->shape.dim[1] >= FEWEST && c->y->shape.dim[1] >= FEWEST;
 }
 
 /* ---- weights -------------------------------------------------------------------------- */
 
+static int64_t taps_of(const ot_row_conv *s) { return s->form == PRODUCT ? 1 : s->job.kernel[0] * s->job.kernel[1]; }
+
 static int64_t packed_floats(const ot_row_conv *s)
 {
     const ot_rows_job *j = &s->job;
-    return s->depthwise ? j->kernel[0] * j->kernel[1] * j->C : j->C * ot_rows_up(j->M);
+    return s->form == DEPTHWISE ? taps_of(s) * j->C : taps_of(s) * j->C * ot_rows_up(j->M);
 }
 
-/* Rows c of all panels, a few at a time: w is read along rows, and what is written stays in the L1 cache. */
+/* Rows c of all panels and elements of the window, a few at a time: w is read along rows, and what is written stays in the L1
+ * cache. */
 static void pack_product(const ot_row_conv *s, const float *w, int64_t c, int64_t c_end, float *to)
 {
     enum { FEW = 16 };
     const ot_rows_job *j = &s->job;
+    int64_t taps = taps_of(s), depth = taps * j->C;
     for (int64_t m = 0; m < j->M; m += s->tiles->columns) {
         int64_t left = j->M - m, n = left < s->tiles->columns ? left : s->tiles->columns, width = ot_rows_up(n);
-        float *panel = to + m * j->C;
+        float *panel = to + m * depth;
         for (int64_t i = c; i < c_end; i += FEW) {
             int64_t end = c_end - i < FEW ? c_end : i + FEW;
             for (int64_t k = 0; k < n; k++)
-                for (int64_t r = i; r < end; r++) panel[r * width + k] = w[(m + k) * s->step_m + r * s->step_c];
-            for (int64_t r = i; r < end; r++) memset(panel + r * width + n, 0, (size_t)(width - n) * sizeof *panel);
+                for (int64_t r = i; r < end; r++)
+                    for (int64_t t = 0; t < taps; t++)
+                        panel[(t * j->C + r) * width + k] = w[(m + k) * s->step_m + r * s->step_c + t];
+            for (int64_t r = i; r < end && n < width; r++)
+                for (int64_t t = 0; t < taps; t++)
+                    memset(panel + (t * j->C + r) * width + n, 0, (size_t)(width - n) * sizeof *panel);
         }
     }
 }
@@ -99,7 +122,7 @@ static void pack(const ot_row_conv *s, const float *w, float *to)
     for (int t = 0; t < threads; t++) {
         int64_t from, end;
         ot_part(s->job.C, t, threads, &from, &end);
-        (s->depthwise ? pack_depthwise : pack_product)(s, w, from, end, to);
+        (s->form == DEPTHWISE ? pack_depthwise : pack_product)(s, w, from, end, to);
     }
 }
 
@@ -107,13 +130,25 @@ static void pack(const ot_row_conv *s, const float *w, float *to)
 
 static int64_t clamp(int64_t n, int64_t low, int64_t high) { return n < low ? low : n > high ? high : n; }
 
+/* Units of windows and of depthwise convolutions are rows of y. */
 static void divide(ot_row_conv *s, int threads)
 {
     ot_rows_job *j = &s->job;
-    int64_t each = (int64_t)sizeof(float) * (s->depthwise ? 2 * s->width : j->C + j->M),
-            few = s->depthwise ? 1 : FEW_PIXELS;
+    int64_t Q = j->out[1], reads = Q * j->stride[0] * j->stride[1] * j->C,
+            each = (int64_t)sizeof(float) * (s->form == DEPTHWISE ? 2 * s->width
+                                             : s->form == WINDOWS ? reads + s->width
+                                                                  : j->C + j->M),
+            few = s->form == DEPTHWISE ? 1
+                  : s->form == WINDOWS ? (FEW_OF_WINDOWS + Q - 1) / Q
+                                       : FEW_PIXELS;
     s->threads = (int)clamp(s->units / few, 1, threads);
     s->block = clamp(BLOCK_BYTES / (each + 1), few, (s->units + s->threads - 1) / s->threads);
+}
+
+/* Floats of a thread's work. */
+static int64_t buffer_of(const ot_row_conv *s)
+{
+    return s->form == DEPTHWISE ? 0 : 16 * s->block * (s->form == WINDOWS ? s->job.out[1] : 1);
 }
 
 static size_t take(size_t *work, int64_t floats)
@@ -142,7 +177,7 @@ ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep 
     ot_conv_sizes_of(c->attrs, &c->x->shape, &c->y->shape, &z);
     s->tiles = tiles_of(set);
     s->x_arg = c->x_arg, s->w_arg = c->w_arg, s->b_arg = c->b_arg, s->y_arg = c->y_arg;
-    s->depthwise = !is_1x1(c);
+    s->form = is_1x1(c) ? PRODUCT : is_depthwise(c) ? DEPTHWISE : WINDOWS;
     s->job.C = s->step_m = c->x->shape.dim[1], s->job.M = c->y->shape.dim[1];
     s->step_c = 1;
     for (int j = 0; j < 2; j++) {
@@ -151,13 +186,14 @@ ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep 
         s->job.dilation[j] = z.w.dilation[1 + j], s->job.pad[j] = z.w.pad_lo[1 + j];
     }
     int64_t pixels = ot_numel(&c->y->shape) / s->job.M;
-    s->width = s->depthwise ? s->job.out[1] * s->job.M : s->job.M;
-    s->units = s->depthwise ? pixels / s->job.out[1] : pixels;
+    if (s->form == WINDOWS) s->step_c = taps_of(s), s->step_m = s->step_c * s->job.C;
+    s->width = s->form == PRODUCT ? s->job.M : s->job.out[1] * s->job.M;
+    s->units = s->form == PRODUCT ? pixels : pixels / s->job.out[1];
     divide(s, p->threads);
     const float *w = p->settled ? ot_settled_bytes(n->graph, c->w) : NULL;
     if (w) OT_TRY(pack_once(s, w, p));
     s->weights = take(&p->work, w ? 0 : packed_floats(s));
-    s->buffers = take(&p->work, s->depthwise ? s->job.C : s->threads * s->block * 16);
+    s->buffers = take(&p->work, s->form == DEPTHWISE ? s->job.C : s->threads * buffer_of(s));
     return OT_OK;
 }
 
@@ -175,7 +211,7 @@ ot_status ot_rows_product(const ot_node *n, const ot_rows_dot *d, int set, ot_pr
     s->units = d->rows;
     divide(s, p->threads);
     OT_TRY(pack_once(s, d->b, p));
-    s->buffers = take(&p->work, s->threads * s->block * 16);
+    s->buffers = take(&p->work, s->threads * buffer_of(s));
     return OT_OK;
 }
 
@@ -199,8 +235,8 @@ static void blocks(const ot_row_conv *s, const ot_rows_job *j, const ot_call *ma
     ot_part(s->units, thread, s->threads, &from, &end);
     for (; from < end; from += s->block) {
         int64_t to = end - from < s->block ? end : from + s->block;
-        if (s->depthwise) s->tiles->depthwise(j, from, to);
-        else s->tiles->product(j, from, to, work);
+        if (s->form == DEPTHWISE) s->tiles->depthwise(j, from, to);
+        else (s->form == WINDOWS ? s->tiles->windows : s->tiles->product)(j, from, to, work);
         if (map) cpu_map_range(map, thread, from * s->width, to * s->width);
     }
 }
@@ -217,8 +253,8 @@ ot_status ot_rows_run(const ot_row_conv *s, const ot_call *c, const ot_call *map
     if (!s->packed) pack(s, address(c, s->w_arg), weights);
     j.packed = s->packed ? s->packed : weights;
     j.zeros = work;
-    if (s->depthwise) memset(work, 0, (size_t)j.C * sizeof *work);
+    if (s->form == DEPTHWISE) memset(work, 0, (size_t)j.C * sizeof *work);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int t = 0; t < threads; t++) blocks(s, &j, map, t, s->depthwise ? NULL : work + t * s->block * 16);
+    for (int t = 0; t < threads; t++) blocks(s, &j, map, t, work + t * buffer_of(s));
     return OT_OK;
 }

@@ -1,5 +1,5 @@
-/* convolve_rows.h - 1x1 convolution of stride 1 and depthwise convolution, with channels last; and a product with settled weights,
- * which is a 1x1 convolution too. */
+/* convolve_rows.h - 1x1 convolution of stride 1, strided and depthwise convolution, with channels last; and a product with settled
+ * weights, which is a 1x1 convolution too. */
 #ifndef OT_CPU_CONVOLVE_ROWS_H
 #define OT_CPU_CONVOLVE_ROWS_H
 
@@ -10,6 +10,9 @@ typedef struct ot_row_conv ot_row_conv;
 
 /* Is it one of these?  Forward only. */
 bool ot_rows_can(const ot_conv_call *c);
+
+/* Is it a strided one that is faster here than with oneDNN, whatever follows it?  In any layout. */
+bool ot_rows_windows_pay(const ot_conv_call *c);
 
 /* For an instruction set that this machine has (OT_CPU_*).  The workspace is added to p->work. */
 ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_row_conv **out);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/cpu/convolve_rows.h"
 #include "ops/cpu/convolve_tiles.h"
 #include "ops/cpu/vector.h"
 #include "ops/cpu/winograd.h"
@@ -353,17 +354,19 @@ static bool yields(const ot_node *n, const char **why)
     if (tiles == &ot_strip_tiles_base) return true;
     convolution_of(n, &c);
     ot_conv_kind kind = c.dx ? OT_CONV_DX : c.dw ? OT_CONV_DW : OT_CONV_FORWARD;
-    if (ot_winograd_pays(&(ot_conv_call){ .kind = kind, .attrs = n->attrs, .x = c.x, .w = c.w, .y = c.y })) {
-        *why = "Winograd's algorithm is faster";
+    ot_conv_call call = { .kind = kind, .attrs = n->attrs, .x = c.x, .w = c.w, .y = c.y };
+    if (ot_winograd_pays(&call) || ot_rows_windows_pay(&call)) {
+        *why = "Winograd's algorithm, or one product for each element of the window, is faster";
         return true;
     }
     int64_t C = c.x->shape.dim[1], M = c.y->shape.dim[1];
     double x = (double)ot_numel(&c.x->shape), y = (double)ot_numel(&c.y->shape);
     double ops = 2 * (double)(C * c.kernel[0] * c.kernel[1]) * y, used = filled(c.x->shape.dim[0], tiles->lanes);
     double turn = 0.2 * (x + y), own, other;
+    bool far = C <= 4 && c.stride[0] >= 4 && c.stride[1] >= 4; /* windows that hardly overlap, as AlexNet's first */
     if (c.dx) own = ops / 150 * (1 + 4 / (double)M), other = ops / 185 / filled(C, tiles->lanes) + 0.1 * x;
     else if (c.dw) own = ops / 160, other = ops / 165 / filled(M, tiles->lanes) + (C <= 4 && M > 16 ? 0.5 * y : 0);
-    else own = ops / 190, other = ops / 185 / filled(M, tiles->lanes) + 0.1 * y;
+    else own = ops / 190, other = ops / (far ? 150 : 185) / filled(M, tiles->lanes) + 0.1 * y;
     return own / used + turn > other;
 }
 

@@ -1,7 +1,7 @@
-/* row_tiles.h - convolutions of channels-last pictures that need no neighbours or no other channels, built once per
- * instruction set: the matrix product of a 1x1 convolution, and depthwise ones.
+/* row_tiles.h - convolutions of channels-last pictures, built once per instruction set: the matrix product of a 1x1 convolution, those of
+ * a window's elements, and depthwise convolutions.
  *
- * Both write y in order, so that a function of it can follow while it is in the cache. */
+ * All write y in order, so that a function of it can follow while it is in the cache. */
 #ifndef OT_ROW_TILES_H
 #define OT_ROW_TILES_H
 
@@ -14,14 +14,18 @@ typedef struct ot_rows_job {
     const float *zeros;        /* depthwise: C of them, read for padding */
     float *y;
     int64_t C, M;                                                     /* depthwise: equal */
-    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2]; /* depthwise */
+    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2]; /* not of a product */
 } ot_rows_job;
 
 typedef struct ot_rows_tiles {
-    int columns; /* of a panel of packed weights: consecutive columns m, by rows c; the last panel is a multiple of 16 wide */
+    int columns; /* of a panel of packed weights: consecutive columns m, by rows c (windows: by elements, then c); the last panel is a multiple of 16 wide */
 
     /* Pixels `from` to `to`. work: 16 floats for each of them. */
     void (*product)(const ot_rows_job *j, int64_t from, int64_t to, float *work);
+
+    /* Rows `from` to `to` of all samples, window by window: packed has the C of each of its elements, in order, as rows.  work: 16
+     * floats for each pixel. */
+    void (*windows)(const ot_rows_job *j, int64_t from, int64_t to, float *work);
 
     /* Rows `from` to `to` of all samples. packed: by elements of the window, then by channels. */
     void (*depthwise)(const ot_rows_job *j, int64_t from, int64_t to);

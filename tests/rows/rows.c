@@ -1,4 +1,4 @@
-/* rows.c - 1x1 and depthwise convolutions in every instruction set of this machine against direct sums in f64: edges of panels, parts
+/* rows.c - 1x1, windowed and depthwise convolutions in every instruction set of this machine against direct sums in f64: edges of panels, parts
  * and windows, and nothing written behind the result. */
 #include <math.h>
 #include <setjmp.h>
@@ -44,14 +44,16 @@ static void check_guard(const float *p, int64_t n)
     for (int64_t i = n; i < n + GUARD; i++) assert_true(p[i] == untouched);
 }
 
-/* w (M, C) as the kernel reads it: panels of columns, filled up with zeros. */
-static float *packed(const float *w, int64_t C, int64_t M, int64_t columns)
+/* w (M, C, taps) as the kernel reads it: panels of columns, filled up with zeros, of rows by taps, then by channels. */
+static float *packed(const float *w, int64_t C, int64_t M, int64_t taps, int64_t columns)
 {
-    float *to = numbers(C * ot_rows_up(M));
-    memset(to, 0, (size_t)(C * ot_rows_up(M)) * sizeof *to);
+    int64_t depth = taps * C;
+    float *to = numbers(depth * ot_rows_up(M));
+    memset(to, 0, (size_t)(depth * ot_rows_up(M)) * sizeof *to);
     for (int64_t m = 0; m < M; m++) {
         int64_t first = m / columns * columns, left = ot_rows_up(M - first), width = left < columns ? left : columns;
-        for (int64_t c = 0; c < C; c++) to[first * C + c * width + m - first] = w[m * C + c];
+        for (int64_t i = 0; i < depth; i++)
+            to[first * depth + i * width + m - first] = w[(m * C + i % C) * taps + i / C];
     }
     return to;
 }
@@ -59,7 +61,7 @@ static float *packed(const float *w, int64_t C, int64_t M, int64_t columns)
 static void multiply(const ot_rows_tiles *set, int64_t pixels, int64_t C, int64_t M, bool has_bias, int64_t block)
 {
     float *x = numbers(pixels * C), *w = numbers(M * C), *bias = numbers(M), *y = numbers(pixels * M),
-          *work = numbers(block * 16), *p = packed(w, C, M, set->columns);
+          *work = numbers(block * 16), *p = packed(w, C, M, 1, set->columns);
     ot_rows_job j = { .x = x, .packed = p, .bias = has_bias ? bias : NULL, .y = y, .C = C, .M = M };
     for (int64_t i = 0; i < pixels; i += block) set->product(&j, i, i + block < pixels ? i + block : pixels, work);
     for (int64_t i = 0; i < pixels; i++)
@@ -86,35 +88,88 @@ static void products(void **state)
     }
 }
 
-static void windows(const ot_rows_tiles *set, int64_t N, ot_rows_job j)
+/* Does the window have a place in the picture?  Finds the extents of y. */
+static bool fits(ot_rows_job *j)
 {
     for (int a = 0; a < 2; a++) {
-        int64_t extent = j.dilation[a] * (j.kernel[a] - 1) + 1;
-        if (j.in[a] + 2 * j.pad[a] < extent) return;
-        j.out[a] = (j.in[a] + 2 * j.pad[a] - extent) / j.stride[a] + 1;
+        int64_t extent = j->dilation[a] * (j->kernel[a] - 1) + 1;
+        if (j->in[a] + 2 * j->pad[a] < extent) return false;
+        j->out[a] = (j->in[a] + 2 * j->pad[a] - extent) / j->stride[a] + 1;
     }
-    int64_t C = j.C, taps = j.kernel[0] * j.kernel[1], n = N * j.out[0] * j.out[1] * C, rows = N * j.out[0];
-    float *x = numbers(N * j.in[0] * j.in[1] * C), *w = numbers(taps * C), *bias = numbers(C), *y = numbers(n),
-          *zeros = calloc((size_t)C, sizeof *zeros);
-    assert_non_null(zeros);
-    j.x = x, j.packed = w, j.bias = draw() % 2 ? bias : NULL, j.y = y, j.zeros = zeros;
-    set->depthwise(&j, 0, rows / 2);
-    set->depthwise(&j, rows / 2, rows);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t c = i % C, q = i / C % j.out[1], p = i / C / j.out[1] % j.out[0], sample = i / C / j.out[1] / j.out[0];
-        double sum = j.bias ? (double)bias[c] : 0, size = fabs(sum);
-        for (int64_t t = 0; t < taps; t++) {
-            int64_t r = p * j.stride[0] - j.pad[0] + t / j.kernel[1] * j.dilation[0];
-            int64_t k = q * j.stride[1] - j.pad[1] + t % j.kernel[1] * j.dilation[1];
-            if (r < 0 || k < 0 || r >= j.in[0] || k >= j.in[1]) continue;
-            double one = (double)x[((sample * j.in[0] + r) * j.in[1] + k) * C + c] * (double)w[t * C + c];
+    return true;
+}
+
+/* Element i of y, summed in f64; each: channels of x that it reads, from channel c on. */
+static void check_window(const ot_rows_job *j, int64_t i, const float *w, int64_t c, int64_t each)
+{
+    int64_t taps = j->kernel[0] * j->kernel[1], m = i % j->M, q = i / j->M % j->out[1],
+            p = i / j->M / j->out[1] % j->out[0], sample = i / j->M / j->out[1] / j->out[0];
+    double sum = j->bias ? (double)j->bias[m] : 0, size = fabs(sum);
+    for (int64_t t = 0; t < taps; t++) {
+        int64_t r = p * j->stride[0] - j->pad[0] + t / j->kernel[1] * j->dilation[0];
+        int64_t k = q * j->stride[1] - j->pad[1] + t % j->kernel[1] * j->dilation[1];
+        if (r < 0 || k < 0 || r >= j->in[0] || k >= j->in[1]) continue;
+        for (int64_t e = 0; e < each; e++) {
+            double one = (double)j->x[((sample * j->in[0] + r) * j->in[1] + k) * j->C + c + e] *
+                         (double)w[(m * each + e) * taps + t];
             sum += one;
             size += fabs(one);
         }
-        assert_true(fabs(sum - (double)y[i]) <= 1e-6 * size);
     }
+    assert_true(fabs(sum - (double)j->y[i]) <= 1e-6 * size);
+}
+
+static void windows(const ot_rows_tiles *set, int64_t N, ot_rows_job j)
+{
+    if (!fits(&j)) return;
+    int64_t taps = j.kernel[0] * j.kernel[1], n = N * j.out[0] * j.out[1] * j.M, rows = N * j.out[0], part = upto(rows);
+    float *x = numbers(N * j.in[0] * j.in[1] * j.C), *w = numbers(taps * j.C * j.M), *bias = numbers(j.M),
+          *y = numbers(n), *p = packed(w, j.C, j.M, taps, set->columns), *work = numbers(16 * part * j.out[1]);
+    j.x = x, j.packed = p, j.bias = draw() % 2 ? bias : NULL, j.y = y;
+    for (int64_t i = 0; i < rows; i += part) set->windows(&j, i, i + part < rows ? i + part : rows, work);
+    for (int64_t i = 0; i < n; i++) check_window(&j, i, w, 0, j.C);
     check_guard(y, n);
-    free(x), free(w), free(bias), free(y), free(zeros);
+    check_guard(work, 16 * part * j.out[1]);
+    free(x), free(w), free(bias), free(y), free(p), free(work);
+}
+
+static void depthwise_windows(const ot_rows_tiles *set, int64_t N, ot_rows_job j)
+{
+    if (!fits(&j)) return;
+    int64_t C = j.C, taps = j.kernel[0] * j.kernel[1], n = N * j.out[0] * j.out[1] * C, rows = N * j.out[0];
+    float *x = numbers(N * j.in[0] * j.in[1] * C), *w = numbers(taps * C), *turned = numbers(taps * C),
+          *bias = numbers(C), *y = numbers(n), *zeros = calloc((size_t)C, sizeof *zeros);
+    assert_non_null(zeros);
+    for (int64_t i = 0; i < taps * C; i++) turned[i % taps * C + i / taps] = w[i];
+    j.x = x, j.packed = turned, j.bias = draw() % 2 ? bias : NULL, j.y = y, j.zeros = zeros;
+    set->depthwise(&j, 0, rows / 2);
+    set->depthwise(&j, rows / 2, rows);
+    for (int64_t i = 0; i < n; i++) check_window(&j, i, w, i % C, 1);
+    check_guard(y, n);
+    free(x), free(w), free(turned), free(bias), free(y), free(zeros);
+}
+
+/* A picture, window, stride and dilation of any kind. */
+static void draw_window(ot_rows_job *j, int t)
+{
+    int64_t stride = upto(3), dilation = upto(2), kernel = t % 4 == 0 ? 3 : t % 4 == 1 ? 5 : 0;
+    for (int a = 0; a < 2; a++) {
+        j->in[a] = upto(14), j->kernel[a] = kernel ? kernel : upto(7), j->pad[a] = upto(4) - 1;
+        j->stride[a] = stride, j->dilation[a] = dilation;
+    }
+}
+
+static void windowed(void **state)
+{
+    (void)state;
+    for (int s = OT_CPU_BASE; s <= ot_instruction_set(); s++) {
+        seed = 3;
+        for (int t = 0; t < 200; t++) {
+            ot_rows_job j = { .C = upto(t % 17 ? 40 : 300), .M = upto(90) };
+            draw_window(&j, t);
+            windows(sets[s], upto(3), j);
+        }
+    }
 }
 
 static void depthwise(void **state)
@@ -124,19 +179,16 @@ static void depthwise(void **state)
         seed = 2;
         for (int t = 0; t < 1500; t++) {
             ot_rows_job j = { .C = upto(90) };
-            int64_t stride = upto(3), dilation = upto(2), kernel = t % 4 == 0 ? 3 : t % 4 == 1 ? 5 : 0;
-            for (int a = 0; a < 2; a++) {
-                j.in[a] = upto(14), j.kernel[a] = kernel ? kernel : upto(7), j.pad[a] = upto(4) - 1;
-                j.stride[a] = stride, j.dilation[a] = dilation;
-            }
+            draw_window(&j, t);
             j.M = j.C;
-            windows(sets[s], upto(3), j);
+            depthwise_windows(sets[s], upto(3), j);
         }
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(products), cmocka_unit_test(depthwise) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(products), cmocka_unit_test(windowed),
+                                        cmocka_unit_test(depthwise) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
