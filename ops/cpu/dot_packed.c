@@ -86,16 +86,18 @@ ot_status ot_dot_packed_new(const ot_node *n, const ot_dot_call *c, int set, ot_
     return OT_OK;
 }
 
-/* A thread's share of a block: panels, or where they are few strips. */
+/* A thread's share of a block: panels, or strips where those divide better. */
 typedef struct share {
     int64_t panel, panel_end, strip, strip_end;
 } share;
 
+/* How much more than an equal share the largest one is. */
+static double excess(int64_t n, int threads) { return (double)up(n, threads) / (double)n; }
+
 static share share_of(const ot_dot_packed *s, int64_t panels, int64_t strips, int thread)
 {
-    enum { FEW = 4 };
     share r = { 0, panels, 0, strips };
-    if (panels >= (int64_t)FEW * s->threads || panels >= strips)
+    if (excess(panels, s->threads) <= excess(strips, s->threads))
         ot_part(panels, thread, s->threads, &r.panel, &r.panel_end);
     else ot_part(strips, thread, s->threads, &r.strip, &r.strip_end);
     return r;
