@@ -50,6 +50,8 @@ void ot_json_real(json_t **to, const char *key, double v)
     ot_json_set(to, key, json_null());
 }
 
+json_t *ot_json_number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+
 static int print_part(const char *part, size_t n, void *stream) { return fwrite(part, 1, n, stream) == n ? 0 : -1; }
 
 char *ot_json_dump(const json_t *v, size_t flags)

@@ -17,6 +17,9 @@ void ot_json_add(json_t **to, json_t *v);
 /* The same for a number; one that is none is null and named in the object's "nonfinite". */
 void ot_json_real(json_t **to, const char *key, double v);
 
+/* A number; null if it is not finite.  NULL: no memory. */
+json_t *ot_json_number(double v);
+
 /* As json_dumps, which leaves out parts of the text where memory ends.  Caller frees; NULL: no memory. */
 char *ot_json_dump(const json_t *v, size_t flags);
 

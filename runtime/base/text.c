@@ -244,3 +244,9 @@ const char *ot_shown(const char *text, char *buf, size_t n)
     finish(&w);
     return buf;
 }
+
+bool ot_ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}

@@ -171,12 +171,6 @@ static ot_status open_named(const named *s, ot_split split, ot_dataset *d, bool 
 
 /* ---- paths ------------------------------------------------------------------- */
 
-static bool ends_in(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
-}
-
 static ot_status open_npy(const char *path, ot_dataset *d, ot_error *err)
 {
     ot_stream s;
@@ -219,7 +213,7 @@ static bool is_csv(const char *path, const unsigned char *head)
     char end[16];
     for (int i = 0; i < OT_LEN(name); i++)
         for (int k = 0; k < OT_LEN(packed); k++)
-            if (snprintf(end, sizeof end, "%s%s", name[i], packed[k]) && ends_in(path, end)) return true;
+            if (snprintf(end, sizeof end, "%s%s", name[i], packed[k]) && ot_ends_in(path, end)) return true;
     return false;
 }
 
@@ -232,13 +226,13 @@ static bool is_jsonl(const char *path, const unsigned char *head)
 static bool is_tokens(const char *path, const unsigned char *head)
 {
     (void)head;
-    return ends_in(path, ".bin");
+    return ot_ends_in(path, ".bin");
 }
 
 static bool is_text(const char *path, const unsigned char *head)
 {
     (void)head;
-    return ends_in(path, ".txt");
+    return ot_ends_in(path, ".txt");
 }
 
 static bool is_idx(const char *path, const unsigned char *head)
@@ -289,7 +283,8 @@ static ot_status refuse_packed(const char *path, const unsigned char *head, ot_e
                               5),
          bzip2 = head && !memcmp(head, "BZh", 3);
     bool other = head && (!memcmp(head, "7z\xbc\xaf", 4) || !memcmp(head, "Rar!", 4));
-    bool tar = strstr(path, ".tar.") || ends_in(path, ".tgz") || ends_in(path, ".tbz2") || ends_in(path, ".txz");
+    bool tar =
+        strstr(path, ".tar.") || ot_ends_in(path, ".tgz") || ot_ends_in(path, ".tbz2") || ot_ends_in(path, ".txz");
     if (tar)
         return ot_fail(err, OT_E_DATA,
                        "%s: is a compressed archive, of which no file can be read without those before it: unpack it "
@@ -382,11 +377,11 @@ static ot_status open_archive(const char *path, ot_split split, ot_dataset *d, b
     };
     for (int i = 0; i < OT_LEN(archive); i++) {
         ot_members *m;
-        if (!ends_in(path, archive[i].end)) continue;
+        if (!ot_ends_in(path, archive[i].end)) continue;
         *is = true;
         OT_TRY(ot_dataset_note(d, path, err));
         OT_TRY(archive[i].open(path, &m, err));
-        if (!m->n || ends_in(m->list[0].name, ".npy")) { /* arrays of an .npz that is called otherwise */
+        if (!m->n || ot_ends_in(m->list[0].name, ".npy")) { /* arrays of an .npz that is called otherwise */
             ot_members_free(m);
             *is = false;
             return OT_OK;

@@ -185,17 +185,11 @@ static ot_status from_model(const char *path, json_t **out, ot_error *err)
 
 /* ---- which ---------------------------------------------------------------------------------------- */
 
-static bool ends_in(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
-}
-
 static ot_status load_file(const char *path, json_t **out, ot_error *err)
 {
     json_t *v = NULL;
-    if (ends_in(path, ".model") || ends_in(path, ".spm")) return from_model(path, out, err);
-    if (ends_in(path, ".txt")) return from_vocab_txt(path, out, err);
+    if (ot_ends_in(path, ".model") || ot_ends_in(path, ".spm")) return from_model(path, out, err);
+    if (ot_ends_in(path, ".txt")) return from_vocab_txt(path, out, err);
     OT_TRY(read_json(path, &v, err));
     if (json_is_object(v) && json_object_get(v, "model")) {
         *out = v;

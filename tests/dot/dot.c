@@ -12,29 +12,7 @@
 
 #include "ops/cpu/dot_packed.h"
 #include "ops/cpu/vector.h"
-
-enum { GUARD = 64 };
-static const float untouched = 777;
-
-static uint64_t seed;
-
-static uint32_t draw(void)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 33);
-}
-
-static int64_t upto(int64_t most) { return 1 + draw() % most; }
-
-/* n numbers between -1 and 1, and a guard behind them. */
-static float *numbers(int64_t n)
-{
-    float *p = aligned_alloc(64, (size_t)(n + GUARD + 15) / 16 * 64);
-    assert_non_null(p);
-    for (int64_t i = 0; i < n; i++) p[i] = (float)draw() / (1u << 30) - 1;
-    for (int64_t i = n; i < n + GUARD; i++) p[i] = untouched;
-    return p;
-}
+#include "tests/rows/numbers.h"
 
 typedef enum beside { NOTHING, BIAS, TENSOR, WHATS } beside;
 
@@ -94,7 +72,7 @@ static void check(const product *q, const float *const in[3], const float *y)
             }
             assert_true(fabs(sum - (double)y[i * q->N + k]) <= 1e-6 * size);
         }
-    for (int64_t i = 0; i < GUARD; i++) assert_true(y[q->M * q->N + i] == untouched);
+    check_guard(y, q->M * q->N);
 }
 
 /* One thread, then three: checked, and the same bits. */

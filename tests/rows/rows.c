@@ -13,36 +13,9 @@
 
 #include "ops/cpu/row_tiles.h"
 #include "ops/cpu/vector.h"
+#include "tests/rows/numbers.h"
 
 static const ot_rows_tiles *const sets[] = { &ot_rows_tiles_base, &ot_rows_tiles_avx2, &ot_rows_tiles_avx512 };
-
-enum { GUARD = 64 };
-static const float untouched = 777;
-
-static uint64_t seed;
-
-static uint32_t draw(void)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 33);
-}
-
-static int64_t upto(int64_t most) { return 1 + draw() % most; }
-
-/* n numbers between -1 and 1, and a guard behind them. */
-static float *numbers(int64_t n)
-{
-    float *p = aligned_alloc(64, (size_t)(n + GUARD + 15) / 16 * 64);
-    assert_non_null(p);
-    for (int64_t i = 0; i < n; i++) p[i] = (float)draw() / (1u << 30) - 1;
-    for (int64_t i = n; i < n + GUARD; i++) p[i] = untouched;
-    return p;
-}
-
-static void check_guard(const float *p, int64_t n)
-{
-    for (int64_t i = n; i < n + GUARD; i++) assert_true(p[i] == untouched);
-}
 
 /* w (M, C, taps) as the kernel reads it: panels of columns, filled up with zeros, of rows by taps, then by channels. */
 static float *packed(const float *w, int64_t C, int64_t M, int64_t taps, int64_t columns)

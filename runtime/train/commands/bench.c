@@ -407,7 +407,7 @@ static void fill_json(const bench *b, ot_page *p)
         ot_json_real(&one, "p99_ms", r->p99 * 1e3);
         ot_json_real(&one, "mean_ms", r->mean * 1e3);
         ot_json_real(&one, "samples_per_second", r->rate);
-        ot_json_set(&one, "ratio_to_cpu", isnan(r->ratio) ? json_null() : json_real(r->ratio));
+        ot_json_set(&one, "ratio_to_cpu", ot_json_number(r->ratio));
         if (r->kernels) ot_json_set(&one, "kernels", ot_kernel_table_json(r->kernels));
         ot_json_add(&list, one);
     }

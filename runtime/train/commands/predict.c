@@ -41,22 +41,16 @@ typedef struct job {
 
 /* ---- what is asked -------------------------------------------------------------------- */
 
-static bool ends_in(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
-}
-
 static form form_of(const ot_options *o)
 {
     const char *to = ot_options_get(o, "o");
     if (!to) return ot_options_flag(o, "json") ? FORM_JSON : FORM_CSV;
     struct stat st;
-    if (ends_in(to, "/") || (!stat(to, &st) && S_ISDIR(st.st_mode))) return FORM_MASKS;
-    return ends_in(to, ".npz")     ? FORM_NPZ
-           : ends_in(to, ".jsonl") ? FORM_LINES
-           : ends_in(to, ".json")  ? FORM_JSON
-                                   : FORM_CSV;
+    if (ot_ends_in(to, "/") || (!stat(to, &st) && S_ISDIR(st.st_mode))) return FORM_MASKS;
+    return ot_ends_in(to, ".npz")     ? FORM_NPZ
+           : ot_ends_in(to, ".jsonl") ? FORM_LINES
+           : ot_ends_in(to, ".json")  ? FORM_JSON
+                                      : FORM_CSV;
 }
 
 static ot_task task_of(const ot_options *o)

@@ -95,15 +95,13 @@ void ot_prediction_row(const ot_prediction_lines *x)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
-
 static json_t *classes_of(const ot_prediction_lines *x, ot_prediction *a)
 {
     json_t *list = json_array();
     for (int64_t r = 0, n = rank(a, x->top); r < n; r++) {
         json_t *one = json_pack("{s:I}", "class", (json_int_t)a->best[r]);
         if (a->class_name) ot_json_set(&one, "class_name", ot_json_text(a->class_name[a->best[r]]));
-        ot_json_set(&one, "probability", number(probability_of(a, a->best[r])));
+        ot_json_set(&one, "probability", ot_json_number(probability_of(a, a->best[r])));
         ot_json_add(&list, one);
     }
     return list;
@@ -113,7 +111,7 @@ static json_t *classes_of(const ot_prediction_lines *x, ot_prediction *a)
 static json_t *value_of(const ot_prediction *a, int64_t k)
 {
     bool fits = a->whole && (a->dtype != OT_U64 || a->whole[k] >= 0);
-    return fits ? json_integer(a->whole[k]) : number(a->v[k]);
+    return fits ? json_integer(a->whole[k]) : ot_json_number(a->v[k]);
 }
 
 static json_t *values_of(const ot_prediction *a)

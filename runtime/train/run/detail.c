@@ -128,7 +128,7 @@ static json_t *values_of(const ot_scored *e, int64_t index)
         if (ot_feeder_take(f, &index, 1, OT_NOT_AUGMENTED, f->buffer, 1, &none)) continue;
         for (int64_t k = 0, n = ot_numel(&f->sample); k < n && json_array_size(list) < MOST_VALUES; k++) {
             double v = ot_get_f64(f->buffer, f->dtype, k);
-            ot_json_add(&list, isfinite(v) ? json_real(v) : json_null());
+            ot_json_add(&list, ot_json_number(v));
         }
     }
     return list;

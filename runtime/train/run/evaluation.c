@@ -160,7 +160,7 @@ void ot_log_scores(json_t **event, const ot_trainer *t, const ot_scored *e)
         char name[1000];
         const char *shown = ot_shown(p->head[k].output, name, sizeof name);
         double v = e->head[k], share = e->right[k];
-        ot_json_set(&losses, shown, isfinite(v) ? json_real(v) : json_null());
+        ot_json_set(&losses, shown, ot_json_number(v));
         if (!isnan(share)) ot_json_set(&right, shown, json_real(share));
     }
     ot_json_set(event, "losses", losses);
