@@ -1,10 +1,10 @@
-/* winograd.c - Winograd convolution F(4x4, 3x3) and its gradients: parts, threads and workspace.
+/* winograd.c - Winograd convolution F(4x4, 3x3) and F(2x2, 5x5) and their gradients: parts, threads and workspace.
  *
  * w is transformed once per run; then every thread transforms x, multiplies and transforms back, block by block of
  * tiles.  The gradient of x is a convolution too.  The gradient of w transforms x and dy and adds products to
  * transformed weights, which are transformed back at the end.
  *
- * Memory    transformed weights, four times w, and one block per thread
+ * Memory    transformed weights, four times w or one and a half, and one block per thread
  * Threads   tiles; if there are few, or a set of transformed weights of each thread would be large, columns of w: x is
  *           then transformed by several threads.  The same bits with the same number of threads */
 #include "ops/cpu/winograd.h"
@@ -28,13 +28,19 @@ struct ot_winograd {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static int64_t tiles_along(int64_t pixels) { return (pixels + OT_WINOGRAD_Y - 1) / OT_WINOGRAD_Y; }
+static int window_of(const ot_conv_call *c) { return (int)c->attrs->window.kernel[0]; }
+
+static int64_t tiles_along(int64_t pixels, int window)
+{
+    int side = ot_winograd_side(window);
+    return (pixels + side - 1) / side;
+}
 
 /* Products of a channel along one axis without those with padding. */
 static int64_t inside(const ot_conv_call *c, int axis)
 {
     int64_t x = c->x->shape.dim[2 + axis], y = c->y->shape.dim[2 + axis], pad = c->attrs->window.pad_lo[axis], sum = 0;
-    for (int64_t k = 0; k < 3; k++) {
+    for (int64_t k = 0; k < window_of(c); k++) {
         int64_t from = pad - k > 0 ? pad - k : 0, to = least(y, x + pad - k);
         sum += to > from ? to - from : 0;
     }
@@ -48,10 +54,11 @@ static bool faster(const ot_conv_call *c)
 {
     enum { WEIGHT = 32, NARROW = 6 };
     const ot_value *x = c->x, *y = c->y, *to = c->kind == OT_CONV_DX ? x : y; /* in tiles */
-    int64_t N = x->shape.dim[0], tiles = N * tiles_along(to->shape.dim[2]) * tiles_along(to->shape.dim[3]);
+    int W = window_of(c);
+    int64_t N = x->shape.dim[0], tiles = N * tiles_along(to->shape.dim[2], W) * tiles_along(to->shape.dim[3], W);
     int64_t winograd = OT_WINOGRAD_POINTS * (tiles + WEIGHT), wide = y->shape.dim[3];
     if (c->kind == OT_CONV_DX) return 4 * N * inside(c, 0) * inside(c, 1) >= 5 * winograd;
-    return 2 * 9 * N * y->shape.dim[2] * (wide < NARROW ? NARROW : wide) >= 3 * winograd;
+    return 2 * W * W * N * y->shape.dim[2] * (wide < NARROW ? NARROW : wide) >= 3 * winograd;
 }
 
 bool ot_winograd_pays(const ot_conv_call *c)
@@ -63,7 +70,9 @@ bool ot_winograd_pays(const ot_conv_call *c)
         return false;
     if (x->layout != OT_CHANNELS_LAST || y->layout != OT_CHANNELS_LAST || c->w->layout != OT_PLAIN) return false;
     for (int j = 0; j < 2; j++)
-        if (w->kernel[j] != 3 || w->stride[j] != 1 || w->dilation[j] != 1) return false;
+        if (w->kernel[j] != w->kernel[0] || (w->kernel[j] != 3 && w->kernel[j] != 5) || w->stride[j] != 1 ||
+            w->dilation[j] != 1)
+            return false;
     return faster(c);
 }
 
@@ -76,18 +85,20 @@ static void describe(const ot_conv_call *c, ot_winograd_job *j)
 {
     const ot_window *w = &c->attrs->window;
     bool dx = c->kind == OT_CONV_DX;
+    int W = window_of(c);
     int64_t C = c->x->shape.dim[1];
-    *j = (ot_winograd_job){ .N = c->x->shape.dim[0],
+    *j = (ot_winograd_job){ .window = W,
+                            .N = c->x->shape.dim[0],
                             .x = picture(dx ? c->y : c->x),
                             .y = picture(dx ? c->x : c->y),
-                            .top = dx ? 2 - w->pad_lo[0] : w->pad_lo[0],
-                            .left = dx ? 2 - w->pad_lo[1] : w->pad_lo[1],
-                            .step_c = dx ? 9 * C : 9,
-                            .step_m = dx ? 9 : 9 * C,
+                            .top = dx ? W - 1 - w->pad_lo[0] : w->pad_lo[0],
+                            .left = dx ? W - 1 - w->pad_lo[1] : w->pad_lo[1],
+                            .step_c = dx ? W * W * C : W * W,
+                            .step_m = dx ? W * W : W * W * C,
                             .turned = dx,
                             .sets = 1 };
-    j->down = tiles_along(j->y.high);
-    j->across = tiles_along(j->y.wide);
+    j->down = tiles_along(j->y.high, W);
+    j->across = tiles_along(j->y.wide, W);
 }
 
 static int64_t column_groups(const ot_winograd_job *j)
@@ -201,7 +212,8 @@ static void bands(const ot_winograd *s, const ot_winograd_job *j, int thread, fl
         ot_winograd_part part = { .from = rows[0] * j->across, .to = rows[1] * j->across, .m_end = j->y.C };
         s->tiles->forward(j, &part, work);
         for (int i = 0; i < 2; i++)
-            at[i] = (rows[i] / j->down * j->y.high + rows[i] % j->down * OT_WINOGRAD_Y) * j->y.wide * j->y.C;
+            at[i] =
+                (rows[i] / j->down * j->y.high + rows[i] % j->down * ot_winograd_side(j->window)) * j->y.wide * j->y.C;
         cpu_map_range(map, thread, at[0], at[1]);
     }
 }

@@ -1,4 +1,4 @@
-/* winograd.h - Winograd convolution F(4x4, 3x3), for 3x3 convolutions of stride 1 with many channels. */
+/* winograd.h - Winograd convolution, for 3x3 and 5x5 convolutions of stride 1 with many channels. */
 #ifndef OT_CPU_WINOGRAD_H
 #define OT_CPU_WINOGRAD_H
 

@@ -1,4 +1,4 @@
-/* winograd_tiles.h - the transforms and products of Winograd convolution F(4x4, 3x3), built once per instruction set.
+/* winograd_tiles.h - the transforms and products of Winograd convolution F(4x4, 3x3) and F(2x2, 5x5), built once per instruction set.
  *
  * Source  Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015. */
 #ifndef OT_WINOGRAD_TILES_H
@@ -6,8 +6,9 @@
 
 #include "runtime/base/base.h"
 
-/* A tile of 4 x 4 pixels of y is computed from 6 x 6 of x by 36 products instead of 144. */
-enum { OT_WINOGRAD_Y = 4, OT_WINOGRAD_X = 6, OT_WINOGRAD_POINTS = 36 };
+/* A tile of 4 x 4 pixels of y is computed from 6 x 6 of x by 36 products instead of 144; with a window of 5 x 5 one of 2 x 2, instead
+ * of 100. */
+enum { OT_WINOGRAD_X = 6, OT_WINOGRAD_POINTS = 36 };
 
 /* Channels last: (N, high, wide, C). */
 typedef struct ot_winograd_picture {
@@ -18,12 +19,13 @@ typedef struct ot_winograd_picture {
 /* y[i, j, m] = bias[m] + sum over r, s, c of x[i + r - top, j + s - left, c] w(r, s, c, m).
  * The gradient of x is this too, with dy in place of x, w turned and its channels exchanged. */
 typedef struct ot_winograd_job {
+    int window; /* 3 or 5 pixels each way */
     int64_t N;
     ot_winograd_picture x, y;
     int64_t top, left;
     int64_t down, across; /* tiles of a picture */
     int64_t block;        /* tiles that are computed together */
-    float *w;             /* 3 x 3 consecutive elements per pair of channels, at c step_c + m step_m; or its gradient */
+    float *w; /* the consecutive elements of a window per pair of channels, at c step_c + m step_m; or its gradient */
     int64_t step_c, step_m;
     bool turned;       /* w is read backwards */
     const float *bias; /* NULL: none */
@@ -47,6 +49,9 @@ typedef struct ot_winograd_tiles {
 } ot_winograd_tiles;
 
 extern const ot_winograd_tiles ot_winograd_tiles_base, ot_winograd_tiles_avx2, ot_winograd_tiles_avx512;
+
+/* Pixels of y along a side of a tile. */
+static inline int ot_winograd_side(int window) { return OT_WINOGRAD_X + 1 - window; }
 
 /* Strides in floats are odd multiples of a cache line: rows that are used together are then in different sets of it. */
 static inline int64_t ot_winograd_up(int64_t n) { return (n + 15) / 16 * 16; }

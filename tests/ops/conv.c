@@ -24,6 +24,8 @@ const ot_case ot_cases_Conv[] = {
       .tol = 1e-4, .no_grad = "pads has it" },
     { .name = "deep_columns", .attrs = "auto_pad=VALID", .in = "f32[2,136,18,18] f32[132,136,3,3]", .out = "f32[2,132,16,16]",
       .tol = 1e-4, .no_grad = "pads has it" },
+    { .name = "deep_large_window", .attrs = "pads=[2,1,2,3]", .in = "f32[3,20,17,14] f32[36,20,5,5] f32[36]", .out = "f32[3,36,17,14]",
+      .tol = 1e-4, .no_grad = "pads has it" },
     { .name = "deep_strided", .attrs = "pads=[1,1,1,0] strides=[2,3]", .in = "f32[3,70,11,13] f32[67,70,3,3] f32[67]", .out = "f32[3,67,6,4]",
       .tol = 1e-4, .no_grad = "pads has it" },
     { .name = "deep_strided_line", .attrs = "pads=[2,2] strides=[4]", .in = "f32[2,64,31] f32[80,64,5]", .out = "f32[2,80,8]",

@@ -20,7 +20,7 @@ typedef struct shape {
 
 static const shape shapes[] = {
     { 1, 16, 16, 4, 4, { 1, 1 }, { 1, 1 } },    /* one tile */
-    { 1, 5, 3, 3, 9, { 0, 2 }, { 0, 1 } },      /* fewer channels than lanes, asymmetric padding, a tile's edge */
+    { 1, 5, 3, 5, 9, { 0, 2 }, { 0, 1 } },      /* fewer channels than lanes, asymmetric padding, a tile's edge */
     { 3, 70, 66, 13, 11, { 1, 2 }, { 2, 1 } },  /* channels that are no multiple of the lanes, or of a panel */
     { 2, 20, 132, 7, 10, { 1, 1 }, { 1, 1 } },  /* three groups of columns; few tiles */
     { 2, 136, 80, 6, 6, { 0, 0 }, { 0, 0 } },   /* more channels than a product takes at a time; no padding */
@@ -33,6 +33,7 @@ static const char *const kind_names[] = { "forward", "dx", "dw" };
 
 typedef struct test {
     const shape *s;
+    int W; /* of the window: 3 or 5 */
     ot_convolve a;
     ot_value x, w, b, y;
     float *px, *pw, *pb, *py;
@@ -56,20 +57,20 @@ static ot_value value(ot_layout layout, ot_shape s)
     return (ot_value){ .name = "v", .dtype = OT_F32, .layout = layout, .shape = s };
 }
 
-static void start(test *t, const shape *s)
+static void start(test *t, const shape *s, int W)
 {
-    *t = (test){ .s = s, .a = { .window = { .nd = 2 }, .group = 1 } };
+    *t = (test){ .s = s, .W = W, .a = { .window = { .nd = 2 }, .group = 1 } };
     for (int j = 0; j < 2; j++) {
-        t->a.window.kernel[j] = 3;
+        t->a.window.kernel[j] = W;
         t->a.window.stride[j] = t->a.window.dilation[j] = 1;
         t->a.window.pad_lo[j] = s->pad_lo[j];
         t->a.window.pad_hi[j] = s->pad_hi[j];
     }
     t->x = value(OT_CHANNELS_LAST, (ot_shape){ 4, { s->N, s->C, s->high, s->wide } });
     t->y = value(OT_CHANNELS_LAST, (ot_shape){ 4,
-                                               { s->N, s->M, s->high + s->pad_lo[0] + s->pad_hi[0] - 2,
-                                                 s->wide + s->pad_lo[1] + s->pad_hi[1] - 2 } });
-    t->w = value(OT_PLAIN, (ot_shape){ 4, { s->M, s->C, 3, 3 } });
+                                               { s->N, s->M, s->high + s->pad_lo[0] + s->pad_hi[0] + 1 - W,
+                                                 s->wide + s->pad_lo[1] + s->pad_hi[1] + 1 - W } });
+    t->w = value(OT_PLAIN, (ot_shape){ 4, { s->M, s->C, W, W } });
     t->b = value(OT_PLAIN, (ot_shape){ 1, { s->M } });
     t->px = numbers(&t->x, 1);
     t->pw = numbers(&t->w, 2);
@@ -95,7 +96,7 @@ static void one(test *t, ot_conv_kind kind, int64_t pixel_y, int64_t pixel_x, in
     const float *x = t->px + pixel_x * C, *y = t->py + pixel_y * M;
     for (int64_t m = 0; m < M; m++)
         for (int64_t c = 0; c < C; c++) {
-            int64_t at = (m * C + c) * 9 + tap;
+            int64_t at = (m * C + c) * t->W * t->W + tap;
             double w = (double)t->pw[at];
             if (kind == OT_CONV_FORWARD) t->want[pixel_y * M + m] += (double)x[c] * w;
             else if (kind == OT_CONV_DX) t->want[pixel_x * C + c] += (double)y[m] * w;
@@ -117,8 +118,8 @@ static void direct(test *t, ot_conv_kind kind)
             if (kind == OT_CONV_FORWARD) t->want[at * s->M + m] += (double)t->pb[m];
             else t->want_db[m] += (double)t->py[at * s->M + m];
         }
-        for (int64_t tap = 0; tap < 9; tap++) {
-            int64_t h = i + tap / 3 - s->pad_lo[0], l = j + tap % 3 - s->pad_lo[1];
+        for (int64_t tap = 0; tap < t->W * t->W; tap++) {
+            int64_t h = i + tap / t->W - s->pad_lo[0], l = j + tap % t->W - s->pad_lo[1];
             if (h >= 0 && h < s->high && l >= 0 && l < s->wide) one(t, kind, at, (n * s->high + h) * s->wide + l, tap);
         }
     }
@@ -180,8 +181,8 @@ static void compare(test *t, ot_conv_kind kind, int set)
         run(t, kind, set, threads, got, db);
         double e = error_of(got, t->want, n), e_db = kind == OT_CONV_DW ? error_of(db, t->want_db, t->s->M) : 0;
         if (!(e < 2e-6) || !(e_db < 1e-6))
-            fail_msg("%s, shape %d, set %d, %d threads: error %g, of db %g", kind_names[kind], (int)(t->s - shapes),
-                     set, threads, e, e_db);
+            fail_msg("%s, shape %d, window %d, set %d, %d threads: error %g, of db %g", kind_names[kind],
+                     (int)(t->s - shapes), t->W, set, threads, e, e_db);
         run(t, kind, set, threads, again, db);
         assert_memory_equal(got, again, size);
     }
@@ -192,10 +193,10 @@ static void compare(test *t, ot_conv_kind kind, int set)
 static void errors(void **state)
 {
     (void)state;
-    for (int i = 0; i < OT_LEN(shapes); i++)
+    for (int i = 0; i < 2 * OT_LEN(shapes); i++)
         for (int kind = OT_CONV_FORWARD; kind <= OT_CONV_DW; kind++) {
             test t;
-            start(&t, &shapes[i]);
+            start(&t, &shapes[i / 2], i % 2 ? 5 : 3);
             direct(&t, (ot_conv_kind)kind);
             for (int set = OT_CPU_BASE; set <= ot_instruction_set(); set++) compare(&t, (ot_conv_kind)kind, set);
             free(t.want);
@@ -204,25 +205,33 @@ static void errors(void **state)
         }
 }
 
+/* Does the tile of 6 x 6 that pixel i of y is computed from read pixel `at` of x, along one axis? */
+static bool tile_reads(int i, int at, int W)
+{
+    int side = 7 - W, first = i / side * side - W / 2;
+    return at >= first && at < first + 6;
+}
+
 /* A NaN or infinity in x is NaN or infinite in every y that reads it, and reaches the y of its tiles alone. */
 static void not_finite(void **state)
 {
-    static const shape s = { 1, 16, 16, 14, 14, { 1, 1 }, { 1, 1 } };
     static const float bad[] = { NAN, INFINITY, -INFINITY };
-    enum { ROW = 6, COLUMN = 8 }; /* read by y of rows 5 to 7 and columns 7 to 9: tiles 1, and 1 and 2 */
+    enum { ROW = 6, COLUMN = 8 };
     (void)state;
-    for (int k = 0; k < OT_LEN(bad); k++) {
+    for (int k = 0; k < 2 * OT_LEN(bad); k++) {
+        int W = k % 2 ? 5 : 3, pad = W / 2;
+        const shape s = { 1, 16, 16, 14, 14, { pad, pad }, { pad, pad } };
         test t;
-        start(&t, &s);
+        start(&t, &s, W);
         float *got = malloc(14 * 14 * 16 * sizeof *got);
         assert_non_null(got);
-        t.px[(ROW * 14 + COLUMN) * 16 + 3] = bad[k];
+        t.px[(ROW * 14 + COLUMN) * 16 + 3] = bad[k / 2];
         run(&t, OT_CONV_FORWARD, ot_instruction_set(), 2, got, NULL);
         for (int i = 0; i < 14; i++)
             for (int j = 0; j < 14; j++)
                 for (int m = 0; m < 16; m++) {
-                    bool reads = abs(i - ROW) <= 1 && abs(j - COLUMN) <= 1,
-                         near = i / 4 == 1 && (j / 4 == 1 || j / 4 == 2);
+                    bool reads = abs(i - ROW) <= pad && abs(j - COLUMN) <= pad,
+                         near = tile_reads(i, ROW, W) && tile_reads(j, COLUMN, W);
                     if (reads) assert_false(isfinite(got[(i * 14 + j) * 16 + m]));
                     if (!near) assert_true(isfinite(got[(i * 14 + j) * 16 + m]));
                 }
@@ -234,13 +243,14 @@ static void not_finite(void **state)
 /* The kernels choose it for this shape, or oneDNN for the smallest error, and either result is right. */
 static void kernels(void **state)
 {
-    static const shape s = { 4, 24, 40, 12, 15, { 1, 1 }, { 1, 1 } };
     static const ot_kernel *const all[] = { &ot_cpu_Convolve, &ot_cpu_ConvolveDx, &ot_cpu_ConvolveDw };
     (void)state;
     for (int kind = OT_CONV_FORWARD; kind <= OT_CONV_DW; kind++)
-        for (int precise = 0; precise <= 1; precise++) {
+        for (int i = 0; i < 4; i++) {
+            int W = i / 2 ? 5 : 3, precise = i % 2, pad = W / 2;
+            const shape s = { 4, 24, 40, 12, 15, { pad, pad }, { pad, pad } };
             test t;
-            start(&t, &s);
+            start(&t, &s, W);
             direct(&t, (ot_conv_kind)kind);
             ot_value *values[3][5] = { { &t.x, &t.w, &t.b, &t.y }, { &t.y, &t.w, &t.x }, { &t.y, &t.x, &t.w, &t.b } };
             const void *bytes[3][3] = { { t.px, t.pw, t.pb }, { t.py, t.pw }, { t.py, t.px } };
