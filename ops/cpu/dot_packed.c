@@ -110,7 +110,7 @@ static void pack(const ot_dot_packed *s, const ot_dot_job *j, const ot_dot_block
     ot_part(panels, thread, s->threads, &from, &to);
     if (from < to) s->tiles->pack_a(j, at, from, to);
     ot_part(strips, thread, s->threads, &from, &to);
-    for (; new_b && from < to; from++) s->tiles->pack_b(j, at, from);
+    if (new_b && from < to) s->tiles->pack_b(j, at, from, to);
 }
 
 /* b is packed once for all rows. */

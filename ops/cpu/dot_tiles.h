@@ -24,7 +24,7 @@ typedef struct ot_dot_tiles {
     int down, across;
     /* Rows of the last panel that are not there are zeros, and columns of the last strip. */
     void (*pack_a)(const ot_dot_job *j, const ot_dot_block *at, int64_t panel, int64_t panel_end);
-    void (*pack_b)(const ot_dot_job *j, const ot_dot_block *at, int64_t strip);
+    void (*pack_b)(const ot_dot_job *j, const ot_dot_block *at, int64_t strip, int64_t strip_end);
     /* These panels and strips of the block: y, or from the second k on y plus it. */
     void (*multiply)(const ot_dot_job *j, const ot_dot_block *at, int64_t panel, int64_t panel_end, int64_t strip,
                      int64_t strip_end);

@@ -332,6 +332,12 @@ ot_status ot_dataset_file(const char *path, ot_dataset *d, ot_error *err)
                        "%s: is a Parquet file, which is not supported: save the table as .csv, for example with "
                        "pandas.read_parquet(...).to_csv('table.csv', index=False)",
                        path);
+    if (got >= 4 && (!memcmp(head, "\x89PNG", 4) || !memcmp(head, "\xff\xd8\xff", 3)))
+        return ot_fail(
+            err, OT_E_DATA,
+            "%s: is an image, and data of several images are a folder, an archive (.tar, .zip) or a table with "
+            "a column of paths: name one of those",
+            path);
     OT_TRY(refuse_packed(path, got >= 6 ? head : NULL, err));
     return ot_fail(err, OT_E_DATA,
                    "%s: unknown file format; supported: %star, zip, or a folder (of class folders with images or "

@@ -303,6 +303,7 @@ static ot_status tell_unused(const chooser *x)
     const char **name[2] = { ot_arena_alloc(x->d->arena, sizeof **name * (size_t)t->columns),
                              ot_arena_alloc(x->d->arena, sizeof **name * (size_t)t->columns) };
     int n[2] = { 0 };
+    bool tokens = ot_windows_input(&t->options) != NULL; /* the model reads class numbers of so many tokens */
     if (!name[0] || !name[1]) return no_memory(t, x->err);
     for (int i = 0; i < t->columns; i++) {
         bool label = !usable(&t->column[i]);
@@ -317,6 +318,9 @@ static ot_status tell_unused(const chooser *x)
                                    !k           ? ""
                                    : x->t->text ? ": identifiers, free text or nothing but missing values (change with "
                                                   "--inputs COLUMN, or A,B for two columns of text)"
+                                   : tokens     ? ": identifiers, free text or nothing but missing values (change with "
+                                                  "--inputs); a column of text becomes tokens with --tokenizer PATH or "
+                                                  "--text bytes"
                                                 : ": identifiers, free text or nothing but missing values (change with "
                                                   "--inputs)"));
     }

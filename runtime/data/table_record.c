@@ -260,6 +260,22 @@ static ot_status take_input(ot_dataset *d, const ot_columns *t, const json_t *li
     return OT_OK;
 }
 
+/* Which of two columns of one name is meant?  Names of columns that are not used may repeat. */
+static ot_status check_extra(const ot_columns *t, const bool *used, ot_error *err)
+{
+    ot_words known = { 0 };
+    ot_arena *a = ot_arena_new();
+    ot_status s = a ? OT_OK : no_memory(t, err);
+    for (int i = 0; i < t->columns && !s; i++)
+        if (used[i]) s = ot_words_add(&known, t->column[i].name, OT_MOST_COLUMNS, a, t->path, err);
+    for (int i = 0; i < t->columns && !s; i++)
+        if (!used[i] && ot_words_find(&known, t->column[i].name) >= 0)
+            s = ot_fail(err, OT_E_DATA, "%s: two columns are named '%s'", t->path, t->column[i].name);
+    ot_words_free(&known);
+    ot_arena_free(a);
+    return s;
+}
+
 /* Columns that the model does not know; targets are no such. */
 static ot_status tell_extra(ot_dataset *d, const ot_columns *t, ot_error *err)
 {
@@ -272,6 +288,7 @@ static ot_status tell_extra(ot_dataset *d, const ot_columns *t, ot_error *err)
         for (int k = 0; k < t->input[i].n; k++) used[t->input[i].field[k].column] = true;
     for (int i = 0; i < t->n_targets; i++)
         for (int k = 0; k < t->wanted[i].n; k++) used[t->wanted[i].column[k]] = true;
+    OT_TRY(check_extra(t, used, err));
     for (int i = 0; i < t->columns; i++)
         if (!used[i]) name[n++] = t->column[i].name;
     const char *all = ot_arena_names(d->arena, name, n);

@@ -54,6 +54,7 @@ const ot_loss_kind ot_loss_kind_bce = {
     .undoes = OT_TAIL_BIT(SIGMOID),
     .unlike = OT_TAIL_BIT(LOG_SOFTMAX),
     .acts_on = "probabilities",
+    .shares = true,
 };
 
 const ot_loss_kind ot_loss_kind_bce_with_logits = {
@@ -63,4 +64,5 @@ const ot_loss_kind ot_loss_kind_bce_with_logits = {
     .undoes = OT_TAIL_BIT(SIGMOID),
     .unlike = OT_TAIL_BIT(SOFTMAX) | OT_TAIL_BIT(LOG_SOFTMAX),
     .acts_on = "logits",
+    .shares = true,
 };

@@ -45,4 +45,5 @@ const ot_loss_kind ot_loss_kind_dice = {
     .entry = { "dice", "1 - the overlap with the target (Dice coefficient), for segmentation", keys },
     .build = dice,
     .takes = OT_TAKES_EITHER,
+    .shares = true,
 };

@@ -55,5 +55,6 @@ const ot_loss_kind ot_loss_kind_focal = {
                keys },
     .build = focal,
     .takes = OT_TAKES_EITHER,
+    .shares = true,
     .undoes = OT_TAIL_BIT(SOFTMAX) | OT_TAIL_BIT(LOG_SOFTMAX) | OT_TAIL_BIT(SIGMOID),
 };

@@ -32,6 +32,7 @@ typedef struct ot_loss_kind {
     const char *acts_on;                   /* the expected output, if the name of the loss does not say it */
     bool classes_last;                     /* the class axis is the last, whatever the target's shape */
     bool logs;                             /* it expects logarithms: refused if the output is probabilities */
+    bool shares;                           /* a target of values is from 0 to 1 */
     bool distance;                         /* it is of differences alone: output and target may be in any unit */
 } ot_loss_kind;
 

@@ -263,6 +263,39 @@ def table_of_strings(d):
     check(call('predict', f'{d}/nt.onnx', f'{d}/other.csv').stdout == want, 'other targets')
 
 
+def measured_table(d):
+    """A table whose training measured categories: run, --val, bench and predict read it as recorded."""
+    rows = [f'{("red", "green", "blue")[k % 3]},{k % 5 if k % 11 else ""},{k % 4},{"no" if k % 3 else "yes"}' for k in range(90)]
+    for name, some in ('m.csv', rows), ('part.csv', rows[3:5]):
+        open(f'{d}/{name}', 'w').write('colour,size,other,target\n' + '\n'.join(some) + '\n')
+    open(f'{d}/twice.csv', 'w').write('colour,size,size,other\nred,1,2,3\n')
+    call('new', 'mlp', '--input', '5x1x1', '--hidden', '4', '--classes', '2', '-o', f'{d}/n.onnx')
+    to = ['--epochs', '1', '--run-dir', 'none', '-o', f'{d}/mt.onnx']
+    call('train', f'{d}/n.onnx', '--data', f'{d}/m.csv', *to)
+    for name, n in ('m.csv', 90), ('part.csv', 2):
+        call('run', f'{d}/mt.onnx', '--data', f'{d}/{name}', '-o', f'{d}/r.npz')
+        call('predict', f'{d}/mt.onnx', f'{d}/{name}', '-o', f'{d}/p.npz')
+        with np.load(f'{d}/r.npz') as r, np.load(f'{d}/p.npz') as p:
+            check(len(r['output']) == n and (r['output'] == p['output']).all(), f'{name}: run and predict differ')
+    call('train', f'{d}/mt.onnx', '--data', f'{d}/m.csv', '--val', f'{d}/part.csv', *to[:4], '-o', f'{d}/again.onnx')
+    for m in 'n.onnx', 'mt.onnx':
+        call('bench', f'{d}/{m}', '--data', f'{d}/m.csv', '--steps', '1', '--batch-sizes', '4', '--device', 'cpu')
+    check("two columns are named 'size'" in call('predict', f'{d}/mt.onnx', f'{d}/twice.csv', code=4).stderr, 'a column twice')
+    np.savez(f'{d}/arrays.npz', input=np.zeros((3, 5), 'f4'))
+    check('arrays are fed as they are' in call('run', f'{d}/mt.onnx', '--data', f'{d}/arrays.npz', '-o', f'{d}/r.npz').stderr, 'a note on arrays')
+    call('run', f'{d}/mt.onnx', '--data', f'{d}/none.csv', '-o', f'{d}/r.npz', code=7)
+
+
+def wrong_targets(d):
+    """Losses of two classes fall without end where a target is not from 0 to 1."""
+    model(f'{d}/m.onnx', [('y', 1, None, False)])
+    for low, high in (1, 2), (-1, 1), (0, 255):
+        np.savez(f'{d}/w.npz', x=x, target=np.where(np.arange(N) % 2, high, low).astype('f4')[:, None])
+        for loss in 'bce_with_logits', 'bce', 'focal', 'dice':
+            said = call('train', f'{d}/m.onnx', '--data', f'{d}/w.npz', '--loss', loss, '--run-dir', 'none', '-o', f'{d}/l.onnx', code=4).stderr
+            check('from 0 to 1' in said and 'sample' in said, f'{loss}: {said}')
+
+
 def lines(d):
     """A sample of a table with empty lines is found by its line."""
     open(f'{d}/gaps.csv', 'w').write('a,b\n1,2\n\n2,0\n\n\n"3",1\n')
@@ -303,6 +336,8 @@ with tempfile.TemporaryDirectory() as folder:
     no_samples(folder)
     several(folder)
     table_of_strings(folder)
+    measured_table(folder)
+    wrong_targets(folder)
     lines(folder)
     refused(folder)
 finish('predictions')

@@ -310,6 +310,8 @@ static ot_status measure_on(bench *b, const ot_options *o, ot_error *err)
     OT_TRY(ot_trainer_begin(b->m, o, NULL, &t, err));
     bool apart = t->s.data != NULL;
     ot_status s = open(t, &first);
+    apart = apart && !(t->data && t->data->table &&
+                       t->data->preprocess); /* an evaluation alone would not know what was measured */
     if (!s) s = measure_with(b, t, TRAINING, apart ? TRAINING : PREDICTION, &first);
     if (s) s = ot_trainer_explain(t, s, &first);
     ot_trainer_free(t);

@@ -246,7 +246,7 @@ static ot_status open_answers(job *j, const ot_options *o, ot_error *err)
     }
     if (!j->lines.n)
         return ot_fail(err, OT_E_MODEL, "no output of the model has a value for each sample; use 'onnxtrain run'%s",
-                       j->runs ? " with the images as an array (.npz)" : "");
+                       j->runs ? " with the inputs as arrays (.npz)" : "");
     return j->runs ? OT_OK : check_task(j, o, task_of(o), err);
 }
 
@@ -564,7 +564,7 @@ static ot_status predict(job *j, const ot_options *o, char **text, ot_error *err
     return OT_OK;
 }
 
-ot_status ot_run_images(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
+ot_status ot_run_samples(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
     job j = { .form = FORM_NPZ, .runs = true };
     ot_error first = { 0 };

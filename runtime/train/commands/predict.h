@@ -5,9 +5,9 @@
 #include "runtime/losses/tails.h"
 #include "runtime/train/run/trainer.h"
 
-/* `run` for data of which images are in files: batch by batch, all outputs with a value for each sample to the .npz that -o
- * names. */
-ot_status ot_run_images(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
+/* `run` for data that are no arrays of the model: images in files, and what the model's training recorded how to read (tables,
+ * texts).  Batch by batch, all outputs with a value for each sample to the .npz that -o names. */
+ot_status ot_run_samples(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
 /* How an output has the class of each pixel. */
 typedef struct ot_mask_form {

@@ -234,14 +234,20 @@ static ot_status run_file(const ot_model *m, const ot_options *o, const char *fr
     ot_error first = { 0 };
     OT_TRY(check_arrays(m, o, from, NULL, to, err));
     ot_status opened = ot_dataset_open(from, OT_SPLIT_TRAIN, NULL, &d, &first);
-    bool images = !opened && has_images(d);
-    if (opened == OT_E_DATA) OT_TRY(find_images(from, &images, err));
-    if (images) {
+    bool recorded = ot_import_metadata(m->file, OT_PREPROCESS_KEY), samples = !opened && has_images(d);
+    if (recorded)
+        samples =
+            samples || opened == OT_E_DATA || (!opened && (d->table || d->windows)); /* arrays are fed as they are */
+    else if (opened == OT_E_DATA) OT_TRY(find_images(from, &samples, err));
+    if (samples) {
         ot_dataset_free(d);
-        return ot_run_images(m, o, cb, err);
+        return ot_run_samples(m, o, cb, err);
     }
     if (opened) return ot_fail(err, opened, "%s", first.text);
     ot_status s = check_arrays(m, o, from, d, to, err);
+    if (!s && cb && cb->message && recorded)
+        cb->message(cb->user, OT_INFO,
+                    "arrays are fed as they are; 'onnxtrain predict' scales them as the model's training did");
     if (!s && cb && cb->message && ot_options_count(o, "batch-size"))
         cb->message(cb->user, OT_WARNING, "--batch-size is ignored: 'run' feeds whole arrays");
     if (!s) s = run_with(m, o, d, cb, &out, err);

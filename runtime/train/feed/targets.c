@@ -420,6 +420,15 @@ static ot_status check_named(const ot_adapt_env *e, const want *w, int64_t class
                         w->output->name, (long long)classes, another_head, (long long)classes);
 }
 
+/* The name of the target, and in `where` the line or sample of element i of n. */
+static const char *place_of(const want *w, int64_t i, int64_t n, int64_t samples, char where[64])
+{
+    int64_t at = samples > 0 ? i / (n / samples) : i, line = ot_dataset_line(w->data, at);
+    if (line) snprintf(where, 64, "line %lld", (long long)line);
+    else snprintf(where, 64, "sample %lld", (long long)ot_dataset_origin(w->data, at));
+    return line ? w->data->column : w->array->t.name;
+}
+
 static ot_status check_later(const ot_adapt_env *e, const want *w, int64_t classes, int64_t skip, ot_feeder *f,
                              ot_error *err)
 {
@@ -449,16 +458,13 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
             continue;
         }
         if (y >= 0 && y < classes) continue;
-        int64_t at = samples > 0 ? i / (n / samples) : i, line = ot_dataset_line(w->data, at);
         char where[64];
-        if (line) snprintf(where, sizeof where, "line %lld", (long long)line);
-        else snprintf(where, sizeof where, "sample %lld", (long long)ot_dataset_origin(w->data, at));
+        const char *name = place_of(w, i, n, samples, where);
         return ot_fail_more(err, OT_E_DATA,
                             "target '%s': %s has class %lld, but output '%s' has %lld class%s, 0 to "
                             "%lld%s%s",
-                            line ? w->data->column : t->name, where, (long long)y, w->output->name, (long long)classes,
-                            classes == 1 ? "" : "es", (long long)classes - 1, classes == 1 ? one : "",
-                            y >= 0 && e->measure ? another_head : "");
+                            name, where, (long long)y, w->output->name, (long long)classes, classes == 1 ? "" : "es",
+                            (long long)classes - 1, classes == 1 ? one : "", y >= 0 && e->measure ? another_head : "");
     }
     f->ignores = ignored && !ignore;
     f->uncounted = ignored && (!w->loss || !ot_spec_is(w->loss, "reduction", "sum"));
@@ -468,6 +474,26 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
                       "target '%s': %lld of %lld class numbers are %d and are ignored, as in PyTorch; set "
                       "ignore_index in --loss to change that",
                       t->name, (long long)ignored, (long long)n, OT_IGNORED);
+    return OT_OK;
+}
+
+/* Of losses that are of two classes, or of probabilities: with other targets they fall without end. */
+static ot_status check_shares(const want *w, int64_t samples, ot_error *err)
+{
+    const ot_tensor *t = &w->array->t;
+    int64_t n = 1;
+    if (!w->loss || !ot_loss_find(w->loss->name)->shares || w->array->mapped) return OT_OK;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    for (int64_t i = 0; i < n; i++) {
+        double v = ot_get_f64(t->data, t->dtype, ot_array_at(w->array, i));
+        char where[64];
+        if (!(v < 0 || v > 1)) continue; /* NaN has its own message */
+        const char *name = place_of(w, i, n, samples, where);
+        return ot_fail_more(
+            err, OT_E_DATA,
+            "target '%s': %s has %g, but loss %.40s needs targets from 0 to 1 (0 and 1 for two classes)", name, where,
+            v, w->loss->name);
+    }
     return OT_OK;
 }
 
@@ -545,13 +571,15 @@ static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sa
     f->gather = (ot_gather){ .src = w->array, .dtype = t, .elements = ot_numel(sample), .channels = 1, .inner = 1 };
 }
 
-static ot_status adapt_values(const ot_adapt_env *e, const want *w, const ot_shape *sample, ot_feeder *f, ot_error *err)
+static ot_status adapt_values(const ot_adapt_env *e, const want *w, const ot_shape *sample, int64_t samples,
+                              ot_feeder *f, ot_error *err)
 {
     ot_shape o, t = *sample;
     ot_dtype type = w->output && ot_is_float(w->output->dtype) ? w->output->dtype
                     : w->array->t.dtype == OT_F64              ? OT_F64
                                                                : OT_F32;
     OT_TRY(check_texts(w, err));
+    OT_TRY(check_shares(w, samples, err));
     if (output_sample(w, &t, &o)) {
         bool classes = !w->loss && o.rank && class_axis(w, &o, &t) >= 0;
         if (!alike(&o, &t))
@@ -589,7 +617,7 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
             OT_TRY(check_texts(w, err));
             if (!w->array->mapped && ot_numel(&o) == 1 && ot_target_any_number(e, w->output) &&
                 !zeros_and_ones(w->array))
-                return adapt_values(e, w, sample, f, err);
+                return adapt_values(e, w, sample, samples, f, err);
             t = o; /* no or yes per sample: the loss pass looks at the tail */
         } else {
             t = without(&o, axis);
@@ -669,16 +697,17 @@ static ot_status adapt_array(const ot_adapt_env *e, const want *w, const ot_shap
     case OT_TAKES_NUMBERS: return adapt_classes(e, w, &t, samples, f, err);
     case OT_TAKES_CLASSES:
         return (ot_is_float(a->dtype) && (same || !w->output)) || (same && o.rank && ot_numel(&o) > 1) /* one-hot */
-                   ? adapt_values(e, w, &t, f, err)
+                   ? adapt_values(e, w, &t, samples, f, err)
                    : adapt_classes(e, w, &t, samples, f, err);
     case OT_TAKES_EITHER:
-        if (ot_is_float(a->dtype)) return adapt_values(e, w, &t, f, err);
-        if (w->loss && output_sample(w, &t, &o) && alike(&o, &t)) return adapt_values(e, w, &t, f, err);
+        if (ot_is_float(a->dtype)) return adapt_values(e, w, &t, samples, f, err);
+        if (w->loss && output_sample(w, &t, &o) && alike(&o, &t)) return adapt_values(e, w, &t, samples, f, err);
         if (!same) return adapt_classes(e, w, &t, samples, f, err);
         OT_TRY(check_texts(w, err));
+        OT_TRY(check_shares(w, samples, err));
         set_feed(f, w, OT_I64, &t); /* 0/1 of the output's shape */
         return OT_OK;
-    default: return adapt_values(e, w, &t, f, err);
+    default: return adapt_values(e, w, &t, samples, f, err);
     }
 }
 

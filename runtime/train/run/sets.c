@@ -58,7 +58,9 @@ static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool
                           .alone = !t->data && out != &t->data,
                           .training = t->s.data && !strcmp(spec, t->s.data) ? t->data : NULL };
     OT_TRY(ot_adapt_wanted(t->m->file->graph, t->a, &o, err));
-    o.preprocess = t->data ? t->data->preprocess : ot_import_metadata(t->m->file, OT_PREPROCESS_KEY);
+    o.preprocess = t->data ? t->data->preprocess : NULL;
+    if (!o.preprocess && (!t->data || t->data->table)) /* a table that measured nothing has taken the model's record */
+        o.preprocess = ot_import_metadata(t->m->file, OT_PREPROCESS_KEY);
     if (t->data) o.columns = NULL;
     OT_TRY(ot_dataset_open(spec, split, &o, out, err));
     if (!part) note_set(t, *out);
