@@ -664,7 +664,7 @@ ot_status ot_table_target(ot_dataset *d, const char *name, ot_error *err)
 ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **line, ot_error *err)
 {
     *line = NULL;
-    if (!d->table || !d->column) return OT_OK;
+    if (!d->table || !d->column || !*d->column) return OT_OK;
     *line = ot_arena_printf(a, "%s: the target is column '%s'%s (change with --target)", d->name, d->column,
                             d->last ? ", the last one" : "");
     return *line ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a note");

@@ -65,10 +65,12 @@ static const char *choose_by_values(choice *x)
         return "mse";
     }
     if (one_hot) return "cross_entropy";
-    if (!f->binary && x->l.tail.kind != OT_TAIL_SIGMOID && ot_numel(&x->l.z->shape) == x->l.z->shape.dim[0])
-        return "mse"; /* no class axis: a single value */
+    bool single = ot_numel(&x->l.z->shape) == x->l.z->shape.dim[0]; /* no class axis */
+    if (!f->binary && x->l.tail.kind != OT_TAIL_SIGMOID && single) return "mse";
     x->hint = f->binary ? "its target contains 0 and 1 in the shape of the output, but the output does not end in "
                           "Sigmoid; use --loss bce_with_logits for logits, or mse for values"
+              : single  ? "it ends in Sigmoid and its target contains other integers than 0 and 1; use 0 and 1 for two "
+                          "classes, or --loss mse for values"
                         : "its target contains integers in the shape of the output; use --loss mse for values, or "
                           "remove the class axis for class numbers";
     return NULL;
