@@ -443,7 +443,8 @@ static ot_status describe(ot_dataset *d, const found *f, const char *part, size_
     bool ok = say(d, "%s%s%.*s: %lld %s%s", f->m->path, length ? "/" : "", (int)length, part ? part : "",
                   (long long)f->n, f->what, label ? "" : ", no labels");
     if (ok && label && d->n_classes)
-        ok = say(d, "%d classes%s%s", d->n_classes, text, *text && d->n_classes > SHOWN ? " ..." : "");
+        ok = say(d, "%d class%s%s%s", d->n_classes, d->n_classes == 1 ? "" : "es", text,
+                 *text && d->n_classes > SHOWN ? " ..." : "");
     if (ok && f->others > 0)
         ok = say(d, "%lld other file%s ignored, such as %s", (long long)f->others, f->others > 1 ? "s are" : " is",
                  f->other);

@@ -380,7 +380,8 @@ static void print_text(const bench *b, FILE *f)
     for (int i = 0; i < b->n; i++) {
         const figure *r = &b->row[i];
         if (!r->kernels) continue;
-        fprintf(f, "\n%s, %d threads, batch size %lld", r->device, r->threads, (long long)r->batch);
+        fprintf(f, "\n%s, %d thread%s, batch size %lld", r->device, r->threads, r->threads == 1 ? "" : "s",
+                (long long)r->batch);
         ot_kernel_table_print(r->kernels, f);
     }
 }

@@ -620,7 +620,7 @@ static void say_schedule(const ot_checkpoint *c, const ot_trainer *t)
     ot_schedule was = t->schedule;
     double rate, now, momentum;
     was.total = updates ? strtoll(updates, NULL, 10) : t->total;
-    if (was.total == t->total) return;
+    if (was.total == t->total || t->step >= t->total) return; /* the same, or nothing is left to do */
     if (t->s.swa > 0 && t->s.swa < 1)
         ot_trainer_say(
             t, OT_WARNING,
