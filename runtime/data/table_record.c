@@ -260,7 +260,7 @@ static ot_status take_input(ot_dataset *d, const ot_columns *t, const json_t *li
     return OT_OK;
 }
 
-/* Which of two columns of one name is meant?  Names of columns that are not used may repeat. */
+/* Two columns of one name: which of them the model reads is unknown.  Names of columns that are not used may repeat. */
 static ot_status check_extra(const ot_columns *t, const bool *used, ot_error *err)
 {
     ot_words known = { 0 };

@@ -286,6 +286,24 @@ def measured_table(d):
     call('run', f'{d}/mt.onnx', '--data', f'{d}/none.csv', '-o', f'{d}/r.npz', code=7)
 
 
+def fixed_batch(d):
+    """A file with a fixed batch and a constant for each place of it: samples keep their places."""
+    for size, n in (5, 143), (67, 67), (67, 150), (100, 30):
+        r = np.random.default_rng(size)
+        k, w, many = (r.standard_normal(s).astype('f4') for s in ((size, FEATURES), (FEATURES, 2), (n, FEATURES)))
+        g = h.make_graph([h.make_node('Add', ['x', 'k'], ['t']), h.make_node('MatMul', ['t', 'w'], ['y'])], 'g', [h.make_tensor_value_info('x', T.FLOAT, [size, FEATURES])],
+                         [h.make_tensor_value_info('y', T.FLOAT, [size, 2])], [numpy_helper.from_array(k, 'k'), numpy_helper.from_array(w, 'w')])
+        onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=9), f'{d}/f.onnx')
+        np.savez(f'{d}/many.npz', x=many, target=np.zeros((n, 2), 'f4'))
+        want = (many + k[np.arange(n) % size]) @ w
+        call('predict', f'{d}/f.onnx', f'{d}/many.npz', '-o', f'{d}/p.npz')
+        with np.load(f'{d}/p.npz') as p:
+            check(near(p['y'], want, 1e-5), f'fixed batch of {size}, {n} samples: {abs(p["y"] - want).max()}')
+        e = json.loads(call('eval', f'{d}/f.onnx', '--data', f'{d}/many.npz', '--loss', 'mse', '--json').stdout)
+        check(near(e['loss'], (want ** 2).mean(), 1e-4), f'fixed batch of {size}, {n} samples: loss {e["loss"]}')
+    check('not a multiple of 100' in call('predict', f'{d}/f.onnx', f'{d}/many.npz', '--batch-size', '4').stderr, 'a warning of another batch size')
+
+
 def wrong_targets(d):
     """Losses of two classes fall without end where a target is not from 0 to 1."""
     model(f'{d}/m.onnx', [('y', 1, None, False)])
@@ -337,6 +355,7 @@ with tempfile.TemporaryDirectory() as folder:
     several(folder)
     table_of_strings(folder)
     measured_table(folder)
+    fixed_batch(folder)
     wrong_targets(folder)
     lines(folder)
     refused(folder)

@@ -419,6 +419,22 @@ static ot_status divide_images(ot_trainer *t, ot_error *err)
     return OT_OK;
 }
 
+/* Samples of a batch: whole batches of the size that the file has fixed, so that what it has for each place of a batch, such as an
+ * initial state, meets the same samples as there. */
+static int64_t evaluation_batch(ot_trainer *t)
+{
+    enum { USUAL = 64 };
+    int64_t fixed = ot_feeders_baked(&t->eval.fs, t->m->file->graph);
+    if (!t->s.batch) return fixed > USUAL ? fixed : fixed > 1 ? USUAL / fixed * fixed : USUAL;
+    if (fixed > 1 && t->s.batch % fixed && t->s.batch < t->eval.fs.samples)
+        ot_find(
+            &t->findings, OT_FINDING_WARNING, NULL, NULL,
+            "--batch-size %lld is not a multiple of %lld, the fixed batch size of the model: if the model has numbers for "
+            "each place of a batch, they meet other samples than in the file",
+            (long long)t->s.batch, (long long)fixed);
+    return t->s.batch;
+}
+
 /* The set to evaluate on and the batches of its inputs. */
 static ot_status open_evaluation_inputs(ot_trainer *t, const ot_adapt_env *e, ot_error *err)
 {
@@ -431,7 +447,7 @@ static ot_status open_evaluation_inputs(ot_trainer *t, const ot_adapt_env *e, ot
     if (t->tiles) OT_TRY(divide_images(t, err));
     if (t->eval.fs.samples < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->eval.data->name);
     t->x.fixed = t->x.settled = true; /* nothing trains */
-    t->batch = t->s.batch ? t->s.batch : 64;
+    t->batch = evaluation_batch(t);
     if (t->batch > t->eval.fs.samples) t->batch = t->eval.fs.samples;
     t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
     return t->index ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a batch");
