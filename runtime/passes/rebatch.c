@@ -451,7 +451,7 @@ static void say(ot_plan *p, const ot_batching *b, bool training)
                  (long long)b->from, (long long)b->to, b->followed, b->followed == 1 ? "" : "s",
                  training ? "; the written file keeps its own" : "",
                  filled ? "; samples depend on their batch, so the last batch is filled with repeated samples, which "
-                          "BatchNormalization counts"
+                          "statistics over the batch (BatchNormalization) count"
                         : "");
     if (b->mixing)
         ot_plan_note(p,

@@ -184,18 +184,19 @@ static bool askable(const ot_graph *g, const trial *x)
     return true;
 }
 
+/* larger: the batch in use is larger than the file's. */
 static void try_together(const ot_model *m, ot_settings *s, const ot_feed *one, const ot_feed *two, int n, double most,
-                         ot_findings *out)
+                         bool larger, ot_findings *out)
 {
     trial x = { .m = m, .s = *s, .a = ot_arena_new(), .n = n, .one = one, .two = two, .most = most };
     ot_error e = { 0 };
     if (x.a && askable(m->file->graph, &x) && make(&x, &e) == OT_OK && answer(&x, &e) == OT_OK) {
         bool same = x.off <= rounding;
-        if (same)
+        if (same && larger)
             ot_find(out, OT_FINDING_NOTE, NULL, NULL,
                     "the larger batch gives the same outputs as batches of the file's size (largest difference %.2g)",
                     x.off);
-        else
+        else if (!same)
             ot_find(out, OT_FINDING_WARNING, NULL, "training is faster with the batch size of the file",
                     "output '%s' differs by %.2g of its largest value in a batch larger than the file's: every "
                     "operator now runs once per batch of the file's size, which is correct but slow",
@@ -224,7 +225,7 @@ void ot_trainer_try_together(ot_trainer *t, const ot_feeders *fs)
         one[n] = one[i];
         two[n++] = two[i];
     }
-    try_together(t->m, &t->s, one, two, n, 0, &t->findings); /* less than a step */
+    try_together(t->m, &t->s, one, two, n, 0, t->batch > from, &t->findings); /* less than a step */
 }
 
 ot_status ot_rehearse_together(const ot_model *m, ot_settings *s, ot_arena *a, ot_findings *out, ot_error *err)
@@ -243,6 +244,6 @@ ot_status ot_rehearse_together(const ot_model *m, ot_settings *s, ot_arena *a, o
                 from = one[i].shape.dim[0];
                 two[i].shape.dim[0] = 2 * from;
             }
-    if (from) try_together(m, s, one, two, n, 1e11, out); /* a few seconds */
+    if (from) try_together(m, s, one, two, n, 1e11, true, out); /* a few seconds */
     return OT_OK;
 }
