@@ -45,7 +45,7 @@ typedef struct ot_case {
     const char *no_grad;  /* why no gradient is checked (zero everywhere, random ...); NULL: it is checked */
     bool        grad16;   /* on a device, gradients in the row's own 16-bit type as well */
     bool        cpu;      /* not on a device, where each new program of a Map is compiled: the operator's other rows stand
-                           * for it there.  Of operators that are lowered to many Maps */
+                           * for it there.  Of operators that are lowered to many Maps, and of kernels of the CPU */
 } ot_case;
 
 #endif
