@@ -318,6 +318,7 @@ static dnnl_memory_t settled_source(writer *w, const desc *have, desc_ref wanted
     if (w->status) return NULL;
     free(s->held);
     if (!(s->held = aligned_alloc(64, (w->held + 63) / 64 * 64))) w->status = dnnl_out_of_memory;
+    if (!w->status) w->status = look_for_room();
     if (!w->status) w->status = dnnl_memory_create(&from, REF(*have), s->engine, where);
     if (!w->status) w->status = dnnl_memory_set_data_handle(to, s->held);
     if (!w->status) w->status = dnnl_reorder_primitive_desc_create(&pd, REF(*have), s->engine, wanted, s->engine, NULL);
