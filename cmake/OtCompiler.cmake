@@ -52,7 +52,7 @@ endif()
 # The reference of Map keeps plain functions, and wraps as well.
 function(ot_vector_flags)
     set(always -O3 -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=off -fwrapv)
-    if(OT_SANITIZE) # these checks of unrolled loops double the time of compiling; the address sanitizer finds the same
+    if(OT_SANITIZE) # these checks double the time of compiling unrolled loops, whose accesses the address sanitizer checks too
         list(APPEND always -fno-sanitize=null,object-size,pointer-overflow)
     endif()
     foreach(file IN LISTS ARGN)

@@ -343,7 +343,11 @@ static int64_t outside(const ot_array *a, int64_t first, int64_t n, int64_t leas
     case OT_I64: return outside_i64(p + 8 * first, n, least, most, except);
     default: break;
     }
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && ot_is_float(a->t.dtype); i++) {
+        double v = ot_get_f64(p, a->t.dtype, first + i);
+        if ((v < (double)least || v > (double)most) && v != (double)except) return i;
+    }
+    for (int64_t i = 0; i < n && !ot_is_float(a->t.dtype); i++) {
         int64_t v = ot_get_i64(p, a->t.dtype, first + i);
         if ((v < least || v > most) && v != except) return i;
     }

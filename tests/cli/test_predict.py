@@ -312,6 +312,19 @@ def wrong_targets(d):
         for loss in 'bce_with_logits', 'bce', 'focal', 'dice':
             said = call('train', f'{d}/m.onnx', '--data', f'{d}/w.npz', '--loss', loss, '--run-dir', 'none', '-o', f'{d}/l.onnx', code=4).stderr
             check('from 0 to 1' in said and 'sample' in said, f'{loss}: {said}')
+    # A target so large that it is mapped is checked batch by batch.
+    rows, columns = 4100, 1 << 14  # 256 MiB and more, of which the file has a page
+    g = h.make_graph([h.make_node('MatMul', ['x', 'w'], ['y'])], 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', 1])],
+                     [h.make_tensor_value_info('y', T.FLOAT, ['n', columns])], [numpy_helper.from_array(np.zeros((1, columns), 'f4'), 'w')])
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=9), f'{d}/m.onnx')
+    np.save(f'{d}/x.npy', np.ones((rows, 1), 'f4'))
+    for bad in 1.5, -0.25:
+        target = np.lib.format.open_memmap(f'{d}/target.npy', 'w+', 'f4', (rows, columns))
+        target[7, 3] = bad
+        del target
+        data = ['--data', f'x={d}/x.npy', '--data', f'target={d}/target.npy']
+        said = call('train', f'{d}/m.onnx', *data, '--loss', 'bce_with_logits', '--steps', '1', '--no-shuffle', '--run-dir', 'none', '-o', f'{d}/l.onnx', code=4).stderr
+        check(f'sample 7 contains {bad}' in said, f'mapped targets: {said}')
 
 
 def lines(d):

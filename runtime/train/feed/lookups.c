@@ -93,15 +93,15 @@ ot_status ot_adapt_lookups(const ot_adapt_env *e, ot_feeders *fs, ot_error *err)
 static ot_status out_of_range(const ot_feeders *fs, const ot_feeder *f, int64_t at, ot_error *err)
 {
     const ot_array *a = f->src;
-    int64_t token = ot_dataset_token(fs->data, a, at), v = ot_get_i64(a->t.data, a->t.dtype, ot_array_at(a, at));
+    int64_t token = ot_dataset_token(fs->data, a, at);
+    double v = ot_get_f64(a->t.data, a->t.dtype, ot_array_at(a, at));
     if (token < 0) {
         int64_t each = 1;
         for (int k = 1; k < a->t.rank; k++) each *= a->t.dim[k];
-        return ot_fail(err, OT_E_DATA, "%s: '%s': sample %lld contains %lld; %s", fs->data->name, a->t.name,
-                       (long long)ot_dataset_origin(fs->data, at / each), (long long)v, f->range.why);
+        return ot_fail(err, OT_E_DATA, "%s: '%s': sample %lld contains %.15g; %s", fs->data->name, a->t.name,
+                       (long long)ot_dataset_origin(fs->data, at / each), v, f->range.why);
     }
-    return ot_fail(err, OT_E_DATA, "%s: token %lld is %lld; %s", fs->data->name, (long long)token, (long long)v,
-                   f->range.why);
+    return ot_fail(err, OT_E_DATA, "%s: token %lld is %.15g; %s", fs->data->name, (long long)token, v, f->range.why);
 }
 
 /* Values of a mapped array, which nothing has read before. */

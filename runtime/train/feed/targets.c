@@ -478,11 +478,16 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
 }
 
 /* Of losses that are of two classes, or of probabilities: with other targets they fall without end. */
-static ot_status check_shares(const want *w, int64_t samples, ot_error *err)
+static ot_status check_shares(const ot_adapt_env *e, const want *w, int64_t samples, ot_feeder *f, ot_error *err)
 {
     const ot_tensor *t = &w->array->t;
     int64_t n = 1;
-    if (!w->loss || !ot_loss_find(w->loss->name)->shares || w->array->mapped) return OT_OK;
+    if (!w->loss || !ot_loss_find(w->loss->name)->shares || w->array->source) return OT_OK; /* masks: ot_mask_set */
+    if (w->array->mapped) {                                                                 /* batch by batch */
+        f->range = (ot_range){ .least = 0, .most = 1, .except = 0 };
+        f->range.why = ot_arena_printf(e->a, "loss %s needs targets from 0 to 1", w->loss->name);
+        return f->range.why ? OT_OK : ot_fail_more(err, OT_E_NOMEM, "no memory to prepare the data");
+    }
     for (int i = 0; i < t->rank; i++) n *= t->dim[i];
     for (int64_t i = 0; i < n; i++) {
         double v = ot_get_f64(t->data, t->dtype, ot_array_at(w->array, i));
@@ -579,7 +584,7 @@ static ot_status adapt_values(const ot_adapt_env *e, const want *w, const ot_sha
                     : w->array->t.dtype == OT_F64              ? OT_F64
                                                                : OT_F32;
     OT_TRY(check_texts(w, err));
-    OT_TRY(check_shares(w, samples, err));
+    OT_TRY(check_shares(e, w, samples, f, err));
     if (output_sample(w, &t, &o)) {
         bool classes = !w->loss && o.rank && class_axis(w, &o, &t) >= 0;
         if (!alike(&o, &t))
@@ -704,7 +709,7 @@ static ot_status adapt_array(const ot_adapt_env *e, const want *w, const ot_shap
         if (w->loss && output_sample(w, &t, &o) && alike(&o, &t)) return adapt_values(e, w, &t, samples, f, err);
         if (!same) return adapt_classes(e, w, &t, samples, f, err);
         OT_TRY(check_texts(w, err));
-        OT_TRY(check_shares(w, samples, err));
+        OT_TRY(check_shares(e, w, samples, f, err));
         set_feed(f, w, OT_I64, &t); /* 0/1 of the output's shape */
         return OT_OK;
     default: return adapt_values(e, w, &t, samples, f, err);
