@@ -5,6 +5,9 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 if(CMAKE_C_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG") # CMake's own; flags that a user gives are kept
     set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG")
+    if(OT_SANITIZE) # compiles a third faster; a report still has its lines
+        set(CMAKE_C_FLAGS_RELEASE "-O1 -g1 -DNDEBUG")
+    endif()
 endif()
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)

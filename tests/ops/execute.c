@@ -254,6 +254,7 @@ static bool may_share(const ot_node *n, int i, int o)
 static int try_kernel(const trial *like)
 {
     static const unsigned layouts[][2] = { { ~0u, ~0u }, { ~0u, 0 }, { 0, ~0u }, { 1, ~0u } };
+    static int rows; /* of every kernel: the next one takes other variants */
     const char *why = NULL;
     int tried = 0;
     bool ok = true;
@@ -262,7 +263,7 @@ static int try_kernel(const trial *like)
     t.into = 0;
     if (!t.k->can || t.k->can(t.n, &why)) {
         for (t.threads = 1; t.threads <= (t.device ? 1 : 2); t.threads++) ok &= try_once(&t), tried += t.variants > 0;
-        for (t.variant = 1; t.variant < t.variants; t.variant++) ok &= try_once(&t), tried++;
+        for (t.variant = 1 + rows++ % OT_SPARSE; t.variant < t.variants; t.variant += OT_SPARSE) ok &= try_once(&t), tried++;
         t.variant = 0;
         if (!t.variants) return ok ? tried : -1;
         for (int i = 0; i < t.n->n_in * t.n->n_out && i < 32; i++) {

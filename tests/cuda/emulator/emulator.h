@@ -9,6 +9,7 @@
  *     ONNXTRAIN_EMULATOR_FAIL=N      the N-th call that can fail, fails; a name: the first call of it
  *     ONNXTRAIN_EMULATOR_LOG=FILE    one line per call
  *     ONNXTRAIN_EMULATOR_MEMORY=N    MiB of the device (16384)
+ *     ONNXTRAIN_EMULATOR_OPTIMIZE=N  the C compiler's -O for kernels (1); 0 for many kernels that run once
  *     ONNXTRAIN_EMULATOR_ARCH=N      the newest architecture that NVRTC knows (90, the device's)
  *     ONNXTRAIN_EMULATOR_DEVICES=N   devices (1); what is another device's than the thread's current one is refused */
 #ifndef OT_EMULATOR_H

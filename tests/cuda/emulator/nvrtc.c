@@ -1,4 +1,6 @@
 /* nvrtc.c - NVRTC by the C compiler: a "cubin" is a shared library, whose functions of C the program has already. */
+#include <dirent.h>
+#include <fcntl.h>
 #include <nvrtc.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -89,24 +91,57 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *src, const char *n
     return ok ? NVRTC_SUCCESS : NVRTC_ERROR_PROGRAM_CREATION_FAILURE;
 }
 
+/* kernel.c in the folder becomes kernel.so.  The exit status of the compiler; -1: it did not run. */
+static int compile(const char *folder)
+{
+    const char *level = getenv("ONNXTRAIN_EMULATOR_OPTIMIZE");
+    char optimize[8];
+    snprintf(optimize, sizeof optimize, "-O%d", level ? atoi(level) : 1);
+    char *argv[] = { "cc",
+                     "-std=gnu11",
+                     optimize,
+                     "-g0",
+                     "-fPIC",
+                     "-shared",
+                     "-fwrapv",
+                     "-ffp-contract=off",
+                     "-fno-strict-aliasing",
+                     "-fsanitize=alignment",
+                     "-fsanitize-undefined-trap-on-error",
+                     "-Werror=implicit-function-declaration",
+                     "-fvisibility=hidden",
+                     "-w",
+                     "-include",
+                     OT_PRELUDE_HOST,
+                     "-I.",
+                     "-pipe",
+                     "-nostdlib",
+                     "-fno-use-linker-plugin",
+                     "-o",
+                     "kernel.so",
+                     "kernel.c",
+                     NULL };
+    posix_spawn_file_actions_t at;
+    if (posix_spawn_file_actions_init(&at)) return -1;
+    pid_t pid;
+    int status = -1;
+    if (!posix_spawn_file_actions_addchdir_np(&at, folder) &&
+        !posix_spawn_file_actions_addopen(&at, 1, "log", O_WRONLY | O_CREAT | O_TRUNC, 0600) &&
+        !posix_spawn_file_actions_adddup2(&at, 1, 2) && posix_spawnp(&pid, "cc", &at, NULL, argv, environ) == 0)
+        waitpid(pid, &status, 0);
+    posix_spawn_file_actions_destroy(&at);
+    return status;
+}
+
 nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *options)
 {
     static _Atomic int running;
-    char command[1024];
     for (int i = 0; i < n; i++) p->ptx |= !strncmp(options[i], "--gpu-architecture=compute_", 27);
     if (emulator_call("nvrtcCompileProgram", "%s, %d at once", p->folder, ++running)) {
         running--;
         return NVRTC_ERROR_COMPILATION;
     }
-    snprintf(command, sizeof command,
-             "cd %s && cc -std=gnu11 -O1 -g0 -fPIC -shared -fwrapv -ffp-contract=off -fno-strict-aliasing "
-             "-fsanitize=alignment -fsanitize-undefined-trap-on-error -Werror=implicit-function-declaration "
-             "-fvisibility=hidden -w -include " OT_PRELUDE_HOST " -I. -pipe -nostdlib -o kernel.so kernel.c >log 2>&1",
-             p->folder);
-    char *argv[] = { "sh", "-c", command, NULL };
-    pid_t pid;
-    int status = -1;
-    if (posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ) == 0) waitpid(pid, &status, 0);
+    int status = compile(p->folder);
     running--;
     size_t bytes = 0;
     p->log = get(p->folder, "log", &bytes);
@@ -147,12 +182,11 @@ nvrtcResult nvrtcGetPTX(nvrtcProgram p, char *out) { return image(p, out, NULL);
 
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram *p)
 {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", (*p)->folder);
-    char *argv[] = { "sh", "-c", command, NULL };
-    pid_t pid;
-    int status;
-    if (posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ) == 0) waitpid(pid, &status, 0);
+    DIR *folder = opendir((*p)->folder);
+    for (struct dirent *e; folder && (e = readdir(folder));)
+        if (e->d_name[0] != '.') unlinkat(dirfd(folder), e->d_name, 0);
+    if (folder) closedir(folder);
+    rmdir((*p)->folder);
     free((*p)->log);
     free((*p)->image);
     free(*p);
