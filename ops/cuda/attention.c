@@ -68,7 +68,7 @@ static void describe(const ot_node *n, const ot_attention_sizes *s, tile t, bool
                 ot_cuda_class(type), ot_cuda_class(type), ot_dtype_bits(type) / 8);
     ot_text_add(text, "#define D %lld\n#define E %lld\n#define BR %d\n#define BC %d\n#define CAUSAL %d\n",
                 (long long)s->D, (long long)s->E, t.rows, t.columns, a->causal != 0);
-    ot_text_add(text, "#define MASK %d\n#define MT %s\n#define FORWARD %d\n",
+    ot_text_add(text, "#define ZERO_ROWS %d\n#define MASK %d\n#define MT %s\n#define FORWARD %d\n", a->zero_rows != 0,
                 !mask                    ? 0
                 : mask->dtype == OT_BOOL ? 1
                                          : 2,

@@ -154,6 +154,11 @@ OT_KERNEL(attend, ot_attention_args, 128)
     for (int i = 0; i < MR; i++) {
         ot_i64 t = first + TY + 16 * i;
         if (top[i] == LOWEST) sum[i] = LOWEST - LOWEST; /* every score is minus infinity: NaN, as in softmax */
+        if (ZERO_ROWS && sum[i] != sum[i]) {
+            top[i] = 0;
+            sum[i] = 1;
+            for (int j = 0; j < COLUMNS(E); j++) out[i][j] = 0;
+        }
         if (TX == 0 && t < a.T) {
             if (a.top) ((ACC *)a.top)[head * a.T + t] = top[i];
             if (a.sum) ((ACC *)a.sum)[head * a.T + t] = sum[i];

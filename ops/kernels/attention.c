@@ -13,6 +13,7 @@ static const ot_attr rows[] = {
     { "scale", OT_FLOAT, offsetof(ot_attention, scale), 1, NULL },
     { "causal", OT_INT, offsetof(ot_attention, causal), 0, NULL },
     { "hidden", OT_FLOAT, offsetof(ot_attention, hidden), -1e9, NULL },
+    { "zero_rows", OT_INT, offsetof(ot_attention, zero_rows), 0, NULL },
     { 0 },
 };
 
@@ -170,7 +171,7 @@ static double dx_flops(const ot_node *n) { return products(n, 3, 2); }
 static void words(FILE *f, const void *attrs)
 {
     const ot_attention *a = attrs;
-    fprintf(f, "%s", a->causal ? " causal" : "");
+    fprintf(f, "%s%s", a->causal ? " causal" : "", a->zero_rows ? " zero_rows" : "");
 }
 
 const ot_op ot_op_FusedAttention = {

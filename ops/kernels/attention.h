@@ -8,6 +8,8 @@
  *          top[t] = the largest score, sum[t] = sum of exp(score[t] - top[t]): (B, H, T), f32 (f64 for f64).  Two
  *          numbers, since top + log(sum) loses sum in rows that are entirely hidden
  *          mask: bool or float, broadcasts to (B, H, T, S)
+ *          With `zero_rows` a row whose probabilities would be NaN, as where every score is minus infinity, has y 0, top 0,
+ *          sum 1: what an IsNaN and a Where behind the Softmax make of it (PyTorch's exports of attention with a bool mask)
  * FusedAttentionDx (dy, q, k, v, y, top, sum[, mask]) -> dq, dk, dv
  * A mask has no gradient: attention with a mask that trains is not fused (passes/recognise.c). */
 #ifndef OT_ATTENTION_H
@@ -39,6 +41,7 @@ typedef struct ot_attention {
     double scale;
     int64_t causal;
     double hidden;
+    int64_t zero_rows;
     const ot_attention_places *at; /* arena memory; NULL: all operands are dense, as above */
 } ot_attention;
 

@@ -65,9 +65,11 @@ OT_INLINE void attend(ot_dtype type, const view *w, const ot_call *c)
                 top = e > top || isnan(e) ? e : top;
             }
             for (int64_t s = 0; s < z->S; s++) sum += exp(score(type, w, h, t, s, &open) - top);
+            bool none = w->a->zero_rows && isnan(sum);
+            if (none) top = 0, sum = 1;
             for (int64_t e = 0; e < z->E; e++) {
                 double y = 0;
-                for (int64_t s = 0; s < z->S; s++)
+                for (int64_t s = 0; s < z->S && !none; s++)
                     y += exp(score(type, w, h, t, s, &open) - top) / sum *
                          ot_load(w->v, type, ot_attention_at(&w->at_v, z->H, h, s, e));
                 ot_store(c->out[0], type, ot_attention_at(&at, z->H, h, t, e), y);

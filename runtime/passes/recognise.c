@@ -162,14 +162,29 @@ static ot_value *unscaled(const known *k, ot_value *x, double *scale)
 
 static bool is_dot(const ot_node *n) { return n && n->op == &ot_op_Dot && n->n_in == 2; }
 
+/* The probabilities that v is; or those in which it puts 0 where they are NaN, then *zero is set. */
+static const ot_value *probabilities(const known *k, const ot_value *v, int64_t *zero)
+{
+    double x;
+    const ot_node *n = v->producer;
+    if (ot_recognise_row(n) != OT_FN_Where || !ot_recognise_scalar(n->in[1], &x) || x != 0) return v;
+    const ot_value *nan = n->in[0], *p = n->in[2];
+    if (ot_recognise_row(nan->producer) != OT_FN_IsNaN || nan->producer->in[0] != p || !ot_recognise_reader(&k->readers, nan) ||
+        !ot_recognise_reader(&k->readers, v) || k->readers.times[p->id] != 2)
+        return v;
+    *zero = 1;
+    return p;
+}
+
 /* Is n the last product of an attention? */
 static bool match(const known *k, const ot_node *n, attention *f)
 {
     const ot_dot *last = n->attrs;
     *f = (attention){ .a = { .scale = 1, .hidden = -1e9 } };
     if (!is_dot(n) || last->ta || last->tb || n->out[0]->shape.rank != 4) return false;
-    const ot_node *soft = n->in[0]->producer;
-    if (!soft || soft->op != &ot_op_SoftmaxAxis || !ot_recognise_reader(&k->readers, n->in[0])) return false;
+    const ot_value *p = probabilities(k, n->in[0], &f->a.zero_rows);
+    const ot_node *soft = p->producer;
+    if (!soft || soft->op != &ot_op_SoftmaxAxis || (!f->a.zero_rows && !ot_recognise_reader(&k->readers, p))) return false;
     const ot_softmax_axis *rows = soft->attrs;
     if (rows->log || rows->axis != 3) return false;
     ot_value *at = soft->in[0];

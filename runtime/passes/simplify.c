@@ -1,7 +1,7 @@
 /* simplify.c - removes dead, repeated and redundant nodes.
  *
  * Views of views and views that keep the shape disappear, a Map reads the operand of an expansion or of a widening cast
- * directly, a Dot reads a matrix instead of its transposed copy, cast or not, a sum of padded parts is one Copy of all parts,
+ * directly, a Dot reads a matrix instead of its transposed copy, cast or not, a Copy of a Copy reads what that one read, a sum of padded parts is one Copy of all parts,
  * gathered rows are added to another gradient in place, a cross-entropy and its gradient are one node, nodes equal in
  * operator, attributes and inputs become one, and nodes that are no longer needed are pruned. */
 #include <stdlib.h>
@@ -179,6 +179,112 @@ static void make_swapped(ot_graph *g, ot_node *n, const int *uses)
     n->attrs = a;
     n->in = in;
     n->n_in = 2;
+}
+
+/* ---- copies of copies ------------------------------------------------------------- */
+
+/* The Copy that makes v, for this reader only; NULL: none. */
+static const ot_node *copied_for(const ot_value *v, const ot_node *reader, const int *uses)
+{
+    const ot_node *n = v ? v->producer : NULL;
+    bool fits = n && n->op == &ot_op_Copy && n->phase == reader->phase && uses[v->id] == 1 && n->out[0] == v;
+    return fits ? n : NULL;
+}
+
+/* Is the Copy one piece, all of its output? */
+static bool is_whole(const ot_copy *a)
+{
+    bool whole = a->n == 1;
+    for (int d = 0; d < a->shape.rank && whole; d++) whole = !a->piece->dst[d] && a->piece->extent[d] == a->shape.dim[d];
+    return whole;
+}
+
+/* Makes p, which reads a value of that shape, read where the whole piece `before` copied it from; false: strides cannot say it. */
+static bool read_through(ot_piece *p, int rank, const ot_shape *shape, const ot_piece *before)
+{
+    int axis[OT_MAX_RANK];
+    int64_t step[OT_MAX_RANK], at[OT_MAX_RANK];
+    if (!ot_piece_axes(p, rank, shape, axis, step, at)) return false;
+    p->src = before->src;
+    for (int a = 0; a < shape->rank; a++) p->src += at[a] * before->stride[a];
+    for (int d = 0; d < rank; d++) p->stride[d] = axis[d] < 0 ? 0 : step[d] * before->stride[axis[d]];
+    return true;
+}
+
+static ot_piece *own_pieces(ot_graph *g, const ot_copy *a)
+{
+    ot_piece *p = ot_graph_alloc(g, (size_t)a->n * sizeof *p);
+    return p ? memcpy(p, a->piece, (size_t)a->n * sizeof *p) : NULL;
+}
+
+static void set_copy(ot_graph *g, ot_node *n, const ot_copy *a)
+{
+    ot_copy *own = ot_graph_alloc(g, sizeof *own);
+    if (!own) return;
+    *own = *a;
+    n->attrs = own;
+}
+
+/* A Copy of parts of a transposed, sliced or expanded value reads the parts where that was copied from. */
+static void read_uncopied(ot_graph *g, ot_node *n, const int *uses)
+{
+    for (int i = 0; n->op == &ot_op_Copy && i < n->n_in; i++) {
+        const ot_copy *a = n->attrs;
+        const ot_node *c = copied_for(n->in[i], n, uses);
+        if (!c || !is_whole(c->attrs)) continue;
+        ot_piece *piece = own_pieces(g, a);
+        bool ok = piece;
+        for (int64_t k = 0; k < a->n && ok; k++)
+            ok = piece[k].in != i || read_through(&piece[k], a->shape.rank, &n->in[i]->shape, ((const ot_copy *)c->attrs)->piece);
+        ot_value **in = ok ? ot_graph_alloc(g, (size_t)n->n_in * sizeof(ot_value *)) : NULL;
+        if (!in) continue;
+        memcpy(in, n->in, (size_t)n->n_in * sizeof(ot_value *));
+        in[i] = c->in[0];
+        n->in = in;
+        set_copy(g, n, &(ot_copy){ a->shape, a->fill, a->n, piece });
+    }
+}
+
+/* Moves p, a piece of the value that a transpose reads, to where the transpose puts it; axis: of the value, by axis of the result. */
+static void transpose_piece(ot_piece *p, int rank, const int *axis)
+{
+    const ot_piece was = *p;
+    for (int d = 0; d < rank; d++) {
+        int a = axis[d];
+        p->dst[d] = a < 0 ? 0 : was.dst[a];
+        p->extent[d] = a < 0 ? 1 : was.extent[a];
+        p->stride[d] = a < 0 ? 0 : was.stride[a];
+    }
+}
+
+static bool is_empty(const ot_piece *p, int rank)
+{
+    for (int d = 0; d < rank; d++)
+        if (!p->extent[d]) return true;
+    return false;
+}
+
+/* A transposed value that was joined of parts, or padded, is joined of transposed parts. */
+static void join_transposed(ot_graph *g, ot_node *n, const int *uses)
+{
+    const ot_node *c = n->op == &ot_op_Copy && n->n_in == 1 ? copied_for(n->in[0], n, uses) : NULL;
+    const ot_copy *a = n->attrs, *parts = c ? c->attrs : NULL;
+    int axis[OT_MAX_RANK];
+    int64_t step[OT_MAX_RANK], at[OT_MAX_RANK];
+    if (!c || !is_whole(a) || is_whole(parts) || ot_numel(&a->shape) != ot_numel(&parts->shape) ||
+        !ot_piece_axes(a->piece, a->shape.rank, &n->in[0]->shape, axis, step, at))
+        return;
+    for (int d = 0; d < a->shape.rank; d++)
+        if (axis[d] < 0 ? a->shape.dim[d] != 1 : step[d] != 1 || at[axis[d]]) return;
+    ot_piece *piece = own_pieces(g, parts);
+    if (!piece) return;
+    for (int64_t k = 0; k < parts->n; k++) {
+        if (is_empty(&piece[k], parts->shape.rank)) return;
+        transpose_piece(&piece[k], a->shape.rank, axis);
+    }
+    n->in = c->in;
+    n->n_in = c->n_in;
+    set_copy(g, n, &(ot_copy){ a->shape, parts->fill, parts->n, piece });
 }
 
 /* ---- sums of parts ---------------------------------------------------------------- */
@@ -382,6 +488,8 @@ static ot_status fold(ot_plan *p)
     for (ot_node *n = g->first; n; n = n->next) {
         read_unswapped(g, n);
         make_swapped(g, n, uses);
+        read_uncopied(g, n, uses);
+        join_transposed(g, n, uses);
         join_parts(g, n, uses);
         read_uncast(n);
         add_rows(g, n, uses);

@@ -20,11 +20,11 @@ static const shape shapes[] = {
     { 1, 2, 130, 130, 8, 8, 2 }, { 1, 1, 9, 9, 128, 64, 1 }, { 1, 2, 3, 70, 64, 128, 1 },
 };
 
-enum mask { NONE, CAUSAL, TRUTH, TRUTH_ROWS, ADDED, HIDDEN_ADDED, BOTH, PER_HEAD, WEAK, MASKS };
+enum mask { NONE, CAUSAL, TRUTH, TRUTH_ROWS, ADDED, HIDDEN_ADDED, BOTH, PER_HEAD, WEAK, ZERO_ROWS, MASKS };
 static const char *const mask_names[] = {
     "no mask",         "causal",     "truth values for columns", "truth values that hide rows",
     "added",           "-inf added", "truth values and causal",  "added per head",
-    "hidden by little"
+    "hidden by little", "-inf added to whole rows, which are zeros"
 };
 enum places { DENSE, HEADS_INSIDE, PACKED, ODD, JOINT, PLACES };
 static const char *const place_names[] = { "dense", "heads inside", "packed", "steps of 3", "gradients in one" };
@@ -93,6 +93,7 @@ static ot_value *mask_of(net *t, const setting *c)
     case BOTH: return fed(t, OT_BOOL, &(ot_shape){ 2, { s->T, s->S } });
     case WEAK: return fed(t, OT_BOOL, &(ot_shape){ 2, { s->T, 1 } });
     case ADDED:
+    case ZERO_ROWS:
     case HIDDEN_ADDED: return fed(t, OT_F32, &(ot_shape){ 3, { 1, s->T, s->S } });
     case PER_HEAD: return fed(t, OT_F32, &(ot_shape){ 4, { s->B, s->H, s->T, 1 } });
     default: return NULL;
@@ -110,6 +111,7 @@ static void fill(net *t, const setting *c)
             void *at = memory_of(&t->m, v);
             /* The row of query 1 is hidden whole. */
             if (v->dtype == OT_BOOL) ot_set_i64(at, OT_BOOL, k, x > -0.3 && (v->shape.rank != 2 || k / wide != 1));
+            else if (v == t->mask && c->mask == ZERO_ROWS) ot_set_f64(at, v->dtype, k, x > -0.2 && k / wide % 3 != 1 ? x : -INFINITY);
             else if (v == t->mask && c->mask == HIDDEN_ADDED)
                 ot_set_f64(at, v->dtype, k, x > -0.2 || k % wide == wide - 1 ? x : -INFINITY);
             else ot_set_f64(at, v->dtype, k, x);
@@ -139,7 +141,8 @@ static bool build(net *t, const setting *c)
     bool plain = c->places == DENSE && s->group == 1;
     ot_attention a = { .scale = 0.6,
                        .causal = c->mask == CAUSAL || c->mask == BOTH,
-                       .hidden = c->mask == WEAK ? -2 : -1e9 };
+                       .hidden = c->mask == WEAK ? -2 : -1e9,
+                       .zero_rows = c->mask == ZERO_ROWS };
     ot_build at = { .graph = t->g };
     ot_attention_places *places = ot_graph_alloc(t->g, 2 * sizeof *places);
     places[0] = f, places[1] = b;

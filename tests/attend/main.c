@@ -17,7 +17,7 @@
 typedef struct row {
     const char *name;
     int64_t B, H, T, S, D, E;
-    const char *mask; /* "": none; "b" bool, "f" added, "h" f32 added, 0 or -1e9: then the extents */
+    const char *mask; /* "": none; "b" bool, "f" added, "h" f32 added, 0 or -1e9, "z" added, 0 or -inf, with zero_rows: then the extents */
     bool causal;
     ot_dtype type; /* on a device; the reference is checked in f64 */
     double tol;
@@ -48,6 +48,8 @@ static const row rows[] = {
     { "bf16, hidden by addition", 2, 2, 12, 20, 64, 64, "h2,1,1,20", false, OT_BF16, 2e-2 },
     { "bf16, added for each head", 1, 3, 6, 5, 8, 8, "f1,3,6,5", false, OT_BF16, 2e-2 },
     { "bf16, truth values", 1, 2, 10, 13, 8, 16, "b10,13", false, OT_BF16, 2e-2 },
+    { "rows that see nothing", 2, 2, 5, 9, 8, 6, "z2,1,5,9", false, OT_F32, 1e-5 },
+    { "a sample that sees nothing", 2, 2, 70, 37, 8, 8, "z2,1,1,37", false, OT_F32, 2e-5 },
     { "f64", 1, 1, 33, 18, 80, 66, "", false, OT_F64, 1e-9 },
 };
 
@@ -81,7 +83,7 @@ static bool build(test *t, const row *r, ot_dtype type)
     *t = (test){ .r = r };
     t->g = ot_graph_new(&t->err);
     ot_build b = { .graph = t->g };
-    ot_attention a = { .scale = 0.6, .causal = r->causal, .hidden = -1e9 };
+    ot_attention a = { .scale = 0.6, .causal = r->causal, .hidden = -1e9, .zero_rows = *r->mask == 'z' };
     t->in[0] = input(t, type, (ot_shape){ 4, { r->B, r->H, r->T, r->D } });
     t->in[1] = input(t, type, (ot_shape){ 4, { r->B, r->H, r->S, r->D } });
     t->in[2] = input(t, type, (ot_shape){ 4, { r->B, r->H, r->S, r->E } });
@@ -106,6 +108,8 @@ static bool build(test *t, const row *r, ot_dtype type)
                            v > -0.3 && !(t->in[i]->shape.rank == 2 && k < r->S));
             else if (i == 4 && *r->mask == 'h')
                 ot_set_f64(memory_of(&t->m, t->in[i]), t->in[i]->dtype, k, v > -0.3 ? 0 : -1e9);
+            else if (i == 4 && *r->mask == 'z') /* the first row of all, and others by chance */
+                ot_set_f64(memory_of(&t->m, t->in[i]), t->in[i]->dtype, k, v > -0.3 && k >= r->S ? 0 : -INFINITY);
             else ot_set_f64(memory_of(&t->m, t->in[i]), t->in[i]->dtype, k, v);
         }
     return graph_run(t->g, NULL, &t->m, &t->err) == OT_OK;

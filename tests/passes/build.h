@@ -47,6 +47,7 @@ int verify_tests(void);               /* verify.c */
 int name_tests(void);                 /* names.c */
 int decay_tests(void);                /* decay.c */
 int prediction_tests(void);           /* predictions.c */
+int copy_tests(void);                 /* copies.c */
 
 #define SHAPE(...) ((ot_shape){ (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } })
 

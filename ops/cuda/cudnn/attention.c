@@ -71,6 +71,10 @@ static bool can(const ot_node *n, const char **why)
         *why = "an empty tensor";
         return false;
     }
+    if (a->zero_rows) {
+        *why = "rows that see no key are zeros";
+        return false;
+    }
     if (a->causal && a->hidden > LEAST) {
         *why = "the mask uses a number that is not large enough";
         return false;
