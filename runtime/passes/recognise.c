@@ -169,8 +169,8 @@ static const ot_value *probabilities(const known *k, const ot_value *v, int64_t 
     const ot_node *n = v->producer;
     if (ot_recognise_row(n) != OT_FN_Where || !ot_recognise_scalar(n->in[1], &x) || x != 0) return v;
     const ot_value *nan = n->in[0], *p = n->in[2];
-    if (ot_recognise_row(nan->producer) != OT_FN_IsNaN || nan->producer->in[0] != p || !ot_recognise_reader(&k->readers, nan) ||
-        !ot_recognise_reader(&k->readers, v) || k->readers.times[p->id] != 2)
+    if (ot_recognise_row(nan->producer) != OT_FN_IsNaN || nan->producer->in[0] != p ||
+        !ot_recognise_reader(&k->readers, nan) || !ot_recognise_reader(&k->readers, v) || k->readers.times[p->id] != 2)
         return v;
     *zero = 1;
     return p;
@@ -184,7 +184,8 @@ static bool match(const known *k, const ot_node *n, attention *f)
     if (!is_dot(n) || last->ta || last->tb || n->out[0]->shape.rank != 4) return false;
     const ot_value *p = probabilities(k, n->in[0], &f->a.zero_rows);
     const ot_node *soft = p->producer;
-    if (!soft || soft->op != &ot_op_SoftmaxAxis || (!f->a.zero_rows && !ot_recognise_reader(&k->readers, p))) return false;
+    if (!soft || soft->op != &ot_op_SoftmaxAxis || (!f->a.zero_rows && !ot_recognise_reader(&k->readers, p)))
+        return false;
     const ot_softmax_axis *rows = soft->attrs;
     if (rows->log || rows->axis != 3) return false;
     ot_value *at = soft->in[0];

@@ -195,7 +195,8 @@ static const ot_node *copied_for(const ot_value *v, const ot_node *reader, const
 static bool is_whole(const ot_copy *a)
 {
     bool whole = a->n == 1;
-    for (int d = 0; d < a->shape.rank && whole; d++) whole = !a->piece->dst[d] && a->piece->extent[d] == a->shape.dim[d];
+    for (int d = 0; d < a->shape.rank && whole; d++)
+        whole = !a->piece->dst[d] && a->piece->extent[d] == a->shape.dim[d];
     return whole;
 }
 
@@ -235,7 +236,8 @@ static void read_uncopied(ot_graph *g, ot_node *n, const int *uses)
         ot_piece *piece = own_pieces(g, a);
         bool ok = piece;
         for (int64_t k = 0; k < a->n && ok; k++)
-            ok = piece[k].in != i || read_through(&piece[k], a->shape.rank, &n->in[i]->shape, ((const ot_copy *)c->attrs)->piece);
+            ok = piece[k].in != i ||
+                 read_through(&piece[k], a->shape.rank, &n->in[i]->shape, ((const ot_copy *)c->attrs)->piece);
         ot_value **in = ok ? ot_graph_alloc(g, (size_t)n->n_in * sizeof(ot_value *)) : NULL;
         if (!in) continue;
         memcpy(in, n->in, (size_t)n->n_in * sizeof(ot_value *));

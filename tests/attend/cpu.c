@@ -21,11 +21,16 @@ static const shape shapes[] = {
 };
 
 enum mask { NONE, CAUSAL, TRUTH, TRUTH_ROWS, ADDED, HIDDEN_ADDED, BOTH, PER_HEAD, WEAK, ZERO_ROWS, MASKS };
-static const char *const mask_names[] = {
-    "no mask",         "causal",     "truth values for columns", "truth values that hide rows",
-    "added",           "-inf added", "truth values and causal",  "added per head",
-    "hidden by little", "-inf added to whole rows, which are zeros"
-};
+static const char *const mask_names[] = { "no mask",
+                                          "causal",
+                                          "truth values for columns",
+                                          "truth values that hide rows",
+                                          "added",
+                                          "-inf added",
+                                          "truth values and causal",
+                                          "added per head",
+                                          "hidden by little",
+                                          "-inf added to whole rows, which are zeros" };
 enum places { DENSE, HEADS_INSIDE, PACKED, ODD, JOINT, PLACES };
 static const char *const place_names[] = { "dense", "heads inside", "packed", "steps of 3", "gradients in one" };
 
@@ -111,7 +116,8 @@ static void fill(net *t, const setting *c)
             void *at = memory_of(&t->m, v);
             /* The row of query 1 is hidden whole. */
             if (v->dtype == OT_BOOL) ot_set_i64(at, OT_BOOL, k, x > -0.3 && (v->shape.rank != 2 || k / wide != 1));
-            else if (v == t->mask && c->mask == ZERO_ROWS) ot_set_f64(at, v->dtype, k, x > -0.2 && k / wide % 3 != 1 ? x : -INFINITY);
+            else if (v == t->mask && c->mask == ZERO_ROWS)
+                ot_set_f64(at, v->dtype, k, x > -0.2 && k / wide % 3 != 1 ? x : -INFINITY);
             else if (v == t->mask && c->mask == HIDDEN_ADDED)
                 ot_set_f64(at, v->dtype, k, x > -0.2 || k % wide == wide - 1 ? x : -INFINITY);
             else ot_set_f64(at, v->dtype, k, x);

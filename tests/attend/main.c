@@ -17,7 +17,8 @@
 typedef struct row {
     const char *name;
     int64_t B, H, T, S, D, E;
-    const char *mask; /* "": none; "b" bool, "f" added, "h" f32 added, 0 or -1e9, "z" added, 0 or -inf, with zero_rows: then the extents */
+    const char *
+        mask; /* "": none; "b" bool, "f" added, "h" f32 added, 0 or -1e9, "z" added, 0 or -inf, with zero_rows: then the extents */
     bool causal;
     ot_dtype type; /* on a device; the reference is checked in f64 */
     double tol;

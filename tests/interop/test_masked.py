@@ -19,44 +19,51 @@ except ImportError as e:
 
 program, failed = os.path.abspath(sys.argv[1]), 0
 rng = np.random.default_rng(0)
-x, target = (rng.standard_normal((2, 4, 3)).astype(np.float32) for _ in range(2))
 wq, wk, wv = (rng.standard_normal((3, 3)).astype(np.float32) for _ in range(3))
-mask = np.zeros((2, 4, 4), np.float32)
-mask[0, 1, 2:], mask[0, 3], mask[1, 0] = -np.inf, -np.inf, -np.inf  # two rows see nothing
 
 
-def graph():
+def data(heads, tokens):
+    x, target = (rng.standard_normal((2, *heads, tokens, 3)).astype(np.float32) for _ in range(2))
+    mask = np.zeros((2, *heads, tokens, tokens), np.float32)
+    mask[0, ..., 1, 2:], mask[0, ..., 3, :], mask[1, ..., 0, :] = -np.inf, -np.inf, -np.inf  # two rows see nothing
+    return x, mask, target
+
+
+def graph(heads, tokens):
+    n = 2 + len(heads)
     choose = [h.make_node('IsNaN', ['p'], ['n']), h.make_node('Where', ['n', 'zero', 'p'], ['a'])]
     nodes = [h.make_node('MatMul', ['x', 'wq'], ['q']), h.make_node('MatMul', ['x', 'wk'], ['k']), h.make_node('MatMul', ['x', 'wv'], ['v']),
-             h.make_node('Transpose', ['k'], ['kt'], perm=[0, 2, 1]), h.make_node('MatMul', ['q', 'kt'], ['s']), h.make_node('Add', ['s', 'mask'], ['m']),
+             h.make_node('Transpose', ['k'], ['kt'], perm=[*range(n - 1), n, n - 1]), h.make_node('MatMul', ['q', 'kt'], ['s']), h.make_node('Add', ['s', 'mask'], ['m']),
              h.make_node('Softmax', ['m'], ['p'], axis=-1)] + choose + [h.make_node('MatMul', ['a', 'v'], ['y'])]
     weights = [numpy_helper.from_array(v, n) for n, v in (('wq', wq), ('wk', wk), ('wv', wv), ('zero', np.float32(0)))]
-    v = lambda n: h.make_tensor_value_info(n, T.FLOAT, ['N', 4, 4 if n == 'mask' else 3])
+    v = lambda n: h.make_tensor_value_info(n, T.FLOAT, ['N', *heads, tokens, tokens if n == 'mask' else 3])
     return h.make_model(h.make_graph(nodes, 'g', [v('x'), v('mask')], [v('y')], weights), opset_imports=[h.make_opsetid('', 17)], ir_version=8)
 
 
-def right():
+def right(x, mask, target):
     """The same by hand, in doubles."""
     q, k, v = (x.astype('f8') @ w for w in (wq, wk, wv))
-    s = q @ k.transpose(0, 2, 1) + mask
+    s = q @ k.swapaxes(-1, -2) + mask
     dead = np.isneginf(s).all(-1, keepdims=True)
     e = np.where(dead, 0, np.exp(s - np.where(dead, 0, s.max(-1, keepdims=True))))
     a = e / np.where(dead, 1, e.sum(-1, keepdims=True))
     dy = 2 * (a @ v - target) / target.size
-    da = dy @ v.transpose(0, 2, 1)
+    da = dy @ v.swapaxes(-1, -2)
     ds = a * (da - (da * a).sum(-1, keepdims=True))
-    t = lambda d: np.einsum('nti,ntj->ij', x, d)
-    return {'wq': t(ds @ k), 'wk': t(ds.transpose(0, 2, 1) @ q), 'wv': t(a.transpose(0, 2, 1) @ dy)}
+    t = lambda d: x.reshape(-1, 3).T @ d.reshape(-1, 3)
+    return {'wq': t(ds @ k), 'wk': t(ds.swapaxes(-1, -2) @ q), 'wv': t(a.swapaxes(-1, -2) @ dy)}
 
 
 with tempfile.TemporaryDirectory() as d:
-    np.savez(d + '/d.npz', x=x, mask=mask, target=target)
-    onnx.save(graph(), d + '/m.onnx')
-    r = subprocess.run([program, 'grad', d + '/m.onnx', '--data', d + '/d.npz', '-o', d + '/g.npz', '--loss', 'mse', '--device', 'cpu'], capture_output=True, text=True, timeout=120)
-    got = dict(np.load(d + '/g.npz')) if not r.returncode else {}
-    for n, want in right().items():
-        if n not in got or not np.allclose(got[n], want, 1e-4, 1e-6):
-            print(f'FAILED {n}: {got.get(n, r.stderr)}, {want} is right')
-            failed += 1
+    for heads, tokens in ((), 4), ((3,), 4), ((3,), 70):  # the last is one operator here
+        x, mask, target = data(heads, tokens)
+        np.savez(d + '/d.npz', x=x, mask=mask, target=target)
+        onnx.save(graph(heads, tokens), d + '/m.onnx')
+        r = subprocess.run([program, 'grad', d + '/m.onnx', '--data', d + '/d.npz', '-o', d + '/g.npz', '--loss', 'mse', '--device', 'cpu'], capture_output=True, text=True, timeout=120)
+        got = dict(np.load(d + '/g.npz')) if not r.returncode else {}
+        for n, want in right(x, mask, target).items():
+            if n not in got or not np.allclose(got[n], want, 1e-4, 1e-6):
+                print(f'FAILED {heads}, {tokens} tokens, {n}: {got.get(n, r.stderr)}, {want} is right')
+                failed += 1
 print('attention with rows that see nothing' if not failed else f'{failed} failed')
 sys.exit(failed != 0)

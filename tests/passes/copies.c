@@ -56,7 +56,9 @@ static ot_value *sliced(model *m, ot_value *v, int64_t *dim, uint64_t *dice)
         step[d] = back ? -by : by;
         dim[d] = (n + by - 1) / by;
     }
-    return model_node(m, "Slice", OT_IN(v, model_ints(m, start, RANK), model_ints(m, end, RANK), model_ints(m, axes, RANK), model_ints(m, step, RANK)));
+    return model_node(m, "Slice",
+                      OT_IN(v, model_ints(m, start, RANK), model_ints(m, end, RANK), model_ints(m, axes, RANK),
+                            model_ints(m, step, RANK)));
 }
 
 static ot_value *padded(model *m, ot_value *v, int64_t *dim, uint64_t *dice)
@@ -126,7 +128,8 @@ static void chains(void **state)
             if (n[plain] < 0) fail_msg("chain %d: %s", i, m.err.text);
             model_free(&m);
         }
-        if (copies[0] > copies[1]) fail_msg("chain %d: %d copies, %d with arithmetic between them", i, copies[0], copies[1]);
+        if (copies[0] > copies[1])
+            fail_msg("chain %d: %d copies, %d with arithmetic between them", i, copies[0], copies[1]);
         fewer += copies[0] < copies[1];
         assert_int_equal(n[0], n[1]);
         for (int k = 0; k < n[0]; k++)

@@ -25,8 +25,9 @@ typedef struct form {
     bool split;   /* heads by Reshape and Transpose of (B, T, H D), the key (B, H, D, T) by one Transpose */
     bool escapes; /* the probabilities are read twice */
     bool is_attention;
-    bool whole; /* ONNX's Attention itself, with such a mask */
-    bool joint; /* one product of x for q, k and v, and a Split */
+    bool whole;  /* ONNX's Attention itself, with such a mask */
+    bool joint;  /* one product of x for q, k and v, and a Split */
+    bool zeroed; /* probabilities that are NaN become 0, and the mask hides a sample whole */
 } form;
 
 static void set(ot_node *n, const char *name, ot_ints list)
@@ -122,7 +123,11 @@ static void build(model *m, const form *f)
     ot_node *p = ot_graph_node(m->g, ot_find_op("", "Softmax"), "softmax", NULL, OT_IN(s), 1);
     for (const ot_attr *a = p->op->attrs; a->name; a++)
         if (!strcmp(a->name, "axis")) *(int64_t *)((char *)(uintptr_t)p->attrs + a->offset) = -1;
-    ot_value *y = model_node(m, "MatMul", OT_IN(p->out[0], part[2]));
+    ot_value *rows_of = p->out[0];
+    if (f->zeroed)
+        rows_of = model_node(
+            m, "Where", OT_IN(model_node(m, "IsNaN", OT_IN(rows_of)), constant(m, OT_F32, OT_SCALAR, 0, 0), rows_of));
+    ot_value *y = model_node(m, "MatMul", OT_IN(rows_of, part[2]));
     if (f->escapes) y = model_node(m, "Add", OT_IN(y, model_node(m, "MatMul", OT_IN(p->out[0], part[0]))));
     model_output(m, y, "output");
 }
@@ -159,7 +164,7 @@ static double *gradients(const model *m, const form *f, bool ref_only, int *n, i
     for (int i = 0; i < B * H * T * D; i++) {
         data[0][i] = sinf((float)i * 1.7f);
         data[1][i] = cosf((float)i * 0.9f);
-        data[2][i] = i % 3 ? 0 : -2.5f; /* added to the scores */
+        data[2][i] = f->zeroed && i < T ? -INFINITY : i % 3 ? 0 : -2.5f; /* added to the scores */
     }
     assert_int_equal(ot_exec_new(p, NULL, &x, &e), OT_OK);
     for (int i = 0; i < p->graph->n_inputs; i++)
@@ -183,23 +188,24 @@ static double *gradients(const model *m, const form *f, bool ref_only, int *n, i
 static void attention(void **state)
 {
     static const form forms[] = {
-        { "a joint projection", "Mul", NONE, true, false, true, false, true },
-        { "a joint projection, causal", "Div", CAUSAL_WHERE, true, false, true, false, true },
-        { "plain", NULL, NONE, false, false, true, false, false },
-        { "multiplied", "Mul", NONE, true, false, true, false, false },
-        { "divided", "Div", SOME_WHERE, true, false, true, false, false },
-        { "causal by Where", "Div", CAUSAL_WHERE, true, false, true, false, false },
-        { "causal by Add", "Mul", CAUSAL_ADD, false, false, true, false, false },
-        { "a mask that is fed", "Mul", FED_ADD, true, false, true, false, false },
-        { "a bias that trains", "Mul", TRAINED_ADD, true, false, false, false, false },
-        { "masked before it is scaled", "Mul", ADD_BEFORE_SCALE, true, false, false, false, false },
-        { "probabilities are read twice", "Mul", NONE, true, true, false, false, false },
-        { "scaled before the product", "Before", CAUSAL_ADD, true, false, true, false, false },
-        { "Attention", NULL, NONE, true, false, true, true, false },
-        { "Attention, causal", NULL, CAUSAL_WHERE, true, false, true, true, false },
-        { "Attention, a table of truth values", NULL, SOME_WHERE, true, false, true, true, false },
-        { "Attention, a mask that is fed", NULL, FED_ADD, true, false, true, true, false },
-        { "Attention, a bias that trains", NULL, TRAINED_ADD, true, false, false, true, false },
+        { "a joint projection", "Mul", NONE, true, false, true, false, true, false },
+        { "a joint projection, causal", "Div", CAUSAL_WHERE, true, false, true, false, true, false },
+        { "plain", NULL, NONE, false, false, true, false, false, false },
+        { "multiplied", "Mul", NONE, true, false, true, false, false, false },
+        { "divided", "Div", SOME_WHERE, true, false, true, false, false, false },
+        { "causal by Where", "Div", CAUSAL_WHERE, true, false, true, false, false, false },
+        { "causal by Add", "Mul", CAUSAL_ADD, false, false, true, false, false, false },
+        { "a mask that is fed", "Mul", FED_ADD, true, false, true, false, false, false },
+        { "a bias that trains", "Mul", TRAINED_ADD, true, false, false, false, false, false },
+        { "masked before it is scaled", "Mul", ADD_BEFORE_SCALE, true, false, false, false, false, false },
+        { "probabilities are read twice", "Mul", NONE, true, true, false, false, false, false },
+        { "scaled before the product", "Before", CAUSAL_ADD, true, false, true, false, false, false },
+        { "a sample without a key", "Mul", FED_ADD, true, false, true, false, false, true },
+        { "Attention", NULL, NONE, true, false, true, true, false, false },
+        { "Attention, causal", NULL, CAUSAL_WHERE, true, false, true, true, false, false },
+        { "Attention, a table of truth values", NULL, SOME_WHERE, true, false, true, true, false, false },
+        { "Attention, a mask that is fed", NULL, FED_ADD, true, false, true, true, false, false },
+        { "Attention, a bias that trains", NULL, TRAINED_ADD, true, false, false, true, false, false },
     };
     (void)state;
     for (int i = 0; i < 2 * OT_LEN(forms); i++) {
