@@ -158,8 +158,9 @@ static ot_status prepare(const ot_node *n, const ot_node *map, ot_prep *p, ot_co
     c->mapped = map != NULL;
     c->settled = p->settled && c->kind == OT_CONV_FORWARD ? ot_settled_bytes(n->graph, c->w) : NULL;
     c->bf16 = p->bf16 && ot_onednn_has_bf16() && bf16_pays(c);
-    bool winograd = !p->precise && !c->bf16 && ot_winograd_pays(c),
-         rows = !winograd && !c->bf16 && (map || ot_rows_windows_pay(c)) && ot_rows_can(c);
+    bool pixels = !c->bf16 && ot_rows_pixels_pay(c),
+         winograd = !pixels && !p->precise && !c->bf16 && ot_winograd_pays(c),
+         rows = pixels || (!winograd && !c->bf16 && (map || ot_rows_windows_pay(c)) && ot_rows_can(c));
     ot_status e = winograd ? ot_winograd_new(n, c, ot_instruction_set(), p, &s->winograd)
                   : rows   ? ot_rows_new(n, c, ot_instruction_set(), p, &s->rows)
                            : direct(n, p, c, &s->script);

@@ -11,22 +11,25 @@
 #include "ops/cpu/vector.h"
 #include "ops/kernels/box.h"
 
-typedef enum form { PRODUCT, WINDOWS, DEPTHWISE } form;
+typedef enum form { PRODUCT, WINDOWS, PIXELS, DEPTHWISE } form;
 
 struct ot_row_conv {
     const ot_rows_tiles *tiles;
     ot_rows_job job; /* without addresses */
     form form;
     int x_arg, w_arg, b_arg, y_arg;
-    int64_t step_m, step_c; /* of w, product; windows: of rows that are elements, then channels */
+    int64_t step_m, step_c; /* floats of w to the next output channel, to the next input channel; unused by depthwise */
     int threads;
-    int64_t units, block, width; /* pixels or rows of all samples, those of a block; floats of one of y */
+    int64_t units, block, width; /* pixels or rows of all samples, or samples, those of a block; floats of one of y */
     float *packed;               /* NULL: packed in every run, in the workspace */
     size_t weights, buffers;     /* where they are in the workspace; depthwise: zeros */
 };
 
 /* Bytes of a block's part of x and y, which stays in the L2 cache, and what it has at least. */
-enum { BLOCK_BYTES = 128 << 10, FEW_PIXELS = 24, FEW_OF_WINDOWS = 96 };
+enum { BLOCK_BYTES = 128 << 10, FEW_PIXELS = 24, FEW_OF_WINDOWS = 96, FEW_SAMPLES = 12 };
+
+/* Of samples: every block reads all weights. */
+enum { SAMPLES_BYTES = 512 << 10, SOME_SAMPLES = 48 };
 
 static const ot_rows_tiles *tiles_of(int set)
 {
@@ -58,7 +61,41 @@ static bool is_depthwise(const ot_conv_call *c)
 bool ot_rows_can(const ot_conv_call *c)
 {
     return c->kind == OT_CONV_FORWARD && is_last(c->x) && is_last(c->y) && c->w->layout == OT_PLAIN &&
-           (is_1x1(c) || is_depthwise(c) || ot_rows_windows_pay(c));
+           (is_1x1(c) || is_depthwise(c) || ot_rows_windows_pay(c) || ot_rows_pixels_pay(c));
+}
+
+/* Products of a channel along one axis, without those with padding. */
+static int64_t inside(const ot_conv_call *c, int axis)
+{
+    const ot_window *w = &c->attrs->window;
+    int64_t x = c->x->shape.dim[2 + axis], y = c->y->shape.dim[2 + axis], sum = 0;
+    for (int64_t k = 0; k < w->kernel[axis]; k++) {
+        int64_t left = w->pad_lo[axis] - k * w->dilation[axis], from = left > 0 ? left : 0,
+                to = x + left < y ? x + left : y;
+        sum += to > from ? to - from : 0;
+    }
+    return sum;
+}
+
+/* Winograd's algorithm has 36 products for each tile of 4x4 pixels, or of 2x2 with windows of 5x5 (winograd.c): more than twice as
+ * many as there are pixels in the windows of a 2x2 picture. */
+bool ot_rows_pixels_pay(const ot_conv_call *c)
+{
+    enum { FEWEST = 64, POINTS = 36 };
+    const ot_window *w = &c->attrs->window;
+    int64_t all = 1, in = 1, tiles = 1;
+    if (c->kind != OT_CONV_FORWARD || w->nd > 2 || c->attrs->group != 1 || c->w->layout != OT_PLAIN || !is_last(c->x) ||
+        !is_last(c->y) || c->x->shape.dim[1] < FEWEST || c->y->shape.dim[1] < FEWEST ||
+        c->x->shape.dim[0] < FEW_SAMPLES)
+        return false;
+    for (int j = 0; j < w->nd; j++) {
+        int64_t y = c->y->shape.dim[2 + j], side = w->kernel[j] > 3 ? 2 : 4;
+        if (w->stride[j] != 1) return false;
+        all *= w->kernel[j] * y;
+        in *= inside(c, j);
+        tiles *= (y + side - 1) / side;
+    }
+    return 2 * in <= all && 2 * in <= POINTS * tiles;
 }
 
 /* oneDNN's kernels for AVX2 reach half of the machine's products where a window moves by several pixels (3x3 by 2: 50 to 80 of 130
@@ -84,25 +121,38 @@ static int64_t packed_floats(const ot_row_conv *s)
     return s->form == DEPTHWISE ? taps_of(s) * j->C : taps_of(s) * j->C * ot_rows_up(j->M);
 }
 
-/* Rows c of all panels and elements of the window, a few at a time: w is read along rows, and what is written stays in the L1
- * cache. */
+enum { PIECE = 64, MOST_COLUMNS = 64 };
+
+/* Rows i to i + n of a panel, counted by channels, then by elements of the window, as w has them; column k of them goes to
+ * to[k] on. */
+static void gather(const ot_row_conv *s, const float *w, int64_t i, int64_t n, float *to)
+{
+    int64_t taps = taps_of(s), r = i / taps, t = i % taps;
+    for (int64_t q = 0; q < n; q++, to += MOST_COLUMNS) {
+        *to = w[r * s->step_c + t];
+        if (++t == taps) t = 0, r++;
+    }
+}
+
+/* Channels c to c_end of all panels.  A piece is turned in a buffer: rows of a panel are whole lines of the caches, and a multiple of
+ * a page apart. */
 static void pack_product(const ot_row_conv *s, const float *w, int64_t c, int64_t c_end, float *to)
 {
-    enum { FEW = 16 };
     const ot_rows_job *j = &s->job;
-    int64_t taps = taps_of(s), depth = taps * j->C;
+    int64_t taps = taps_of(s);
+    float piece[PIECE * MOST_COLUMNS];
     for (int64_t m = 0; m < j->M; m += s->tiles->columns) {
-        int64_t left = j->M - m, n = left < s->tiles->columns ? left : s->tiles->columns, width = ot_rows_up(n);
-        float *panel = to + m * depth;
-        for (int64_t i = c; i < c_end; i += FEW) {
-            int64_t end = c_end - i < FEW ? c_end : i + FEW;
-            for (int64_t k = 0; k < n; k++)
-                for (int64_t r = i; r < end; r++)
-                    for (int64_t t = 0; t < taps; t++)
-                        panel[(t * j->C + r) * width + k] = w[(m + k) * s->step_m + r * s->step_c + t];
-            for (int64_t r = i; r < end && n < width; r++)
-                for (int64_t t = 0; t < taps; t++)
-                    memset(panel + (t * j->C + r) * width + n, 0, (size_t)(width - n) * sizeof *panel);
+        int64_t left = j->M - m, columns = left < s->tiles->columns ? left : s->tiles->columns,
+                width = ot_rows_up(columns);
+        float *panel = to + m * taps * j->C;
+        memset(piece, 0, sizeof piece);
+        for (int64_t i = c * taps; i < c_end * taps; i += PIECE) {
+            int64_t n = c_end * taps - i < PIECE ? c_end * taps - i : PIECE;
+            for (int64_t k = 0; k < columns; k++) gather(s, w + (m + k) * s->step_m, i, n, piece + k);
+            for (int64_t q = 0; q < n; q++) {
+                int64_t row = (i + q) % taps * j->C + (i + q) / taps;
+                memcpy(panel + row * width, piece + q * MOST_COLUMNS, (size_t)width * sizeof *piece);
+            }
         }
     }
 }
@@ -134,6 +184,12 @@ static int64_t clamp(int64_t n, int64_t low, int64_t high) { return n < low ? lo
 static void divide(ot_row_conv *s, int threads)
 {
     ot_rows_job *j = &s->job;
+    if (s->form == PIXELS) {
+        int64_t each = (int64_t)sizeof(float) * (j->in[0] * j->in[1] * j->C + s->width);
+        s->threads = (int)clamp(s->units / FEW_SAMPLES, 1, threads);
+        s->block = clamp(SAMPLES_BYTES / each, SOME_SAMPLES, s->units);
+        return;
+    }
     int64_t Q = j->out[1], reads = Q * j->stride[0] * j->stride[1] * j->C,
             each = (int64_t)sizeof(float) * (s->form == DEPTHWISE ? 2 * s->width
                                              : s->form == WINDOWS ? reads + s->width
@@ -148,7 +204,9 @@ static void divide(ot_row_conv *s, int threads)
 /* Floats of a thread's work. */
 static int64_t buffer_of(const ot_row_conv *s)
 {
-    return s->form == DEPTHWISE ? 0 : 16 * s->block * (s->form == WINDOWS ? s->job.out[1] : 1);
+    const ot_rows_job *j = &s->job;
+    int64_t each = s->form == WINDOWS ? j->out[1] : s->form == PIXELS ? j->out[0] * j->out[1] : 1;
+    return s->form == DEPTHWISE ? 0 : 16 * s->block * each;
 }
 
 static size_t take(size_t *work, int64_t floats)
@@ -177,7 +235,7 @@ ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep 
     ot_conv_sizes_of(c->attrs, &c->x->shape, &c->y->shape, &z);
     s->tiles = tiles_of(set);
     s->x_arg = c->x_arg, s->w_arg = c->w_arg, s->b_arg = c->b_arg, s->y_arg = c->y_arg;
-    s->form = is_1x1(c) ? PRODUCT : is_depthwise(c) ? DEPTHWISE : WINDOWS;
+    s->form = is_1x1(c) ? PRODUCT : ot_rows_pixels_pay(c) ? PIXELS : is_depthwise(c) ? DEPTHWISE : WINDOWS;
     s->job.C = s->step_m = c->x->shape.dim[1], s->job.M = c->y->shape.dim[1];
     s->step_c = 1;
     for (int j = 0; j < 2; j++) {
@@ -185,10 +243,10 @@ ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep 
         s->job.kernel[j] = z.w.kernel[1 + j], s->job.stride[j] = z.w.stride[1 + j];
         s->job.dilation[j] = z.w.dilation[1 + j], s->job.pad[j] = z.w.pad_lo[1 + j];
     }
-    int64_t pixels = ot_numel(&c->y->shape) / s->job.M;
-    if (s->form == WINDOWS) s->step_c = taps_of(s), s->step_m = s->step_c * s->job.C;
-    s->width = s->form == PRODUCT ? s->job.M : s->job.out[1] * s->job.M;
-    s->units = s->form == PRODUCT ? pixels : pixels / s->job.out[1];
+    if (s->form == WINDOWS || s->form == PIXELS) s->step_c = taps_of(s), s->step_m = s->step_c * s->job.C;
+    int64_t N = c->y->shape.dim[0], rows = s->form == PIXELS ? 1 : s->job.out[0];
+    s->units = s->form == PRODUCT ? ot_numel(&c->y->shape) / s->job.M : N * rows;
+    s->width = s->form == PRODUCT ? s->job.M : s->job.out[0] / rows * s->job.out[1] * s->job.M;
     divide(s, p->threads);
     const float *w = p->settled ? ot_settled_bytes(n->graph, c->w) : NULL;
     if (w) OT_TRY(pack_once(s, w, p));
@@ -236,7 +294,10 @@ static void blocks(const ot_row_conv *s, const ot_rows_job *j, const ot_call *ma
     for (; from < end; from += s->block) {
         int64_t to = end - from < s->block ? end : from + s->block;
         if (s->form == DEPTHWISE) s->tiles->depthwise(j, from, to);
-        else (s->form == WINDOWS ? s->tiles->windows : s->tiles->product)(j, from, to, work);
+        else
+            (s->form == WINDOWS  ? s->tiles->windows
+             : s->form == PIXELS ? s->tiles->pixels
+                                 : s->tiles->product)(j, from, to, work);
         if (map) cpu_map_range(map, thread, from * s->width, to * s->width);
     }
 }

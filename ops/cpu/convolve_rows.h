@@ -1,4 +1,4 @@
-/* convolve_rows.h - 1x1 convolution of stride 1, strided and depthwise convolution, with channels last; and a product with settled
+/* convolve_rows.h - 1x1 convolution of stride 1, strided and depthwise convolution, that of tiny pictures, with channels last; and a product with settled
  * weights, which is a 1x1 convolution too. */
 #ifndef OT_CPU_CONVOLVE_ROWS_H
 #define OT_CPU_CONVOLVE_ROWS_H
@@ -13,6 +13,9 @@ bool ot_rows_can(const ot_conv_call *c);
 
 /* Is it a strided one that is faster here than with oneDNN, whatever follows it?  In any layout. */
 bool ot_rows_windows_pay(const ot_conv_call *c);
+
+/* Is it one of pictures so tiny that most of a window is padding?  Only products with pixels are computed. */
+bool ot_rows_pixels_pay(const ot_conv_call *c);
 
 /* For an instruction set that this machine has (OT_CPU_*).  The workspace is added to p->work. */
 ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_row_conv **out);

@@ -355,7 +355,7 @@ static bool yields(const ot_node *n, const char **why)
     convolution_of(n, &c);
     ot_conv_kind kind = c.dx ? OT_CONV_DX : c.dw ? OT_CONV_DW : OT_CONV_FORWARD;
     ot_conv_call call = { .kind = kind, .attrs = n->attrs, .x = c.x, .w = c.w, .y = c.y };
-    if (ot_winograd_pays(&call) || ot_rows_windows_pay(&call)) {
+    if (ot_winograd_pays(&call) || ot_rows_windows_pay(&call) || ot_rows_pixels_pay(&call)) {
         *why = "Winograd's algorithm, or one product for each element of the window, is faster";
         return true;
     }

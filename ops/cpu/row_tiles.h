@@ -1,5 +1,5 @@
 /* row_tiles.h - convolutions of channels-last pictures, built once per instruction set: the matrix product of a 1x1 convolution, those of
- * a window's elements, and depthwise convolutions.
+ * a window's elements, row by row or pixel by pixel of tiny pictures, and depthwise convolutions.
  *
  * All write y in order, so that a function of it can follow while it is in the cache. */
 #ifndef OT_ROW_TILES_H
@@ -26,6 +26,10 @@ typedef struct ot_rows_tiles {
     /* Rows `from` to `to` of all samples, window by window: packed has the C of each of its elements, in order, as rows.  work: 16
      * floats for each pixel. */
     void (*windows)(const ot_rows_job *j, int64_t from, int64_t to, float *work);
+
+    /* Samples `from` to `to`: a product for each pixel of y and each element of the window that is in the picture.  packed as for
+     * windows; work: 16 floats for each pixel. */
+    void (*pixels)(const ot_rows_job *j, int64_t from, int64_t to, float *work);
 
     /* Rows `from` to `to` of all samples. packed: by elements of the window, then by channels. */
     void (*depthwise)(const ot_rows_job *j, int64_t from, int64_t to);

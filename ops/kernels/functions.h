@@ -162,7 +162,7 @@
 #define OT_CLIP(a, b, c) (((a) < (b) ? (b) : (a)) > (c) ? (c) : ((a) < (b) ? (b) : (a)))
 #define OT_WINS(a, b) D(A_ | B_, a > b ? g : a == b ? g / (T)2 : (T)0)
 
-/* exp of a negative number only: neither branch overflows. */
+/* The exp of a large -a is infinite, and the quotient 0, as it should be; that of OT_SOFTPLUS is of a number <= 0. */
 #define OT_SIGMOID(a) ((T)1 / ((T)1 + exp(-(a))))
 #define OT_SOFTPLUS(a) (((a) <= 0 ? (T)0 : (a)) + log1p(exp(-fabs(a))))
 #define OT_PHI(a) ((T)0.5 + (T)0.5 * erf((a) * (T)0.7071067811865476))

@@ -112,7 +112,7 @@ static bool take_map(const known *k, const ot_node *n, attention *f, ot_value **
     double x;
     const ot_value *y = n->out[0];
     if (ot_recognise_row(n) == OT_FN_Where && !f->mask && f->a.scale == 1 && ot_recognise_scalar(n->in[2], &x) &&
-        is_mask(k, n->in[0], y) && n->in[0]->dtype == OT_BOOL) {
+        is_mask(k, n->in[0], y) && n->in[0]->dtype == OT_BOOL && ot_shape_eq(&n->in[1]->shape, &y->shape)) {
         f->mask = n->in[0];
         f->a.hidden = x;
         *data = n->in[1];
@@ -257,6 +257,7 @@ static void put_attention(ot_graph *g, const ot_config *c, ot_node *n, attention
     ot_node *y =
         ot_emit_n(&b, &ot_op_FusedAttention, &f->a, (ot_value *[]){ f->q, key, f->v, f->mask }, f->mask ? 4 : 3, 3);
     g->cursor = NULL;
+    g->phase = OT_PHASE_BATCH;
     if (y && has_kernel_for(y, c)) ot_graph_replace(g, n->out[0], y->out[0]);
 }
 

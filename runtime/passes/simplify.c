@@ -1,9 +1,12 @@
 /* simplify.c - removes dead, repeated and redundant nodes.
  *
- * Views of views and views that keep the shape disappear, a Map reads the operand of an expansion or of a widening cast
- * directly, a Dot reads a matrix instead of its transposed copy, cast or not, a Copy of a Copy reads what that one read, a sum of padded parts is one Copy of all parts,
- * gathered rows are added to another gradient in place, a cross-entropy and its gradient are one node, nodes equal in
- * operator, attributes and inputs become one, and nodes that are no longer needed are pruned. */
+ * View   of a View reads the first one's input; one that keeps the shape disappears
+ * Map    reads the operand of an expansion, or of a cast to more bits
+ * Dot    reads a matrix instead of its transposed copy, cast or not; a transposed result is that of exchanged factors
+ * Copy   of a Copy reads the first one's input; a joined or padded value that is transposed is joined of transposed parts
+ * Sum    of padded parts is one Copy; gathered rows are added to another gradient in place
+ * Loss   a cross-entropy and its gradient are one node
+ * All    nodes equal in operator, attributes and inputs become one; what nothing reads is removed */
 #include <stdlib.h>
 #include <string.h>
 

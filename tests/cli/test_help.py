@@ -82,7 +82,7 @@ def documents(write):
         if write and now != text:
             (ROOT / path).write_text(now)
         elif now != text:
-            wrong(f"{path} is not what the program says; tests/cli/test_help.py PROGRAM --write brings it up to date")
+            wrong(f"{path} is not what the program says; tests/python tests/cli/test_help.py build/onnxtrain --write brings it up to date")
 
 
 def main():

@@ -65,5 +65,21 @@ with tempfile.TemporaryDirectory() as d:
             if n not in got or not np.allclose(got[n], want, 1e-4, 1e-6):
                 print(f'FAILED {heads}, {tokens} tokens, {n}: {got.get(n, r.stderr)}, {want} is right')
                 failed += 1
+    # One head of scores, and a mask that makes three of it: that is no FusedAttention.
+    mask, x, target = rng.random((1, 3, 64, 64)) > 0.4, *(rng.standard_normal((2, n, 64, 3)).astype(np.float32) for n in (1, 3))
+    nodes = [h.make_node('MatMul', ['x', 'wq'], ['q']), h.make_node('MatMul', ['x', 'wk'], ['k']), h.make_node('Transpose', ['k'], ['kt'], perm=[0, 1, 3, 2]),
+             h.make_node('MatMul', ['q', 'kt'], ['s']), h.make_node('Where', ['mask', 's', 'low'], ['w']), h.make_node('Softmax', ['w'], ['p'], axis=-1),
+             h.make_node('MatMul', ['p', 'x'], ['y'])]
+    value = lambda n, heads: h.make_tensor_value_info(n, T.FLOAT, ['N', heads, 64, 3])
+    onnx.save(h.make_model(h.make_graph(nodes, 'g', [value('x', 1)], [value('y', 3)],
+                                        [numpy_helper.from_array(a, n) for a, n in ((mask, 'mask'), (np.float32(-1e9), 'low'), (wq, 'wq'), (wk, 'wk'))]),
+                           opset_imports=[h.make_opsetid('', 17)], ir_version=8), d + '/w.onnx')
+    np.savez(d + '/w.npz', x=x, target=target)
+    r = subprocess.run([program, 'grad', d + '/w.onnx', '--data', d + '/w.npz', '-o', d + '/g.npz', '--loss', 'mse', '--device', 'cpu'], capture_output=True, text=True, timeout=120)
+    e = np.exp(np.where(mask, (x.astype('f8') @ wq) @ (x @ wk).swapaxes(-1, -2), -1e9))
+    loss = ((e / e.sum(-1, keepdims=True) @ x - target) ** 2).mean()
+    if r.returncode or not np.allclose(np.load(d + '/g.npz')['loss'], loss, 1e-5):
+        print('FAILED a mask of more heads than the scores have:', r.stderr)
+        failed += 1
 print('attention with rows that see nothing' if not failed else f'{failed} failed')
 sys.exit(failed != 0)

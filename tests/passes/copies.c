@@ -52,6 +52,7 @@ static ot_value *sliced(model *m, ot_value *v, int64_t *dim, uint64_t *dice)
         if (draw(dice, 3) == 0) lo = 0, n = dim[d];
         bool back = draw(dice, 3) == 0;
         start[d] = back ? lo + n - 1 : lo;
+        /* Backwards to element 0 is to an end before -dim. */
         end[d] = back ? lo - 1 - (lo == 0 ? dim[d] + 1 : 0) : lo + n;
         step[d] = back ? -by : by;
         dim[d] = (n + by - 1) / by;
@@ -93,8 +94,9 @@ static ot_value *doubled(model *m, ot_value *v, int64_t *dim, uint64_t *dice)
 
 typedef ot_value *link_of(model *m, ot_value *v, int64_t *dim, uint64_t *dice);
 
-/* h = x w; h + the sum of u chain(h), where chain has 2 to 4 links.  plain: every link is followed by a negation. */
-static ot_value *chain(model *m, ot_value *x, int number, bool plain)
+/* h = x w; h + the sum of u chain(h), where chain has 2 to 4 links.  apart: a negation after every link keeps the Copies
+ * apart, and another one restores the sign. */
+static ot_value *chain(model *m, ot_value *x, int number, bool apart)
 {
     static link_of *const links[] = { transposed, transposed, sliced, sliced, padded, expanded, doubled };
     uint64_t dice = (uint64_t)number * 77773 + 5;
@@ -105,9 +107,9 @@ static ot_value *chain(model *m, ot_value *x, int number, bool plain)
         link_of *f = links[draw(&dice, OT_LEN(links))];
         if ((f == doubled || f == padded) && numel(dim) > MOST_ELEMENTS / 8) f = sliced;
         v = f(m, v, dim, &dice);
-        if (plain) v = model_node(m, "Neg", OT_IN(v));
+        if (apart) v = model_node(m, "Neg", OT_IN(v));
     }
-    if (plain && n % 2) v = model_node(m, "Neg", OT_IN(v));
+    if (apart && n % 2) v = model_node(m, "Neg", OT_IN(v));
     v = model_node(m, "Mul", OT_IN(v, model_weight(m, "u", (ot_shape){ RANK, { dim[0], dim[1], dim[2] } })));
     return model_node(m, "Add", OT_IN(h, model_node(m, "ReduceSum", OT_IN(v))));
 }
@@ -119,13 +121,13 @@ static void chains(void **state)
     for (int i = 0; i < CHAINS; i++) {
         static double all[2][MOST];
         int n[2], copies[2];
-        for (int plain = 0; plain < 2; plain++) {
+        for (int apart = 0; apart < 2; apart++) {
             model m;
             model_new(&m);
             ot_value *x = model_input(&m, "input", OT_F32, SHAPE(2, 3, 8));
-            model_output(&m, chain(&m, x, i, plain), "output");
-            n[plain] = model_gradients(&m, all[plain], is_copy, &copies[plain]);
-            if (n[plain] < 0) fail_msg("chain %d: %s", i, m.err.text);
+            model_output(&m, chain(&m, x, i, apart), "output");
+            n[apart] = model_gradients(&m, all[apart], is_copy, &copies[apart]);
+            if (n[apart] < 0) fail_msg("chain %d: %s", i, m.err.text);
             model_free(&m);
         }
         if (copies[0] > copies[1])

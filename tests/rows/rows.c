@@ -92,17 +92,20 @@ static void check_window(const ot_rows_job *j, int64_t i, const float *w, int64_
     assert_true(fabs(sum - (double)j->y[i]) <= 1e-6 * size);
 }
 
-static void windows(const ot_rows_tiles *set, int64_t N, ot_rows_job j)
+/* by_sample: the products of pixels of all samples. */
+static void windows(const ot_rows_tiles *set, int64_t N, ot_rows_job j, bool by_sample)
 {
     if (!fits(&j)) return;
-    int64_t taps = j.kernel[0] * j.kernel[1], n = N * j.out[0] * j.out[1] * j.M, rows = N * j.out[0], part = upto(rows);
+    int64_t taps = j.kernel[0] * j.kernel[1], n = N * j.out[0] * j.out[1] * j.M, rows = by_sample ? N : N * j.out[0],
+            part = upto(rows), each = j.out[1] * (by_sample ? j.out[0] : 1);
     float *x = numbers(N * j.in[0] * j.in[1] * j.C), *w = numbers(taps * j.C * j.M), *bias = numbers(j.M),
-          *y = numbers(n), *p = packed(w, j.C, j.M, taps, set->columns), *work = numbers(16 * part * j.out[1]);
+          *y = numbers(n), *p = packed(w, j.C, j.M, taps, set->columns), *work = numbers(16 * part * each);
     j.x = x, j.packed = p, j.bias = draw() % 2 ? bias : NULL, j.y = y;
-    for (int64_t i = 0; i < rows; i += part) set->windows(&j, i, i + part < rows ? i + part : rows, work);
+    for (int64_t i = 0; i < rows; i += part)
+        (by_sample ? set->pixels : set->windows)(&j, i, i + part < rows ? i + part : rows, work);
     for (int64_t i = 0; i < n; i++) check_window(&j, i, w, 0, j.C);
     check_guard(y, n);
-    check_guard(work, 16 * part * j.out[1]);
+    check_guard(work, 16 * part * each);
     free(x), free(w), free(bias), free(y), free(p), free(work);
 }
 
@@ -140,7 +143,9 @@ static void windowed(void **state)
         for (int t = 0; t < 200; t++) {
             ot_rows_job j = { .C = upto(t % 17 ? 40 : 300), .M = upto(90) };
             draw_window(&j, t);
-            windows(sets[s], upto(3), j);
+            windows(sets[s], upto(3), j, false);
+            for (int a = 0; a < 2; a++) j.in[a] = upto(4);
+            windows(sets[s], upto(20), j, true);
         }
     }
 }

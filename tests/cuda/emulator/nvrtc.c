@@ -91,7 +91,8 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *src, const char *n
     return ok ? NVRTC_SUCCESS : NVRTC_ERROR_PROGRAM_CREATION_FAILURE;
 }
 
-/* kernel.c in the folder becomes kernel.so.  The exit status of the compiler; -1: it did not run. */
+/* kernel.c in the folder becomes kernel.so, without a C library: the program that loads it has one.  0, or a status of waitpid; -1:
+ * the compiler did not run. */
 static int compile(const char *folder)
 {
     const char *level = getenv("ONNXTRAIN_EMULATOR_OPTIMIZE");
