@@ -229,6 +229,14 @@ static ot_status no_input(const chooser *x, const char *name, size_t n)
                    all ? all : "others");
 }
 
+static bool is_target(const ot_columns *t, int column)
+{
+    for (int k = 0; k < t->n_targets; k++)
+        for (int i = 0; i < t->wanted[k].n; i++)
+            if (t->wanted[k].column[i] == column) return true;
+    return false;
+}
+
 static ot_status given_groups(chooser *x, const char *text)
 {
     for (const char *p = text, *from, *end; *p; p = *end ? end + 1 : end) {
@@ -249,7 +257,13 @@ static ot_status given_groups(chooser *x, const char *text)
         g->given = g->n > 0;
     }
     for (int i = 0; i < x->n; i++)
-        for (int k = 0; k < x->g[i].n; k++) x->taken[x->g[i].column[k]] = true;
+        for (int k = 0; k < x->g[i].n; k++) {
+            const int c = x->g[i].column[k];
+            if (is_target(x->t, c)) /* an autoencoder's may be; any other model would only copy it */
+                OT_TRY(ot_dataset_tell(x->d, x->err, "%s: column '%s' is an input and the target (--inputs, --target)",
+                                       x->t->path, x->t->column[c].name));
+            x->taken[c] = true;
+        }
     return OT_OK;
 }
 
@@ -570,7 +584,8 @@ static ot_status choose(chooser *x)
     t->n_inputs = x->n;
     t->input = ot_arena_alloc(x->d->arena, sizeof *t->input * (size_t)x->n);
     if (!t->input) return no_memory(t, x->err);
-    if (t->mapped || x->n > 1 || t->options.columns) OT_TRY(check_names(t, x->err));
+    if (t->mapped || t->scaled || x->n > 1 || t->options.columns)
+        OT_TRY(check_names(t, x->err)); /* their names are recorded */
     for (int i = 0; i < x->n; i++) OT_TRY(make_input(x, &x->g[i], &t->input[i]));
     return tell_unused(x);
 }

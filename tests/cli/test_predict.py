@@ -5,6 +5,7 @@ usage: test_predict.py PROGRAM
 import csv
 import io
 import json
+import os
 import tempfile
 import time
 
@@ -286,6 +287,20 @@ def measured_table(d):
     call('run', f'{d}/mt.onnx', '--data', f'{d}/none.csv', '-o', f'{d}/r.npz', code=7)
 
 
+def names_of_columns(d):
+    """A model records the names of its columns: two of one name could not be told apart later.  The target as an input is noted."""
+    letters = 'abcdefghijklmnopqrstuvwxyz'[:FEATURES]
+    header, rows = ','.join([*letters, 'target']) + '\n', ''.join(','.join(str((i * k) % 7) for k in range(FEATURES)) + f',{i % 4}\n' for i in range(20))
+    open(f'{d}/same.csv', 'w').write(header.replace('b', 'a') + rows)
+    model(f'{d}/l4.onnx', [('y', 4, None, False)])
+    for more in [], ['--val-split', '.2']:
+        r = call('train', f'{d}/l4.onnx', '--data', f'{d}/same.csv', '--normalize', 'mean,std', *more, '--epochs', '1', '--run-dir', 'none', '-o', f'{d}/q.onnx', code=4)
+        check("two columns are named 'a'" in r.stderr and not os.path.exists(f'{d}/q.onnx'), f'{more}: trained on two columns of one name')
+    open(f'{d}/own.csv', 'w').write(header + rows)
+    r = call('train', f'{d}/l4.onnx', '--data', f'{d}/own.csv', '--inputs', ','.join([*letters[:-1], 'target']), '--epochs', '1', '--run-dir', 'none', '-o', f'{d}/q.onnx')
+    check("column 'target' is an input and the target" in r.stderr, 'the target as an input')
+
+
 def fixed_batch(d):
     """A file with a fixed batch and a constant for each place of it: samples keep their places."""
     for size, n in (5, 143), (67, 67), (67, 150), (100, 30):
@@ -368,6 +383,7 @@ with tempfile.TemporaryDirectory() as folder:
     several(folder)
     table_of_strings(folder)
     measured_table(folder)
+    names_of_columns(folder)
     fixed_batch(folder)
     wrong_targets(folder)
     lines(folder)
