@@ -1,4 +1,4 @@
-/* list.h - every operator, one row each, alphabetical within its section.
+/* list.h - every operator, one row each, in sections; the order within a section has no meaning.
  *
  * A 1 declares that ops/ref/ (ops/cpu/, ops/cuda/) has a kernel, a 2 under cpu one more with a sample in each vector lane
  * (ot_samples_<Name>).  To add an operator: a row here, ot_op_<Name> and a

@@ -20,9 +20,11 @@ struct ot_row_conv {
     int x_arg, w_arg, b_arg, y_arg;
     int64_t step_m, step_c; /* floats of w to the next output channel, to the next input channel; unused by depthwise */
     int threads;
-    int64_t units, block, width; /* pixels or rows of all samples, or samples, those of a block; floats of one of y */
-    float *packed;               /* NULL: packed in every run, in the workspace */
-    size_t weights, buffers;     /* where they are in the workspace; depthwise: zeros */
+    int64_t units;           /* parts of y: pixels (PRODUCT), samples (PIXELS), else rows */
+    int64_t block;           /* units computed before the Map that follows */
+    int64_t width;           /* floats of y in a unit */
+    float *packed;           /* NULL: packed in every run, in the workspace */
+    size_t weights, buffers; /* where they are in the workspace; depthwise: zeros */
 };
 
 /* Bytes of a block's part of x and y, which stays in the L2 cache, and what it has at least. */
@@ -281,12 +283,6 @@ void ot_rows_free(ot_row_conv *s)
 
 /* ---- running --------------------------------------------------------------------------- */
 
-static float *address(const ot_call *c, int arg)
-{
-    if (arg == OT_ARG_NONE) return NULL;
-    return arg >= OT_ARG_OUT ? c->out[arg - OT_ARG_OUT] : (float *)(uintptr_t)c->in[arg];
-}
-
 static void blocks(const ot_row_conv *s, const ot_rows_job *j, const ot_call *map, int thread, float *work)
 {
     int64_t from, end;
@@ -308,10 +304,10 @@ ot_status ot_rows_run(const ot_row_conv *s, const ot_call *c, const ot_call *map
     float *weights = (float *)(void *)((char *)c->work + s->weights),
           *work = (float *)(void *)((char *)c->work + s->buffers);
     int threads = s->threads;
-    j.x = address(c, s->x_arg);
-    j.y = address(c, s->y_arg);
-    j.bias = address(c, s->b_arg);
-    if (!s->packed) pack(s, address(c, s->w_arg), weights);
+    j.x = ot_arg_address(c, s->x_arg);
+    j.y = ot_arg_address(c, s->y_arg);
+    j.bias = ot_arg_address(c, s->b_arg);
+    if (!s->packed) pack(s, ot_arg_address(c, s->w_arg), weights);
     j.packed = s->packed ? s->packed : weights;
     j.zeros = work;
     if (s->form == DEPTHWISE) memset(work, 0, (size_t)j.C * sizeof *work);

@@ -22,6 +22,13 @@ bool ot_onednn_has_bf16(void);
 /* The argument of the node that is a tensor of the primitive: input i, output i, or none. */
 enum { OT_ARG_NONE = -1, OT_ARG_IN = 0, OT_ARG_OUT = 16 };
 
+/* The elements of a call's operand; NULL: there is none.  Inputs are not to be written. */
+static inline float *ot_arg_address(const ot_call *c, int arg)
+{
+    if (arg == OT_ARG_NONE) return NULL;
+    return arg >= OT_ARG_OUT ? c->out[arg - OT_ARG_OUT] : (float *)(uintptr_t)c->in[arg];
+}
+
 typedef enum ot_conv_kind { OT_CONV_FORWARD, OT_CONV_DX, OT_CONV_DW } ot_conv_kind;
 
 /* A convolution of f32 tensors.  Values give shapes and layouts; *_arg are the arguments with their bytes. */

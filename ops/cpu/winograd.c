@@ -183,12 +183,6 @@ ot_status ot_winograd_new(const ot_node *n, const ot_conv_call *c, int set, ot_p
     return OT_OK;
 }
 
-static float *address(const ot_call *c, int arg)
-{
-    if (arg == OT_ARG_NONE) return NULL;
-    return arg >= OT_ARG_OUT ? c->out[arg - OT_ARG_OUT] : (float *)(uintptr_t)c->in[arg];
-}
-
 /* Rows of the transformed weights are divided among threads. */
 static void weights(const ot_winograd *s, const ot_winograd_job *j,
                     void (*f)(const ot_winograd_job *j, int64_t c, int64_t c_end))
@@ -240,11 +234,11 @@ ot_status ot_winograd_run(const ot_winograd *s, const ot_call *c, const ot_call 
 {
     ot_winograd_job j = s->job;
     char *work = c->work;
-    float *bias = address(c, s->b_arg);
+    float *bias = ot_arg_address(c, s->b_arg);
     bool dx = s->kind == OT_CONV_DX, dw = s->kind == OT_CONV_DW;
-    j.x.p = address(c, dx ? s->y_arg : s->x_arg);
-    j.y.p = address(c, dx ? s->x_arg : s->y_arg);
-    j.w = address(c, s->w_arg);
+    j.x.p = ot_arg_address(c, dx ? s->y_arg : s->x_arg);
+    j.y.p = ot_arg_address(c, dx ? s->x_arg : s->y_arg);
+    j.w = ot_arg_address(c, s->w_arg);
     j.u = (float *)(void *)(work + s->u);
     if (dw) j.db = bias ? (double *)(void *)(work + s->db) : NULL;
     else j.bias = bias;

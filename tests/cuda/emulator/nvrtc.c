@@ -1,4 +1,4 @@
-/* nvrtc.c - NVRTC by the C compiler: a "cubin" is a shared library, whose functions of C the program has already. */
+/* nvrtc.c - NVRTC by the C compiler: a "cubin" is a shared library without a C library: the program that loads it has one. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <nvrtc.h>
@@ -31,7 +31,7 @@ nvrtcResult nvrtcVersion(int *major, int *minor)
     return NVRTC_SUCCESS;
 }
 
-/* ONNXTRAIN_EMULATOR_ARCH is the one architecture that it knows beside 7.5 (90). */
+/* 7.5 and ONNXTRAIN_EMULATOR_ARCH (90). */
 nvrtcResult nvrtcGetNumSupportedArchs(int *n)
 {
     *n = 2;
