@@ -112,7 +112,7 @@ static void rule(void **state)
 {
     (void)state;
     ot_dot_call c = plain(512, 256, 4096), one = plain(512, 256, 4096);
-    assert_true(ot_dot_packed_pays(&c, 2));
+    assert_int_equal(ot_dot_packed_pays(&c, 2), ot_instruction_set() != OT_CPU_AVX512); /* oneDNN is faster with it */
     c = plain(512, 256, 4095);
     assert_false(ot_dot_packed_pays(&c, 2));
     c = plain(32, 256, 4096);
