@@ -9,6 +9,8 @@
 
 #include "ops/cpu/row_tiles.h"
 #include "ops/cpu/vector.h"
+#include "ops/cpu/winograd.h"
+#include "ops/cpu/winograd_tiles.h"
 #include "ops/kernels/box.h"
 
 typedef enum form { PRODUCT, WINDOWS, PIXELS, DEPTHWISE } form;
@@ -66,24 +68,11 @@ bool ot_rows_can(const ot_conv_call *c)
            (is_1x1(c) || is_depthwise(c) || ot_rows_windows_pay(c) || ot_rows_pixels_pay(c));
 }
 
-/* Products of a channel along one axis, without those with padding. */
-static int64_t inside(const ot_conv_call *c, int axis)
-{
-    const ot_window *w = &c->attrs->window;
-    int64_t x = c->x->shape.dim[2 + axis], y = c->y->shape.dim[2 + axis], sum = 0;
-    for (int64_t k = 0; k < w->kernel[axis]; k++) {
-        int64_t left = w->pad_lo[axis] - k * w->dilation[axis], from = left > 0 ? left : 0,
-                to = x + left < y ? x + left : y;
-        sum += to > from ? to - from : 0;
-    }
-    return sum;
-}
-
 /* Winograd's algorithm has 36 products for each tile of 4x4 pixels, or of 2x2 with windows of 5x5 (winograd.c): more than twice as
  * many as there are pixels in the windows of a 2x2 picture. */
 bool ot_rows_pixels_pay(const ot_conv_call *c)
 {
-    enum { FEWEST = 64, POINTS = 36 };
+    enum { FEWEST = 64 };
     const ot_window *w = &c->attrs->window;
     int64_t all = 1, in = 1, tiles = 1;
     if (c->kind != OT_CONV_FORWARD || w->nd > 2 || c->attrs->group != 1 || c->w->layout != OT_PLAIN || !is_last(c->x) ||
@@ -91,13 +80,13 @@ bool ot_rows_pixels_pay(const ot_conv_call *c)
         c->x->shape.dim[0] < FEW_SAMPLES)
         return false;
     for (int j = 0; j < w->nd; j++) {
-        int64_t y = c->y->shape.dim[2 + j], side = w->kernel[j] > 3 ? 2 : 4;
+        int64_t y = c->y->shape.dim[2 + j], side = ot_winograd_side(w->kernel[j] > 3 ? 5 : 3);
         if (w->stride[j] != 1) return false;
         all *= w->kernel[j] * y;
-        in *= inside(c, j);
+        in *= ot_conv_inside(c, j);
         tiles *= (y + side - 1) / side;
     }
-    return 2 * in <= all && 2 * in <= POINTS * tiles;
+    return 2 * in <= all && 2 * in <= OT_WINOGRAD_POINTS * tiles;
 }
 
 /* oneDNN's kernels for AVX2 reach half of the machine's products where a window moves by several pixels (3x3 by 2: 50 to 80 of 130

@@ -36,12 +36,12 @@ static int64_t tiles_along(int64_t pixels, int window)
     return (pixels + side - 1) / side;
 }
 
-/* Products of a channel along one axis without those with padding. */
-static int64_t inside(const ot_conv_call *c, int axis)
+int64_t ot_conv_inside(const ot_conv_call *c, int axis)
 {
-    int64_t x = c->x->shape.dim[2 + axis], y = c->y->shape.dim[2 + axis], pad = c->attrs->window.pad_lo[axis], sum = 0;
-    for (int64_t k = 0; k < window_of(c); k++) {
-        int64_t from = pad - k > 0 ? pad - k : 0, to = least(y, x + pad - k);
+    const ot_window *w = &c->attrs->window;
+    int64_t x = c->x->shape.dim[2 + axis], y = c->y->shape.dim[2 + axis], sum = 0;
+    for (int64_t k = 0; k < w->kernel[axis]; k++) {
+        int64_t left = w->pad_lo[axis] - k * w->dilation[axis], from = left > 0 ? left : 0, to = least(y, x + left);
         sum += to > from ? to - from : 0;
     }
     return sum;
@@ -57,7 +57,7 @@ static bool faster(const ot_conv_call *c)
     int W = window_of(c);
     int64_t N = x->shape.dim[0], tiles = N * tiles_along(to->shape.dim[2], W) * tiles_along(to->shape.dim[3], W);
     int64_t winograd = OT_WINOGRAD_POINTS * (tiles + WEIGHT), wide = y->shape.dim[3];
-    if (c->kind == OT_CONV_DX) return 4 * N * inside(c, 0) * inside(c, 1) >= 5 * winograd;
+    if (c->kind == OT_CONV_DX) return 4 * N * ot_conv_inside(c, 0) * ot_conv_inside(c, 1) >= 5 * winograd;
     return 2 * W * W * N * y->shape.dim[2] * (wide < NARROW ? NARROW : wide) >= 3 * winograd;
 }
 

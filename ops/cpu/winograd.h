@@ -10,6 +10,9 @@ typedef struct ot_winograd ot_winograd;
 /* Is this convolution possible, and faster than a direct one? */
 bool ot_winograd_pays(const ot_conv_call *c);
 
+/* Products of a channel along one axis of a convolution of stride 1, without those with padding. */
+int64_t ot_conv_inside(const ot_conv_call *c, int axis);
+
 /* For an instruction set that this machine has (OT_CPU_*).  The workspace is added to p->work.  free() releases it. */
 ot_status ot_winograd_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_winograd **out);
 

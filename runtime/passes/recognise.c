@@ -170,7 +170,8 @@ static const ot_value *probabilities(const known *k, const ot_value *v, int64_t 
     if (ot_recognise_row(n) != OT_FN_Where || !ot_recognise_scalar(n->in[1], &x) || x != 0) return v;
     const ot_value *nan = n->in[0], *p = n->in[2];
     if (ot_recognise_row(nan->producer) != OT_FN_IsNaN || nan->producer->in[0] != p ||
-        !ot_recognise_reader(&k->readers, nan) || !ot_recognise_reader(&k->readers, v) || k->readers.times[p->id] != 2)
+        !ot_recognise_reader(&k->readers, nan) || !ot_recognise_reader(&k->readers, v) || p->id >= k->readers.known ||
+        k->readers.times[p->id] != 2)
         return v;
     *zero = 1;
     return p;

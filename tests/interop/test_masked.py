@@ -81,5 +81,16 @@ with tempfile.TemporaryDirectory() as d:
     if r.returncode or not np.allclose(np.load(d + '/g.npz')['loss'], loss, 1e-5):
         print('FAILED a mask of more heads than the scores have:', r.stderr)
         failed += 1
+    # What is NaN in the result of an attention becomes 0: that is no second attention.
+    after = graph((3,), 70)
+    after.graph.node.extend([h.make_node('IsNaN', ['y'], ['ny']), h.make_node('Where', ['ny', 'zero', 'y'], ['z']), h.make_node('MatMul', ['z', 'wv'], ['o'])])
+    after.graph.output[0].name = 'o'
+    onnx.save(after, d + '/m.onnx')
+    x, mask, target = data((3,), 70)
+    np.savez(d + '/d.npz', x=x, mask=mask, target=target)
+    r = subprocess.run([program, 'grad', d + '/m.onnx', '--data', d + '/d.npz', '-o', d + '/g.npz', '--loss', 'mse', '--device', 'cpu'], capture_output=True, text=True, timeout=120)
+    if r.returncode or not np.isfinite(np.load(d + '/g.npz')['wq']).all():
+        print('FAILED zeros in place of NaN behind an attention:', r.stderr)
+        failed += 1
 print('attention with rows that see nothing' if not failed else f'{failed} failed')
 sys.exit(failed != 0)
