@@ -66,6 +66,7 @@ for r in kernels['rows']:
 above = [r['us'] - r['floor_us'] for r in kernels['rows']]
 check(above == sorted(above, reverse=True), 'not by the time above the floor')
 check(abs(sum(r['us'] for r in kernels['rows']) / 1e3 / kernels['kernels_ms'] - 1) < 1e-6 and kernels['kernels_ms'] <= kernels['eager_ms'], kernels['eager_ms'])
+check(abs(sum(r['floor_us'] for r in kernels['rows']) / 1e3 / kernels['floor_ms'] - 1) < 1e-6, kernels['floor_ms'])
 check(kernels['graph_ms'] is None, 'no graphs on the CPU')
 product = [r for r in kernels['rows'] if r['node'] == 'conv2' and r['operator'] == 'ConvolveDx']
 check(len(product) == 1 and abs(product[0]['flops'] / (2 * 32 * 50 * 8 * 8 * 20 * 25) - 1) < 0.01 and '[32,50,8,8]' in product[0]['values'], product)

@@ -153,6 +153,7 @@ static ot_status add_step(const subject *x, const ot_node_table *names, const ot
     r.floor = rate > 0 ? r.bytes / rate : 0;
     if (k->ceilings.flops > 0 && r.flops / k->ceilings.flops > r.floor) r.floor = r.flops / k->ceilings.flops;
     k->kernels += r.seconds;
+    k->floor += r.floor;
     int at = 0;
     while (at < k->n && !same(&k->row[at], &r)) at++;
     if (at == k->n) {
@@ -214,7 +215,8 @@ static double share(const ot_kernel_row *r) { return r->seconds > 0 ? r->floor /
 void ot_kernel_table_print(const ot_kernel_table *k, FILE *f)
 {
     double rest = 0;
-    fprintf(f, "\nkernels of %s, mean of %d: %.3f ms in kernels", k->what, k->runs, k->kernels * 1e3);
+    fprintf(f, "\nkernels of %s, mean of %d: %.3f ms in kernels, floor %.3f ms", k->what, k->runs, k->kernels * 1e3,
+            k->floor * 1e3);
     if (k->replay > 0) fprintf(f, ", %.3f ms as a graph", k->replay * 1e3);
     fprintf(f, "; ceilings: %.4g GFLOP/s, %.4g GB/s, in caches %.4g GB/s\n", k->ceilings.flops / 1e9,
             k->ceilings.bytes / 1e9, k->ceilings.cached / 1e9);
@@ -247,6 +249,7 @@ json_t *ot_kernel_table_json(const ot_kernel_table *k)
 {
     json_t *o = json_pack("{s:i}", "runs", k->runs), *list = json_array();
     ot_json_real(&o, "kernels_ms", k->kernels * 1e3);
+    ot_json_real(&o, "floor_ms", k->floor * 1e3);
     ot_json_real(&o, "eager_ms", k->eager * 1e3);
     ot_json_set(&o, "graph_ms", k->replay > 0 ? json_real(k->replay * 1e3) : json_null());
     ot_json_real(&o, "ceiling_flops_per_second", k->ceilings.flops);
