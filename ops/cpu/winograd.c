@@ -1,7 +1,7 @@
 /* winograd.c - Winograd convolution F(4x4, 3x3) and F(2x2, 5x5) and their gradients: parts, threads and workspace.
  *
  * w is transformed once per run; then every thread transforms x, multiplies and transforms back, block by block of
- * tiles.  The gradient of x is a convolution too.  The gradient of w transforms x and dy and adds products to
+ * tiles.  The gradient of x is a convolution too, or the transposed algorithm, if that has fewer tiles.  The gradient of w transforms x and dy and adds products to
  * transformed weights, which are transformed back at the end.
  *
  * Memory    transformed weights, four times w or one and a half, and one block per thread
@@ -36,6 +36,17 @@ static int64_t tiles_along(int64_t pixels, int window)
     return (pixels + side - 1) / side;
 }
 
+static int64_t tiles_of(const ot_value *v, int window)
+{
+    return tiles_along(v->shape.dim[2], window) * tiles_along(v->shape.dim[3], window);
+}
+
+/* dx by the transposed algorithm: without padding y is smaller than x. */
+static bool spreads(const ot_conv_call *c)
+{
+    return c->kind == OT_CONV_DX && tiles_of(c->y, window_of(c)) < tiles_of(c->x, window_of(c));
+}
+
 int64_t ot_conv_inside(const ot_conv_call *c, int axis)
 {
     const ot_window *w = &c->attrs->window;
@@ -53,9 +64,9 @@ int64_t ot_conv_inside(const ot_conv_call *c, int axis)
 static bool faster(const ot_conv_call *c)
 {
     enum { WEIGHT = 32, NARROW = 6 };
-    const ot_value *x = c->x, *y = c->y, *to = c->kind == OT_CONV_DX ? x : y; /* in tiles */
+    const ot_value *x = c->x, *y = c->y;
     int W = window_of(c);
-    int64_t N = x->shape.dim[0], tiles = N * tiles_along(to->shape.dim[2], W) * tiles_along(to->shape.dim[3], W);
+    int64_t N = x->shape.dim[0], tiles = N * tiles_of(c->kind == OT_CONV_DX && !spreads(c) ? x : y, W);
     int64_t winograd = OT_WINOGRAD_POINTS * (tiles + WEIGHT), wide = y->shape.dim[3];
     if (c->kind == OT_CONV_DX) return 4 * N * ot_conv_inside(c, 0) * ot_conv_inside(c, 1) >= 5 * winograd;
     return 2 * W * W * N * y->shape.dim[2] * (wide < NARROW ? NARROW : wide) >= 3 * winograd;
@@ -84,21 +95,22 @@ static ot_winograd_picture picture(const ot_value *v)
 static void describe(const ot_conv_call *c, ot_winograd_job *j)
 {
     const ot_window *w = &c->attrs->window;
-    bool dx = c->kind == OT_CONV_DX;
+    bool dx = c->kind == OT_CONV_DX, spread = spreads(c), turned = dx && !spread;
     int W = window_of(c);
     int64_t C = c->x->shape.dim[1];
     *j = (ot_winograd_job){ .window = W,
                             .N = c->x->shape.dim[0],
                             .x = picture(dx ? c->y : c->x),
                             .y = picture(dx ? c->x : c->y),
-                            .top = dx ? W - 1 - w->pad_lo[0] : w->pad_lo[0],
-                            .left = dx ? W - 1 - w->pad_lo[1] : w->pad_lo[1],
+                            .top = turned ? W - 1 - w->pad_lo[0] : w->pad_lo[0],
+                            .left = turned ? W - 1 - w->pad_lo[1] : w->pad_lo[1],
                             .step_c = dx ? W * W * C : W * W,
                             .step_m = dx ? W * W : W * W * C,
-                            .turned = dx,
+                            .turned = turned,
+                            .spread = spread,
                             .sets = 1 };
-    j->down = tiles_along(j->y.high, W);
-    j->across = tiles_along(j->y.wide, W);
+    j->down = tiles_along((spread ? j->x : j->y).high, W);
+    j->across = tiles_along((spread ? j->x : j->y).wide, W);
 }
 
 static int64_t column_groups(const ot_winograd_job *j)
@@ -143,12 +155,12 @@ static void divide(ot_winograd *s, bool mapped)
     bool dw = s->kind == OT_CONV_DW,
          by_columns = bytes > (dw ? LARGE_SET : LARGE_SHARED) || (!dw && tiles / s->threads < FEW_TILES);
     s->m_parts = by_columns ? least(column_groups(j), s->threads) : 1;
-    s->parts = least(s->threads / s->m_parts, tiles);
+    s->parts = least(s->threads / s->m_parts, j->spread ? j->N : tiles);
     if (dw) j->sets = s->parts;
     int64_t each = (tiles + s->parts - 1) / s->parts, most = block_of(s->kind, j->x.C),
             blocks = (each + most - 1) / most;
     j->block = (each + blocks - 1) / blocks;
-    if (!mapped || s->m_parts > 1) return;
+    if (!mapped || s->m_parts > 1 || j->spread) return;
     s->band = band_of(most, j->across, (j->N * j->down + s->threads - 1) / s->threads);
     j->block = s->band > 1 ? s->band * j->across : least(most, j->across);
 }
@@ -212,6 +224,14 @@ static void bands(const ot_winograd *s, const ot_winograd_job *j, int thread, fl
     }
 }
 
+/* Neighbouring tiles of dx overlap: they are one thread's. */
+static void tiles_of_part(const ot_winograd_job *j, int64_t k, int64_t parts, ot_winograd_part *at)
+{
+    int64_t each = j->down * j->across, unit = j->spread ? each : 1;
+    ot_part(j->N * each / unit, k, parts, &at->from, &at->to);
+    at->from *= unit, at->to *= unit;
+}
+
 static void tiles(const ot_winograd *s, const ot_winograd_job *j, float *work, const ot_call *map)
 {
     int units = (int)(s->parts * s->m_parts);
@@ -222,7 +242,7 @@ static void tiles(const ot_winograd *s, const ot_winograd_job *j, float *work, c
             bands(s, j, k, work + k * s->work, map);
             continue;
         }
-        ot_part(j->N * j->down * j->across, at.set, s->parts, &at.from, &at.to);
+        tiles_of_part(j, at.set, s->parts, &at);
         ot_part(column_groups(j), k % s->m_parts, s->m_parts, &at.m, &at.m_end);
         at.m *= OT_WINOGRAD_COLUMNS;
         at.m_end = least(at.m_end * OT_WINOGRAD_COLUMNS, j->y.C);

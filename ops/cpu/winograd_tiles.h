@@ -17,24 +17,27 @@ typedef struct ot_winograd_picture {
 } ot_winograd_picture;
 
 /* y[i, j, m] = bias[m] + sum over r, s, c of x[i + r - top, j + s - left, c] w(r, s, c, m).
- * The gradient of x is this too, with dy in place of x, w turned and its channels exchanged. */
+ * The gradient of x is this too, with dy in place of x, w turned and its channels exchanged; or with `spread`, where pictures of y
+ * have fewer tiles than those of x, the transposed algorithm: y[i + r - top, j + s - left, m] += x[i, j, c] w(r, s, c, m). */
 typedef struct ot_winograd_job {
     int window; /* 3 or 5 pixels each way */
     int64_t N;
     ot_winograd_picture x, y;
     int64_t top, left;
-    int64_t down, across; /* tiles of a picture */
+    bool spread;
+    int64_t down, across; /* tiles of a picture: of y, with `spread` of x */
     int64_t block;        /* tiles that are computed together */
     float *w; /* the consecutive elements of a window per pair of channels, at c step_c + m step_m; or its gradient */
     int64_t step_c, step_m;
     bool turned;       /* w is read backwards */
-    const float *bias; /* NULL: none */
+    const float *bias; /* NULL: none; none with `spread` */
     float *u;          /* w transformed: OT_WINOGRAD_POINTS matrices (C, M), in panels of columns */
     int64_t sets;      /* of u, which are sums over parts of the tiles */
     double *db;        /* a row of M per set; NULL: not needed */
 } ot_winograd_job;
 
-/* Tiles `from` to `to` (of all pictures), columns m to m_end of u; m is a multiple of OT_WINOGRAD_COLUMNS. */
+/* Tiles `from` to `to` (of all pictures; with `spread` of whole ones), columns m to m_end of u; m is a multiple of
+ * OT_WINOGRAD_COLUMNS. */
 enum { OT_WINOGRAD_COLUMNS = 64 };
 typedef struct ot_winograd_part {
     int64_t from, to, m, m_end, set;

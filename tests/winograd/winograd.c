@@ -26,6 +26,8 @@ static const shape shapes[] = {
     { 2, 136, 80, 6, 6, { 0, 0 }, { 0, 0 } },   /* more channels than a product takes at a time; no padding */
     { 2, 16, 24, 33, 37, { 2, 2 }, { 2, 2 } },  /* several blocks of tiles */
     { 1, 32, 16, 5, 6, { 3, 0 }, { 3, 4 } },    /* padding as wide as the window */
+    { 3, 20, 50, 12, 12, { 0, 0 }, { 0, 0 } },  /* dx transposed: y has fewer tiles than x */
+    { 2, 132, 20, 9, 14, { 0, 1 }, { 0, 0 } },  /* the same by groups of columns */
     { 2, 136, 264, 10, 9, { 1, 1 }, { 1, 1 } }, /* too large for a set of weights per thread */
 };
 
