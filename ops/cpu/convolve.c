@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ops/cpu/convolve_pixels.h"
 #include "ops/cpu/convolve_rows.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/vector.h"
@@ -53,11 +54,12 @@ static bool can(const ot_node *n, const char **why)
     return true;
 }
 
-/* One of the first three. */
+/* One of the first four. */
 typedef struct conv_state {
     ot_script *script;
     ot_winograd *winograd;
     ot_row_conv *rows;
+    ot_pixels_dw *pixels;
     cpu_map *map; /* NULL: none follows */
     const ot_node *map_node;
     size_t map_work; /* where its workspace is */
@@ -70,6 +72,7 @@ void ot_cpu_convolve_release(void *state)
     ot_script_free(s->script);
     ot_rows_free(s->rows);
     free(s->winograd);
+    free(s->pixels);
     free(s->map);
     free(s);
 }
@@ -83,6 +86,7 @@ ot_status ot_cpu_convolve_run(const ot_call *c, const void *const *map_in)
     const ot_call *behind = s->map ? &map : NULL;
     if (s->rows) return ot_rows_run(s->rows, c, behind);
     if (s->winograd) return ot_winograd_run(s->winograd, c, behind);
+    if (s->pixels) return ot_pixels_dw_run(s->pixels, c), OT_OK;
     ot_call direct = *c;
     direct.state = s->script;
     OT_TRY(ot_script_run(&direct));
@@ -161,9 +165,10 @@ static ot_status prepare(const ot_node *n, const ot_node *map, ot_prep *p, ot_co
     bool pixels = !c->bf16 && ot_rows_pixels_pay(c),
          winograd = !pixels && !p->precise && !c->bf16 && ot_winograd_pays(c),
          rows = pixels || (!winograd && !c->bf16 && (map || ot_rows_windows_pay(c)) && ot_rows_can(c));
-    ot_status e = winograd ? ot_winograd_new(n, c, ot_instruction_set(), p, &s->winograd)
-                  : rows   ? ot_rows_new(n, c, ot_instruction_set(), p, &s->rows)
-                           : direct(n, p, c, &s->script);
+    ot_status e = winograd                          ? ot_winograd_new(n, c, ot_instruction_set(), p, &s->winograd)
+                  : pixels && c->kind == OT_CONV_DW ? ot_pixels_dw_new(n, c, ot_instruction_set(), p, &s->pixels)
+                  : rows                            ? ot_rows_new(n, c, ot_instruction_set(), p, &s->rows)
+                                                    : direct(n, p, c, &s->script);
     snprintf(p->how, sizeof p->how, "%s", c->bf16 ? OT_BF16_PRODUCT : winograd ? "Winograd" : rows ? "rows" : "oneDNN");
     if (e == OT_OK) e = add_map(s, map, p);
     if (e != OT_OK) ot_cpu_convolve_release(s);

@@ -75,10 +75,9 @@ bool ot_rows_pixels_pay(const ot_conv_call *c)
     enum { FEWEST = 64 };
     const ot_window *w = &c->attrs->window;
     int64_t all = 1, in = 1, tiles = 1;
-    if (c->kind != OT_CONV_FORWARD || w->nd > 2 || c->attrs->group != 1 || c->w->layout != OT_PLAIN || !is_last(c->x) ||
-        !is_last(c->y) || c->x->shape.dim[1] < FEWEST || c->y->shape.dim[1] < FEWEST ||
-        c->x->shape.dim[0] < FEW_SAMPLES)
-        return false;
+    if (c->kind == OT_CONV_DX || w->nd > 2 || c->attrs->group != 1 || c->w->layout != OT_PLAIN) return false;
+    if (c->kind == OT_CONV_FORWARD && (!is_last(c->x) || !is_last(c->y))) return false;
+    if (c->x->shape.dim[1] < FEWEST || c->y->shape.dim[1] < FEWEST || c->x->shape.dim[0] < FEW_SAMPLES) return false;
     for (int j = 0; j < w->nd; j++) {
         int64_t y = c->y->shape.dim[2 + j], side = ot_winograd_side(w->kernel[j] > 3 ? 5 : 3);
         if (w->stride[j] != 1) return false;

@@ -14,7 +14,8 @@ bool ot_rows_can(const ot_conv_call *c);
 /* Is it a strided one that is faster here than with oneDNN, whatever follows it?  In any layout. */
 bool ot_rows_windows_pay(const ot_conv_call *c);
 
-/* Is it one of pictures so tiny that most of a window is padding?  Only products with pixels are computed. */
+/* Is it one of pictures so tiny that most of a window is padding, or its dw (convolve_pixels.h)?  Only products with pixels are
+ * computed. */
 bool ot_rows_pixels_pay(const ot_conv_call *c);
 
 /* For an instruction set that this machine has (OT_CPU_*).  The workspace is added to p->work. */

@@ -17,6 +17,14 @@ typedef struct ot_rows_job {
     int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2]; /* not of a product */
 } ot_rows_job;
 
+/* dw of tiny pictures, stride 1.  Operands are copied pixel by pixel, since a pixel's samples lie a whole picture apart. */
+typedef struct ot_pixels_job {
+    const float *x;  /* pixels by panels (ot_rows_tiles.columns, of C) by samples: rows of a panel */
+    const float *dy; /* pixels by samples: step floats, of which M are used */
+    int64_t N, C, M, step;
+    int64_t in[2], out[2], kernel[2], dilation[2], pad[2];
+} ot_pixels_job;
+
 typedef struct ot_rows_tiles {
     int columns; /* of a panel of packed weights: consecutive columns m, by rows c (windows: by elements, then c); the last panel is a multiple of 16 wide */
 
@@ -30,6 +38,10 @@ typedef struct ot_rows_tiles {
     /* Samples `from` to `to`: a product for each pixel of y and each element of the window that is in the picture.  packed as for
      * windows; work: 16 floats for each pixel. */
     void (*pixels)(const ot_rows_job *j, int64_t from, int64_t to, float *work);
+
+    /* dw of n channels of y from m on, and of the panel that begins with channel c of x: sums has n rows of `columns` floats for each
+     * element of the window. */
+    void (*weights)(const ot_pixels_job *j, int64_t m, int64_t n, int64_t c, float *sums);
 
     /* Rows `from` to `to` of all samples. packed: by elements of the window, then by channels. */
     void (*depthwise)(const ot_rows_job *j, int64_t from, int64_t to);
