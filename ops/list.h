@@ -235,7 +235,7 @@
 
 /* operator            ref cpu cuda */
 #define OT_MOVE_KERNELS(X) \
-    X(TopKIndex,                   1, 0, 1)      \
+    X(TopKIndex,                   1, 1, 1)      \
     X(Bits,                  1, 0, 1)      \
     X(Copy,                  1, 1, 1)      \
     X(CopyDx,               1, 1, 1)      \

@@ -166,6 +166,7 @@ typedef struct ot_room {
     int64_t copies;               /* nodes and values that may still be copied for the iterations of loops */
     int branches;                 /* If nodes with a data-dependent condition of which both branches are computed */
     struct ot_decider *decider;   /* makes data-dependent decisions (passes/decide.h); NULL: none are possible */
+    struct ot_folded *folded;     /* large constants that folding has computed (passes/infer.c) */
     struct ot_findings *findings; /* findings of the plan, for the rules of operators; NULL: not collected */
     const char *at;    /* the node being unrolled, folded, lowered or differentiated, for messages; NULL: none */
     const char *at_op; /* its operator */

@@ -6,6 +6,7 @@
 
 #include "ops/kernels/crossentropy.h"
 #include "ops/kernels/reduce.h"
+#include "ops/kernels/topkindex.h"
 
 const ot_key ot_loss_keys[] = { OT_LOSS_KEYS, OT_KEYS_END };
 
@@ -210,12 +211,13 @@ static ot_value *reduce(ot_loss *x, int64_t kind, ot_value *v, int axis)
                    OT_IN(v));
 }
 
-/* The first class with the largest output; the number of classes where an output is NaN. */
-static ot_value *first_largest(ot_loss *x, int axis)
+/* Is the label the first class with the largest output?  Nothing is, where an output is NaN. */
+static ot_value *is_largest(ot_loss *x, int axis, ot_value *label)
 {
-    ot_value *is = row2(x, OT_FN_Equal, x->z, reduce(x, OT_REDUCE_MAX, x->z, axis));
-    ot_value *none = ot_scalar(&x->b, OT_I64, (double)x->z->shape.dim[axis]);
-    return reduce(x, OT_REDUCE_MIN, ot_map3(&x->b, OT_FN_Where, 0, 0, is, class_numbers(x, axis), none), axis);
+    ot_value *at = ot_emit(&x->b, &ot_op_TopKIndex, &(ot_topk_index){ .axis = axis, .k = 1 }, OT_IN(x->z)),
+             *most = reduce(x, OT_REDUCE_MAX, x->z, axis);
+    return mul(x, ot_cast(&x->b, row2(x, OT_FN_Equal, label, at), OT_F32),
+               ot_cast(&x->b, row2(x, OT_FN_Equal, most, most), OT_F32));
 }
 
 /* Compares the class of each sample's largest output with the target, and counts matches. */
@@ -225,7 +227,7 @@ void ot_loss_accuracy(ot_loss *x, int axis)
                    (x->z->shape.dim[axis] == 1 || ot_numel(&x->t->shape) < ot_numel(&x->z->shape));
     if (!x->eval || !numbers) return;
     ot_value *label = ot_loss_labels(x, axis);
-    ot_value *right = ot_cast(&x->b, row2(x, OT_FN_Equal, label, first_largest(x, axis)), OT_F32);
+    ot_value *right = is_largest(x, axis, label);
     ot_value *counts = row2(x, OT_FN_GreaterOrEqual, label, ot_scalar(&x->b, OT_I64, 0));
     int64_t ignored;
     if (ot_loss_ignored(x, &ignored))

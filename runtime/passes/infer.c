@@ -171,9 +171,81 @@ static bool foldable(const ot_node *n)
     return true;
 }
 
+/* ---- equal nodes ------------------------------------------------------------ */
+
+/* A folded node with large results.  Every layer of a Transformer computes the same mask: it is computed, and kept, once. */
+typedef struct ot_folded {
+    const ot_node *node;      /* removed by now */
+    const ot_value *in, *out; /* its operands and results as they were; dtype OT_UNDEFINED: missing */
+    struct ot_folded *next;
+} ot_folded;
+
+enum { LARGE = 1 << 16, COMPARED = 1 << 12 };
+
+static bool large(const ot_node *n)
+{
+    size_t sum = 0;
+    for (int i = 0; i < n->n_out; i++) sum += n->out[i] ? ot_bytes(&n->out[i]->shape, n->out[i]->dtype) : 0;
+    return sum >= LARGE;
+}
+
+/* Short values are compared, long ones must be the same memory. */
+static bool same_operand(const ot_value *v, const ot_value *was, bool type_only)
+{
+    if (!v || was->dtype == OT_UNDEFINED) return !v && was->dtype == OT_UNDEFINED;
+    if (v->dtype != was->dtype || !ot_shape_eq(&v->shape, &was->shape)) return false;
+    if (type_only || v->data == was->data) return true;
+    size_t n = ot_bytes(&v->shape, v->dtype);
+    return v->dtype != OT_STRING && n <= COMPARED && v->data && was->data && !memcmp(v->data, was->data, n);
+}
+
+static bool same_node(const ot_node *n, const ot_folded *f)
+{
+    const ot_node *was = f->node;
+    if (n->op != was->op || n->n_in != was->n_in || n->n_out != was->n_out) return false;
+    size_t attrs = n->op->attr_size ? ot_attr_bytes(n->op, n->attrs) : 0;
+    if (attrs && (attrs != ot_attr_bytes(n->op, was->attrs) || memcmp(n->attrs, was->attrs, attrs) != 0)) return false;
+    for (int i = 0; i < n->n_in; i++)
+        if (!same_operand(n->in[i], &f->in[i], i < 32 && n->op->like >> i & 1)) return false;
+    for (int i = 0; i < n->n_out; i++)
+        if (!n->out[i] != (f->out[i].dtype == OT_UNDEFINED)) return false;
+    return true;
+}
+
+/* Gives n the results of an equal node. */
+static bool take_folded(ot_graph *g, ot_node *n)
+{
+    const ot_folded *f = g->room->folded;
+    while (f && !same_node(n, f)) f = f->next;
+    for (int i = 0; f && i < n->n_out; i++)
+        if (n->out[i]) n->out[i]->data = f->out[i].data, n->out[i]->role = OT_CONST;
+    return f != NULL;
+}
+
+static const ot_value *values_of(ot_graph *g, ot_value *const *v, int n)
+{
+    ot_value *to = ot_graph_alloc(g, ((size_t)n + 1) * sizeof *to);
+    for (int i = 0; i < n && to; i++)
+        if (v[i]) to[i] = *v[i];
+        else to[i].dtype = OT_UNDEFINED;
+    return to;
+}
+
+static ot_status keep_folded(ot_graph *g, const ot_node *n)
+{
+    ot_folded *f = ot_graph_alloc(g, sizeof *f);
+    if (!f) return g->err->status;
+    *f = (ot_folded){ n, values_of(g, n->in, n->n_in), values_of(g, n->out, n->n_out), g->room->folded };
+    if (!f->in || !f->out) return g->err->status;
+    g->room->folded = f;
+    return OT_OK;
+}
+
 ot_status ot_fold(ot_graph *g, ot_node *n)
 {
     if (!foldable(n)) return OT_OK;
+    bool keep = large(n);
+    if (keep && take_folded(g, n)) return OT_OK;
     ot_graph *s = isolate(g, n);
     if (!s) return g->err->status != OT_OK ? g->err->status : OT_E_NOMEM;
     bytes b = { .at = calloc((size_t)s->n_values + 1, sizeof *b.at), .n = s->n_values };
@@ -184,7 +256,7 @@ ot_status ot_fold(ot_graph *g, ot_node *n)
     for (int i = 0; i < n->n_out && st == OT_OK && !too_big; i++)
         if (n->out[i]) st = adopt(g, n->out[i], s->outputs[i], &b);
     bytes_free(&b);
-    return st;
+    return st == OT_OK && keep && !too_big ? keep_folded(g, n) : st;
 }
 
 /* ---- the pass -------------------------------------------------------------- */

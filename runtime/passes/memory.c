@@ -322,6 +322,29 @@ static ot_status constant(ot_graph *g, ot_value *v)
     return OT_OK;
 }
 
+static int by_data(const void *a, const void *b)
+{
+    const ot_value *x = *(ot_value *const *)a, *y = *(ot_value *const *)b;
+    if (x->data != y->data) return (uintptr_t)x->data < (uintptr_t)y->data ? -1 : 1;
+    return value_bytes(x) < value_bytes(y) ? 1 : value_bytes(x) > value_bytes(y) ? -1 : 0;
+}
+
+/* Equal nodes of constants have one result (infer.c): each memory counts once. */
+static ot_status count_constants(ot_plan *p)
+{
+    ot_graph *g = p->graph;
+    ot_value **list = malloc(((size_t)g->n_values + 1) * sizeof *list);
+    int n = 0;
+    if (!list) return ot_fail(g->err, OT_E_NOMEM, "no memory to plan memory");
+    for (int i = 0; i < g->n_values; i++)
+        if (g->values[i]->role == OT_CONST && g->values[i]->data) list[n++] = g->values[i];
+    qsort(list, (size_t)n, sizeof *list, by_data);
+    for (int i = 0; i < n; i++)
+        if (!i || list[i]->data != list[i - 1]->data) p->const_bytes += value_bytes(list[i]);
+    free(list);
+    return OT_OK;
+}
+
 static ot_status state(ot_plan *p, bool fixed)
 {
     ot_graph *g = p->graph;
@@ -332,7 +355,6 @@ static ot_status state(ot_plan *p, bool fixed)
         ot_value *v = g->values[i];
         if (v->role == OT_INPUT) v->slab = OT_SLAB_FED;
         if (v->role == OT_CONST) OT_TRY(constant(g, v));
-        if (v->role == OT_CONST && v->data) p->const_bytes += value_bytes(v);
         if ((v->role != OT_WEIGHT && v->role != OT_STATE) || !v->mark) continue;
         if (fixed && v->data && v->layout == OT_PLAIN && v->mark == USED && aligned(v)) { /* counted with the file */
             v->slab = OT_SLAB_CONST;
@@ -394,6 +416,7 @@ ot_status ot_pass_memory(ot_plan *p, const ot_config *c)
     for (int t = 0; t < n; t++) share_outputs(p, t, l);
     for (int i = 0; i < p->graph->n_values; i++) p->graph->values[i]->base = base_of(p->graph->values[i]);
     if (s == OT_OK) s = state(p, c->fixed);
+    if (s == OT_OK) s = count_constants(p);
     for (int t = 0; t < n; t++) p->const_bytes += step_at(p, t)->held;
     if (s == OT_OK) s = scratch(p, l);
     free(l);
