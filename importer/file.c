@@ -103,6 +103,20 @@ static ot_status unpack(ot_file *f, ot_error *err)
     return OT_OK;
 }
 
+/* A file without a name is this process's own: nothing changes it, and its pages are in memory since it was written. */
+static ot_status map_unnamed(ot_file *f, int fd, ot_error *err)
+{
+    struct stat st;
+    void *bytes = MAP_FAILED;
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0 && (uint64_t)st.st_size <= OT_LARGEST_FILE)
+        bytes = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    f->mapped = bytes != MAP_FAILED;
+    f->n = (size_t)st.st_size;
+    if (!f->mapped) OT_TRY(ot_read_open(fd, f->path, OT_LARGEST_FILE, &bytes, &f->n, err));
+    f->bytes = bytes;
+    return OT_OK;
+}
+
 static ot_status open_in(ot_file *f, const char *path, const ot_unnamed *u, ot_error *err)
 {
     void *bytes;
@@ -111,12 +125,12 @@ static ot_status open_in(ot_file *f, const char *path, const ot_unnamed *u, ot_e
     f->unnamed = u;
     if (!f->path || !f->dir) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     if (u) {
-        OT_TRY(ot_read_open(u->fd, path, OT_LARGEST_FILE, &bytes, &f->n, err));
+        OT_TRY(map_unnamed(f, u->fd, err));
     } else {
         f->real_dir = linked_folder(f->arena, path);
         OT_TRY(ot_read_file(path, OT_LARGEST_FILE, &bytes, &f->n, err));
+        f->bytes = bytes;
     }
-    f->bytes = bytes;
     f->id_known = u ? ot_file_of_open(u->fd, &f->id) : ot_file_of(AT_FDCWD, path, &f->id);
     if (!f->n) return ot_fail(err, OT_E_MODEL, "%s: the file is empty", path);
     return unpack(f, err);
@@ -174,7 +188,8 @@ void ot_file_free(ot_file *f)
     }
     if (f->model) ot_guard_free(&f->model->base, &f->budget);
     free(f->payloads.list);
-    free(f->bytes);
+    if (f->mapped) munmap(f->bytes, f->n);
+    else free(f->bytes);
     ot_arena_free(f->arena); /* f is in it */
 }
 

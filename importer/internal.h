@@ -87,8 +87,9 @@ typedef struct ot_file {
     const ot_unnamed *unnamed; /* NULL: the file has its name */
     ot_file_id id;
     bool id_known;
-    uint8_t *bytes; /* malloc; without the payloads, which ot_file_piece reads */
+    uint8_t *bytes; /* malloc, or mapped; without the payloads, which ot_file_piece reads */
     size_t n;
+    bool mapped;
     ot_payloads payloads;
     Onnx__ModelProto *model;
     ot_budget budget;

@@ -1,7 +1,9 @@
 /* infer.c - infers types and shapes of every value, and folds what depends on constants only.
  *
- * Folding lowers the node and runs the reference kernels: shape arithmetic, casts and weights computed from
- * constants use the same code as a step. */
+ * Folding lowers the node and runs the kernels of its operators, mostly the references: shape arithmetic, casts and weights
+ * computed from constants use the same code as a step. */
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,10 +94,23 @@ static bool fits(const ot_graph *g, size_t n)
     return n <= SMALL_WORK || (n <= FOLD_LIMIT && n <= half && ot_arena_used(g->arena) <= half - n);
 }
 
-/* Runs n with its reference kernel; false and *too_big: a result exceeds the limit. */
-static ot_status run_ref(const ot_node *n, bytes *b, bool *too_big, ot_error *err)
+/* Large tensors are computed element by element, and copied, by the kernels of a step: the references of these take a second for
+ * a few million elements.  Sums and products are left to their references, which are the most exact. */
+static const ot_kernel *kernel_of(const ot_node *n, const bytes *b)
 {
-    const ot_kernel *k = ot_ref_kernel(n->op);
+    enum { MANY = 1 << 14 };
+    const char *why;
+    if ((n->op != &ot_op_Map && n->op != &ot_op_Copy) || !n->out[0] || ot_numel(&n->out[0]->shape) < MANY)
+        return ot_ref_kernel(n->op);
+    for (int i = 0; i < n->n_in; i++)
+        if ((uintptr_t)read_from(b, n->in[i]) % alignof(max_align_t)) return ot_ref_kernel(n->op);
+    return ot_kernel_for(n, NULL, false, &why);
+}
+
+/* Runs n; *too_big: a result exceeds the limit. */
+static ot_status run_node(const ot_node *n, bytes *b, bool *too_big, ot_error *err)
+{
+    const ot_kernel *k = kernel_of(n, b);
     const void *in[64] = { NULL };
     void *out[64] = { NULL };
     ot_prep prep = { .threads = 1, .err = err };
@@ -173,14 +188,14 @@ static bool foldable(const ot_node *n)
 
 /* ---- equal nodes ------------------------------------------------------------ */
 
-/* A folded node with large results.  Every layer of a Transformer computes the same mask: it is computed, and kept, once. */
+/* A folded node with results of LARGE bytes or more.  Every layer of a Transformer computes the same mask: it is computed, and kept, once. */
 typedef struct ot_folded {
     const ot_node *node;      /* removed by now */
     const ot_value *in, *out; /* its operands and results as they were; dtype OT_UNDEFINED: missing */
     struct ot_folded *next;
 } ot_folded;
 
-enum { LARGE = 1 << 16, COMPARED = 1 << 12 };
+enum { LARGE = 1 << 12, MOST_DIFFERENT = 256 /* that are searched, from the last one back */ };
 
 static bool large(const ot_node *n)
 {
@@ -196,7 +211,7 @@ static bool same_operand(const ot_value *v, const ot_value *was, bool type_only)
     if (v->dtype != was->dtype || !ot_shape_eq(&v->shape, &was->shape)) return false;
     if (type_only || v->data == was->data) return true;
     size_t n = ot_bytes(&v->shape, v->dtype);
-    return v->dtype != OT_STRING && n <= COMPARED && v->data && was->data && !memcmp(v->data, was->data, n);
+    return v->dtype != OT_STRING && n < LARGE && v->data && was->data && !memcmp(v->data, was->data, n);
 }
 
 static bool same_node(const ot_node *n, const ot_folded *f)
@@ -216,7 +231,8 @@ static bool same_node(const ot_node *n, const ot_folded *f)
 static bool take_folded(ot_graph *g, ot_node *n)
 {
     const ot_folded *f = g->room->folded;
-    while (f && !same_node(n, f)) f = f->next;
+    int searched = 0;
+    while (f && !same_node(n, f)) f = ++searched < MOST_DIFFERENT ? f->next : NULL;
     for (int i = 0; f && i < n->n_out; i++)
         if (n->out[i]) n->out[i]->data = f->out[i].data, n->out[i]->role = OT_CONST;
     return f != NULL;
@@ -252,7 +268,7 @@ ot_status ot_fold(ot_graph *g, ot_node *n)
     bool too_big = false;
     if (!b.at) return ot_fail(g->err, OT_E_NOMEM, "%s: no memory to fold it", n->name);
     ot_status st = OT_OK;
-    for (const ot_node *k = s->first; k && st == OT_OK && !too_big; k = k->next) st = run_ref(k, &b, &too_big, g->err);
+    for (const ot_node *k = s->first; k && st == OT_OK && !too_big; k = k->next) st = run_node(k, &b, &too_big, g->err);
     for (int i = 0; i < n->n_out && st == OT_OK && !too_big; i++)
         if (n->out[i]) st = adopt(g, n->out[i], s->outputs[i], &b);
     bytes_free(&b);
