@@ -4,6 +4,8 @@
  * Numerics  log-sum-exp in f32 lanes, losses added in f64 in the order of the samples */
 #include "ops/kernels/crossentropy.h"
 
+#include <string.h>
+
 #include "ops/cpu/vector.h"
 #include "ops/kernel.h"
 #include "ops/kernels/move.h"
@@ -67,7 +69,35 @@ OT_ALWAYS float log_sum_strided(const float *x, int64_t n, int64_t stride)
     return max + logf(sum);
 }
 
-OT_WIDE static float log_sum_row(const float *x, int64_t n) { return log_sum_strided(x, n, 1); }
+/* The last elements of a row, filled up to whole vectors: of 10 classes each would be a call of expf. */
+enum { TAIL = 16 };
+
+OT_ALWAYS int64_t take_tail(const float *x, int64_t n, float tail[TAIL])
+{
+    int64_t whole = n / TAIL * TAIL;
+    for (int i = 0; i < TAIL; i++) tail[i] = -INFINITY;
+    memcpy(tail, x + whole, (size_t)(n - whole) * sizeof *x);
+    return whole;
+}
+
+OT_ALWAYS float sum_exp(const float *x, int64_t n, float max)
+{
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) sum += expf(x[i] - max);
+    return sum;
+}
+
+OT_WIDE static float log_sum_row(const float *x, int64_t n)
+{
+    float max = -INFINITY, tail[TAIL];
+    int64_t whole = take_tail(x, n, tail);
+#pragma omp simd reduction(max : max)
+    for (int64_t i = 0; i < n; i++) max = x[i] > max ? x[i] : max;
+    float sum = sum_exp(x, whole, max);
+    if (whole < n) sum += sum_exp(tail, TAIL, max);
+    return max + logf(sum);
+}
 
 static float log_sum(const entropy *l, const float *x)
 {
@@ -156,8 +186,14 @@ static ot_status loss_run(const ot_call *c)
 /* dx may be x. */
 OT_WIDE static void softmax_times(const float *x, float *dx, int64_t n, float lse, float f)
 {
+    float tail[TAIL];
+    int64_t whole = take_tail(x, n, tail);
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++) dx[i] = f * expf(x[i] - lse);
+    for (int64_t i = 0; i < whole; i++) dx[i] = f * expf(x[i] - lse);
+    if (whole == n) return;
+#pragma omp simd
+    for (int i = 0; i < TAIL; i++) tail[i] = f * expf(tail[i] - lse);
+    memcpy(dx + whole, tail, (size_t)(n - whole) * sizeof *dx);
 }
 
 static void sample_grad(const entropy *l, float *dx, int64_t at, int64_t label, float lse, float g)
