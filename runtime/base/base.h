@@ -27,6 +27,9 @@
 int ot_vtext(char *buf, size_t cap, const char *fmt, va_list ap) OT_PRINTF(3, 0);
 void ot_print(FILE *f, const char *fmt, ...) OT_PRINTF(2, 3);
 
+/* ot_shown (onnxtrain.h) in `width` columns of a terminal: cut, with an ellipsis, or filled up with spaces.  Returns buf. */
+const char *ot_shown_in(const char *text, int width, char *buf, size_t n);
+
 /* The character at p and its length in bytes; 0: the n bytes do not begin with valid UTF-8. */
 int ot_utf8(const char *p, size_t n, uint32_t *out);
 int ot_utf8_put(uint32_t c, char to[4]); /* the bytes of a character; how many */

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <strings.h>
 
 /* ---- names ------------------------------------------------------------------------------------ */
 
@@ -61,7 +62,7 @@ ot_status ot_registry_unknown(const ot_registry *r, const char *what, const char
     const char *near = NULL;
     int best = 3;
     for (const ot_entry *const *e = r->entries; *e; e++) {
-        int d = ot_edit_distance(name, (*e)->name, 2);
+        int d = strcasecmp(name, (*e)->name) ? ot_edit_distance(name, (*e)->name, 2) : 0;
         if (d < best) best = d, near = (*e)->name;
     }
     if (near)

@@ -245,6 +245,44 @@ const char *ot_shown(const char *text, char *buf, size_t n)
     return buf;
 }
 
+/* Columns of a terminal; East Asian characters and pictures take two. */
+static int columns_of(uint32_t c)
+{
+    static const uint32_t wide[][2] = { { 0x1100, 0x115F },   { 0x2E80, 0xA4CF },  { 0xAC00, 0xD7A3 },
+                                        { 0xF900, 0xFAFF },   { 0xFE30, 0xFE6F },  { 0xFF00, 0xFF60 },
+                                        { 0x1F300, 0x1FAFF }, { 0x20000, 0x3FFFD } };
+    if (c >= 0x300 && c <= 0x36F) return 0; /* accents of the character before */
+    for (int i = 0; i < OT_LEN(wide); i++)
+        if (c >= wide[i][0] && c <= wide[i][1]) return 2;
+    return 1;
+}
+
+/* Bytes of the beginning of text that takes at most `width` columns; *used: how many it takes. */
+static size_t beginning(const char *text, int width, int *used)
+{
+    size_t at = 0, n = strlen(text);
+    *used = 0;
+    for (uint32_t c; at < n;) {
+        int size = ot_utf8(text + at, n - at, &c), more = size > 0 ? columns_of(c) : 1;
+        if (*used + more > width) break;
+        *used += more;
+        at += size > 0 ? (size_t)size : 1;
+    }
+    return at;
+}
+
+const char *ot_shown_in(const char *text, int width, char *buf, size_t n)
+{
+    char all[512];
+    int used;
+    ot_shown(text, all, sizeof all);
+    size_t k = beginning(all, width, &used);
+    bool cut = all[k] != 0;
+    if (cut) k = beginning(all, width - 1, &used), used++;
+    snprintf(buf, n, "%.*s%s%*s", (int)k, all, cut ? "…" : "", width - used, "");
+    return buf;
+}
+
 bool ot_ends_in(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);

@@ -198,6 +198,9 @@ bool ot_table_knows_name(const ot_columns *t, const char *const *first);
 /* Which columns the targets are, by --target, by what was recorded, or by the rule: `target`, else the last one. */
 ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err);
 
+/* The input of a model that is not known (command data). */
+extern const ot_data_input ot_table_any_input;
+
 /* Which columns go to which input of the model, and in which form. */
 ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err);
 

@@ -590,9 +590,10 @@ static ot_status choose(chooser *x)
     return tell_unused(x);
 }
 
+const ot_data_input ot_table_any_input = { .name = "", .dtype = OT_F32, .shape = { .rank = -1 } };
+
 ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err)
 {
-    static const ot_data_input any = { .name = "", .dtype = OT_F32, .shape = { .rank = -1 } };
     const ot_data_options *o = &t->options;
     ot_arena *a = d->arena;
     int n = o->n_inputs ? o->n_inputs : !t->text;
@@ -605,7 +606,7 @@ ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err)
                   err };
     if (!x.g || !x.taken || !x.without) return no_memory(t, err);
     for (int i = 0; i < n; i++) {
-        x.g[i].of = o->n_inputs ? &o->input[i] : &any;
+        x.g[i].of = o->n_inputs ? &o->input[i] : &ot_table_any_input;
         x.g[i].column = ot_arena_alloc(a, sizeof(int) * (size_t)t->columns);
         if (!x.g[i].column) return no_memory(t, err);
     }

@@ -320,13 +320,15 @@ static int image_column(const ot_columns *t, const json_t *one)
 static ot_status take_inputs(ot_dataset *d, ot_columns *t, const json_t *inputs, bool *found, ot_error *err)
 {
     const ot_data_options *o = &t->options;
+    const ot_data_input *of = o->n_inputs ? o->input : &ot_table_any_input;
     const char *lost = NULL;
-    *found = o->n_inputs > 0;
-    t->input = ot_arena_alloc(d->arena, sizeof *t->input * (size_t)(o->n_inputs + 1));
+    int n = o->n_inputs ? o->n_inputs : !t->text;
+    *found = n > 0;
+    t->input = ot_arena_alloc(d->arena, sizeof *t->input * (size_t)(n + 1));
     if (!t->input) return no_memory(t, err);
     t->n_inputs = 0;
-    for (int i = 0; i < o->n_inputs; i++) {
-        const json_t *one = json_object_get(inputs, o->input[i].name);
+    for (int i = 0; i < n; i++) {
+        const json_t *one = json_object_get(inputs, of[i].name);
         const char *kind = json_string_value(json_object_get(one, "kind"));
         int image = kind && (!strcmp(kind, "image") || !strcmp(kind, "audio")) ? image_column(t, one) : -1;
         if (image >= 0) {
@@ -335,7 +337,7 @@ static ot_status take_inputs(ot_dataset *d, ot_columns *t, const json_t *inputs,
                 OT_TRY(ot_dataset_tell(
                     d, err, "%s: no column '%s' of files, which the model was trained with: column '%s' is taken",
                     t->path, before, t->column[image].name));
-            OT_TRY(ot_table_image_input(d, t, image, &o->input[i], o->n_inputs == 1, &t->input[t->n_inputs++], err));
+            OT_TRY(ot_table_image_input(d, t, image, &of[i], n == 1, &t->input[t->n_inputs++], err));
             continue;
         }
         if (!kind || strcmp(kind, "table")) {
@@ -345,7 +347,7 @@ static ot_status take_inputs(ot_dataset *d, ot_columns *t, const json_t *inputs,
             return OT_OK;
         }
         ot_table_input *in = &t->input[t->n_inputs++];
-        OT_TRY(take_input(d, t, json_object_get(one, "columns"), &o->input[i], in, &lost, err));
+        OT_TRY(take_input(d, t, json_object_get(one, "columns"), &of[i], in, &lost, err));
     }
     if (lost) {
         ot_fail(err, OT_E_DATA, "%s: no column '%s', which the model was trained with; its columns are:", t->path,

@@ -70,9 +70,8 @@ static void look_at_node(const review *r, const ot_node *n)
     r->out->roundings += n->op == &ot_op_QuantizeLinear || n->op == &ot_op_DynamicQuantizeLinear;
     if (n->op->flags & OT_RANDOM && !(n->op->flags & OT_IN_TRAINING)) {
         r->out->draws++;
-        find(r, OT_FINDING_NOTE, n->name, NULL,
-             "the graph uses random numbers, in evaluation and in other runtimes "
-             "too");
+        find(r, OT_FINDING_NOTE, n->name, "if it is a Dropout, export the network in evaluation mode",
+             "the graph uses random numbers, in evaluation and in other runtimes too");
     }
     if (!r->out->eval && !r->out->unfolds && n->op == &ot_op_Conv && ot_took_a_norm_in(n, r->producer, r->named))
         find(r, OT_FINDING_WARNING, n->name, keep_norms,

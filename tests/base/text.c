@@ -114,11 +114,36 @@ static void cut(void **state)
     assert_string_equal(ot_shown("x", NULL, 0), "");
 }
 
+static void columns(void **state)
+{
+    static const struct {
+        const char *text;
+        int width;
+        const char *want;
+    } row[] = {
+        { "cat", 5, "cat  " },
+        { "aeroplane", 9, "aeroplane" },
+        { "aeroplane", 8, "aeropla…" },
+        { "", 3, "   " },
+        { "Lkw \xc3\xbc", 7, "Lkw \xc3\xbc  " },
+        { "\xc3\xbc\xc3\xbc\xc3\xbc", 2, "\xc3\xbc…" },
+        { "\xe5\xa4\xa7\xe5\xa4\xa7", 5, "\xe5\xa4\xa7\xe5\xa4\xa7 " }, /* two columns each */
+        { "\xe5\xa4\xa7\xe5\xa4\xa7", 3, "\xe5\xa4\xa7…" },
+        { "e\xcc\x81", 2, "e\xcc\x81 " }, /* an accent of its own */
+        { "a\nb", 5, "a\\nb " },
+        { NULL, 2, "  " },
+    };
+    char got[64];
+    (void)state;
+    for (int i = 0; i < OT_LEN(row); i++)
+        assert_string_equal(ot_shown_in(row[i].text, row[i].width, got, sizeof got), row[i].want);
+}
+
 int ot_test_text(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_printf), cmocka_unit_test(escapes), cmocka_unit_test(lines),
-        cmocka_unit_test(errors),    cmocka_unit_test(prints),  cmocka_unit_test(cut),
+        cmocka_unit_test(as_printf), cmocka_unit_test(escapes), cmocka_unit_test(lines),   cmocka_unit_test(errors),
+        cmocka_unit_test(prints),    cmocka_unit_test(cut),     cmocka_unit_test(columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,6 +48,11 @@ with tempfile.TemporaryDirectory() as d:
     for line in ('2 columns, 3 elements:', '  a                    number, mean', '  b                    category, 2 values, one-hot'):
         check(f'\n  {line}' in text, f'{line}: {text}')
     check('for input' not in text, text)
+    rows = [f'{i * 7 % 30},{names[i % 2]},{i}\n' for i in range(30)]  # the others have another mean and a word of their own
+    open(f'{d}/gap.csv', 'w').write('a,b,target\n,red,0\n' + ''.join(rows))
+    open(f'{d}/part.csv', 'w').write('a,b,target\n' + ''.join(rows[4:9]) + '500,violet,3\n')
+    text = call('data', f'{d}/gap.csv', '--val', f'{d}/part.csv').stdout
+    check('5 of 6 samples are in the training part' in text and "column 'b': 1 value is not among the categories" in text, text)
     open(f'{d}/bad\x1b[31m.csv', 'w').write('a\x1b[31m,b\x1b[32m,target\n' + ''.join(f'{i},,{names[i % 2]}\n' for i in range(30)))
     check('\x1b' not in call('data', f'{d}/bad\x1b[31m.csv').stdout, 'control characters of names')
     open(f'{d}/texts.csv', 'w').write('text,label\n' + ''.join(f'a text that has the number {i * i},{names[i % 2]}\n' for i in range(30)))

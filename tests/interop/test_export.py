@@ -513,7 +513,20 @@ def idx(x):
             f.write(bytes([0, 0, 8, 1]) + (64).to_bytes(4, 'big') + bytes(i % 10 for i in range(64)))
 
 
-for part in (modes, dropouts, folding, losses, functions, kept, external, half, training):
+def draws():
+    """What dynamo writes for Dropout2d in training mode is no Dropout: it stays random, which is said."""
+    node = h.make_node
+    nodes = [node('Conv', ['x', 'w'], ['c']), norm_node(0, 'c', 'n', 17, training=False), node('RandomUniformLike', ['n'], ['r'], name='noise'),
+             node('Less', ['r', 'half'], ['k']), node('Where', ['k', 'n', 'zero'], ['y'])]
+    scalars = [numpy_helper.from_array(np.float32(v), name) for name, v in (('half', 0.5), ('zero', 0))]
+    onnx.save(model(nodes, [tensor('w', 4, 3, 3, 3), *norm(0, 4), *scalars], 17), f'{folder}/draws.onnx')
+    said = call('export', 'draws.onnx', '-o', 'drawn.onnx')
+    assert "warning: node 'noise' (RandomUniformLike) draws random numbers" in said, said
+    said = call('export', 'draws.onnx', '-o', 'folded.onnx', '--fold', code=3)
+    assert "'noise'" in said and not os.path.exists(f'{folder}/folded.onnx'), said
+
+
+for part in (modes, dropouts, folding, losses, functions, kept, external, half, training, draws):
     try:
         part()
     except Exception as e:  # the others are judged too

@@ -237,16 +237,18 @@ static void print_classes(const ot_dataset *d, const class_counts *c, FILE *f)
         least = c->count[i] < least ? c->count[i] : least;
     }
     fprintf(f, "  %d classes", c->n);
-    if (least) fprintf(f, ", the largest has %.3g times the samples of the smallest", (double)most / (double)least);
+    if (least == most) fputs(", all of one size", f);
+    else if (least)
+        fprintf(f, ", the largest has %.3g times the samples of the smallest", (double)most / (double)least);
     else fprintf(f, ", some without a sample");
     if (c->ignored) fprintf(f, "; %lld labels of %d are ignored", (long long)c->ignored, OT_IGNORED);
     fputc('\n', f);
     for (int i = 0; i < c->n && i < SHOWN_CLASSES; i++) {
-        char name[256] = "", bar[BAR + 1] = "";
-        if (d->class_name && i < d->n_classes) ot_shown(d->class_name[i], name, sizeof name);
+        char name[256], bar[BAR + 1] = "";
+        ot_shown_in(d->class_name && i < d->n_classes ? d->class_name[i] : "", 20, name, sizeof name);
         int width = most ? (int)lround((double)c->count[i] / (double)most * BAR) : 0;
         memset(bar, '#', (size_t)width);
-        fprintf(f, "    %5d %-20s %9lld %6.2f %% %s\n", i, name, (long long)c->count[i],
+        fprintf(f, "    %5d %s %9lld %6.2f %% %s\n", i, name, (long long)c->count[i],
                 all ? 100 * (double)c->count[i] / (double)all : 0, bar);
     }
     if (c->n > SHOWN_CLASSES) fprintf(f, "    and %d more\n", c->n - SHOWN_CLASSES);

@@ -11,7 +11,7 @@
 #include "runtime/train/run/checkpoint.h"
 #include "runtime/train/run/metrics.h"
 
-enum { MOST_CLASSES = 100 };
+enum { MOST_CLASSES = 100, NAME = 16 /* columns */, NAME_BYTES = 4 * NAME + 1 };
 
 /* A confusion matrix makes sense for one output (N, C) and one target of class numbers. */
 static ot_status want_confusion(ot_trainer *t, ot_error *err)
@@ -37,15 +37,15 @@ static void print_confusion(const ot_trainer *t, FILE *f)
     ot_print(f,
              "\n"
              "confusion matrix: rows are true classes, columns are predicted classes\n"
-             "%12s",
-             "");
+             "%*s",
+             NAME + 4, "");
     for (int64_t c = 0; c < t->classes; c++) ot_print(f, " %6lld", (long long)c);
     ot_print(f, "   recall\n");
     for (int64_t r = 0; r < t->classes; r++) {
         int64_t all = 0, *row = t->confusion + r * t->classes;
-        char name[13];
-        snprintf(name, sizeof name, "%s", d->class_name && r < d->n_classes ? d->class_name[r] : "");
-        ot_print(f, "%3lld %-8.8s", (long long)r, name);
+        char name[NAME_BYTES];
+        ot_shown_in(d->class_name && r < d->n_classes ? d->class_name[r] : "", NAME, name, sizeof name);
+        ot_print(f, "%3lld %s", (long long)r, name);
         for (int64_t c = 0; c < t->classes; c++) all += row[c];
         for (int64_t c = 0; c < t->classes; c++) ot_print(f, " %6lld", (long long)row[c]);
         if (all) ot_print(f, "  %6.2f %%\n", 100.0 * (double)row[r] / (double)all);
@@ -73,15 +73,15 @@ static int64_t classes_of(const ot_meter *m)
 /* Of classes: how many, precision, recall, F1 of each. */
 static void print_classes(const ot_meter *m, const ot_dataset *d, FILE *f)
 {
-    ot_print(f, "\n%-12s %8s %10s %8s %8s\n", "class", "samples", "precision", "recall", "f1");
+    ot_print(f, "\n%-*s %8s %10s %8s %8s\n", NAME + 4, "class", "samples", "precision", "recall", "f1");
     for (int64_t c = 0; c < classes_of(m); c++) {
-        char name[13];
+        char name[NAME_BYTES];
         double v[3];
         int64_t of[3];
         count_class(m, c, of);
         ot_meter_scores(of[0], of[1], of[2], v);
-        snprintf(name, sizeof name, "%s", d->class_name && c < d->n_classes ? d->class_name[c] : "");
-        ot_print(f, "%3lld %-8.8s %8lld %10.4f %8.4f %8.4f\n", (long long)c, name, (long long)of[2], v[0], v[1], v[2]);
+        ot_shown_in(d->class_name && c < d->n_classes ? d->class_name[c] : "", NAME, name, sizeof name);
+        ot_print(f, "%3lld %s %8lld %10.4f %8.4f %8.4f\n", (long long)c, name, (long long)of[2], v[0], v[1], v[2]);
     }
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "exporter/deploy.h"
+#include "ops/op.h"
 #include "runtime/base/random.h"
 #include "runtime/train/run/files.h"
 #include "runtime/train/commands/dry_run.h"
@@ -24,13 +25,14 @@ typedef struct deployment {
     ot_feed *feeds;
     int n_feeds;
     ot_tensor *in;
-    ot_tensors answers; /* of the file it is made from */
+    ot_tensors answers;   /* of the file it is made from */
+    const ot_node *draws; /* a node of random numbers that evaluation computes too; NULL: none */
     double difference;
 } deployment;
 
-static void say(const deployment *d, const char *fmt, ...) OT_PRINTF(2, 3);
+static void say(const deployment *d, ot_level level, const char *fmt, ...) OT_PRINTF(3, 4);
 
-static void say(const deployment *d, const char *fmt, ...)
+static void say(const deployment *d, ot_level level, const char *fmt, ...)
 {
     char line[1200];
     if (!d->cb || !d->cb->message) return;
@@ -38,7 +40,18 @@ static void say(const deployment *d, const char *fmt, ...)
     va_start(ap, fmt);
     ot_vtext(line, sizeof line, fmt, ap);
     va_end(ap);
-    d->cb->message(d->cb->user, OT_INFO, line);
+    d->cb->message(d->cb->user, level, line);
+}
+
+static const ot_node *drawing_node(const ot_graph *g)
+{
+    const ot_node *found = NULL;
+    for (const ot_node *n = g->first; n && !found; n = n->next) {
+        if (n->op->flags & OT_RANDOM && !(n->op->flags & OT_IN_TRAINING)) found = n;
+        for (const ot_attr *a = n->op->attrs; a && a->name && !found; a++)
+            if (ot_attr_graph(n, a)) found = drawing_node(ot_attr_graph(n, a));
+    }
+    return found;
 }
 
 /* ---- answers ------------------------------------------------------------------------- */
@@ -126,6 +139,11 @@ static ot_status compare(deployment *d, const ot_tensor *was, const ot_tensor *i
     off = most > 0 ? off / most : off;
     d->difference = fmax(d->difference, off);
     if (finite && off <= limit) return OT_OK;
+    if (d->draws)
+        return ot_fail(err, OT_E_MODEL,
+                       "node '%s' (%s) draws random numbers in evaluation too: the exported model cannot be compared "
+                       "with the original; if it is a Dropout, export the network in evaluation mode",
+                       d->draws->name, d->draws->op->name);
     return ot_fail(err, d->half ? OT_E_MODEL : OT_E_INTERNAL,
                    finite ? "output '%s' of the exported model differs from the original by %.2g of its largest "
                             "element; the limit is %.0e%s"
@@ -257,10 +275,15 @@ static ot_status write_file(deployment *d, const char *path, const metadata *md,
     if (s) return s;
     while (*lines) {
         size_t n = strcspn(lines, "\n");
-        say(d, "%.*s", (int)n, lines);
+        say(d, OT_INFO, "%.*s", (int)n, lines);
         lines += n + (lines[n] == '\n');
     }
-    say(d, "exported model: %s (outputs in evaluation mode within %.1g of the original)", path, d->difference);
+    say(d, OT_INFO, "exported model: %s (outputs in evaluation mode within %.1g of the original)", path, d->difference);
+    if (d->draws)
+        say(d, OT_WARNING,
+            "node '%s' (%s) draws random numbers in every run of the exported model: its outputs differ from run to run; if "
+            "it is a Dropout, export the network in evaluation mode",
+            d->draws->name, d->draws->op->name);
     return OT_OK;
 }
 
@@ -273,6 +296,7 @@ static ot_status deploy(deployment *d, const ot_trainer *t, const char *path, ot
     d->s.options.precision = OT_FP32;
     d->fold = ot_options_flag(d->o, "fold");
     d->half = ot_options_flag(d->o, "fp16");
+    d->draws = drawing_node(d->m->file->graph);
     OT_TRY(metadata_collect(d, t, &md, err));
     OT_TRY(sizes_find(d, err));
     OT_TRY(inputs_make(d, err));

@@ -205,7 +205,7 @@ static const row table[] = {
     ROW("unfreeze", 0, "GLOB@EPOCH", NULL, G, "initializers that are frozen until that epoch", MOVES, REPEAT, 0, TEXT,
         0, 0),
     ROW("classes", 0, "N|auto|OUTPUT=N", NULL, G,
-        "replace the last linear layer by a new one for N classes; auto: for those of the data, if the numbers differ; new: "
+        "replace the last linear layer by a new one for N classes, if it has another number; auto: for those of the data; new: "
         "extent of the output",
         FIT | OT_CMD_NEW, REPEAT, BASIC, TEXT, 0, 0),
     ROW("freeze-backbone", 0, NULL, NULL, G,
@@ -596,8 +596,11 @@ ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err)
     OT_GIVEN(o);
     for (int i = 0; i < OT_LEN(table); i++)
         if (o->value[i].n && !o->value[i].from_config && !(table[i].info.commands & command))
-            return ot_fail(err, OT_E_USAGE, "%s%s does not apply to this command",
-                           table[i].info.letter == 'o' ? "-" : "--", table[i].info.name);
+            return ot_fail(err, OT_E_USAGE, "%s%s does not apply to this command%s",
+                           table[i].info.letter == 'o' ? "-" : "--", table[i].info.name,
+                           command == OT_CMD_RESUME && table[i].info.commands & OT_CMD_TRAIN
+                               ? ": a run continues with its settings; for others, train the file that it wrote"
+                               : "");
     const char *batch = ot_options_nth(o, "batch-size", 0);
     if (batch && !strcmp(batch, "auto") && !(command & (OT_CMD_TRAIN | OT_CMD_FIND_LR)))
         return ot_fail(err, OT_E_USAGE, "--batch-size auto applies to training only; use a number");
