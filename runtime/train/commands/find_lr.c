@@ -1,7 +1,7 @@
 /* find_lr.c - the command find-lr: a short training whose learning rate rises exponentially, and what its losses suggest.
  *
- * Two suggestions over the smoothed loss: the rate at which it falls fastest by the logarithm of the rate, and a tenth of the
- * rate at which it is lowest.  The sweep ends where the smoothed loss is four times its lowest value, or the loss is not finite.
+ * Two suggestions over the smoothed loss: the rate at which it falls fastest by the logarithm of the rate, where it falls for good, and a
+ * tenth of the rate at which it is lowest.  The sweep ends where the smoothed loss is four times its lowest value, or the loss is not finite.
  *
  * Source  Smith 2017 */
 #include <fcntl.h>
@@ -99,6 +99,19 @@ static ot_status train(ot_trainer *t, sweep *s, ot_error *err)
     return OT_OK;
 }
 
+/* Where the loss falls for good: the last rate before the lowest loss at which less than a fifth of the fall was done.  Small rates
+ * change nothing: there losses differ as batches do, and one may seem to fall steeply. */
+static int64_t descent(const sweep *s, int64_t first)
+{
+    double level = 0;
+    int64_t n = (s->lowest - first) / 3 + 1, from = first;
+    for (int64_t i = first; i < first + n; i++) level += s->at[i].smoothed / (double)n;
+    double least = level - (level - s->at[s->lowest].smoothed) / 5;
+    for (int64_t i = first; i < s->lowest; i++)
+        if (s->at[i].smoothed >= least) from = i;
+    return from;
+}
+
 /* Over the rates after the first tenth. */
 static void suggest(sweep *s)
 {
@@ -107,7 +120,8 @@ static void suggest(sweep *s)
     int64_t first = s->n / 10 + 1;
     for (int64_t i = first; i < s->n; i++)
         if (s->at[i].smoothed < s->at[s->lowest < 0 ? 0 : s->lowest].smoothed) s->lowest = i;
-    for (int64_t i = first; i < s->lowest; i++) { /* equal distances in the logarithm of the rate */
+    for (int64_t i = s->lowest < 0 ? 0 : descent(s, first); i < s->lowest;
+         i++) { /* equal distances in the logarithm of the rate */
         double falls = s->at[i + 1].smoothed - s->at[i - 1].smoothed;
         if (falls < slope) slope = falls, s->steepest = i;
     }
