@@ -424,6 +424,8 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
                : d->normaliser ? "constant: normalises an input"
                                : "constant: no operator uses it as a "
                                  "weight";
+    if (d->how == WEAK && ot_name_is_literal(v->name))
+        return "constant: a tensor written in the module's code, by the name that the exporter gave it";
     if (ot_numel(&v->shape) == 1 && !single_trains(v, d, h))
         return v->shape.rank ? "constant: a single element" : "constant: a scalar";
     if (d->how == WEAK && v->from_constant && !h->in_constants)

@@ -153,14 +153,22 @@ bool ot_name_is_converted(const char *name)
     return is_one_of(name, conversions, OT_LEN(conversions));
 }
 
+bool ot_name_is_literal(const char *name)
+{
+    static const char *const literals[] = { "_tensor_constant", "lifted_tensor_", "c_lifted_tensor_" };
+    const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
+    for (int i = 0; i < OT_LEN(literals); i++)
+        if (starts(last, literals[i])) return true;
+    return false;
+}
+
 bool ot_name_is_made(const char *name)
 {
-    static const char *const begin[] = { "onnx::",           "const_fold",     "Const__",
-                                         "Constant_",        "Constant@",      "p2o.helper.",
-                                         "_tensor_constant", "lifted_tensor_", "c_lifted_tensor_" };
+    static const char *const begin[] = { "onnx::", "const_fold", "Const__", "Constant_", "Constant@", "p2o.helper." };
     static const char *const end[] = { "/y:0", "/x:0", "/Const:0" };
     for (int i = 0; i < OT_LEN(begin); i++)
         if (starts(name, begin[i])) return true;
+    if (ot_name_is_literal(name)) return true;
     for (int i = 0; i < OT_LEN(end); i++)
         if (ends(name, end[i])) return true;
     if (*name == '/' && strstr(name, "_output_")) return true;
@@ -204,17 +212,6 @@ static bool all_equal(const ot_value *v, int64_t n)
     return true;
 }
 
-static bool is_mask(const ot_value *v, int64_t n)
-{
-    bool low = false;
-    for (int64_t i = 0; i < n; i++) {
-        double a = at(v, i);
-        if (a <= -1e4) low = true;
-        else if (a != 0) return false;
-    }
-    return low;
-}
-
 /* Three elements or more, each a constant step (or factor) from the one before.  Stored values are rounded:
  * tolerance 1e-3 of a step. */
 static bool line_of_steps(const ot_value *v, int64_t from, int64_t n, bool *moves)
@@ -240,6 +237,35 @@ static bool is_steps(const ot_value *v, int64_t n)
     for (int64_t i = 0; i < n; i += last)
         if (!line_of_steps(v, i, last, &moves)) return false;
     return moves;
+}
+
+enum { LOW = -10000 }; /* what a mask adds to scores is this or less */
+
+/* Do the other elements of every line change in even steps?  Penalties of distances (ALiBi) that were added to a mask. */
+static bool is_masked_steps(const ot_value *v, int64_t n)
+{
+    int64_t last = v->shape.rank ? v->shape.dim[v->shape.rank - 1] : 1;
+    bool moves = false;
+    for (int64_t i = 0; i < n; i += last) {
+        int64_t from = 0, to = last;
+        while (from < last && at(v, i + from) <= LOW) from++;
+        while (to > from && at(v, i + to - 1) <= LOW) to--;
+        for (int64_t k = from; k < to; k++)
+            if (!(at(v, i + k) > LOW)) return false;
+        if (to - from > 2 && !line_of_steps(v, i + from, to - from, &moves)) return false;
+    }
+    return moves;
+}
+
+static bool is_mask(const ot_value *v, int64_t n)
+{
+    bool low = false, other = false;
+    for (int64_t i = 0; i < n; i++) {
+        double a = at(v, i);
+        low |= a <= LOW;
+        other |= !(a <= LOW) && a != 0;
+    }
+    return low && (!other || is_masked_steps(v, n));
 }
 
 /* A vector that only increases or only decreases: eight weights do so by chance once in 20,000 times. */

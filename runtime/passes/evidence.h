@@ -54,6 +54,9 @@ bool ot_name_is_computed(const char *name);
 /* Is it the name of rows selected from a table during export?  Tables of embeddings are parameters. */
 bool ot_name_is_looked_up(const char *name);
 
+/* The name that PyTorch's exporters give to torch.tensor(...) in a module's code: "encoder.lifted_tensor_0". */
+bool ot_name_is_literal(const char *name);
+
 /* A path of identifiers with a dot, as modules of PyTorch name their parameters: "head.bias". */
 bool ot_name_is_path(const char *name);
 

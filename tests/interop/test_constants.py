@@ -1,0 +1,67 @@
+"""Initializers that train, and those that do not, by their names and values as PyTorch's exporters write them.
+
+usage: test_constants.py PROGRAM
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import onnx
+    from onnx import TensorProto as T
+    from onnx import helper as h
+    from onnx import numpy_helper
+except ImportError as e:
+    print(f'skipped: {e}')
+    sys.exit(77)
+
+program, failed = os.path.abspath(sys.argv[1]), 0
+rng = np.random.default_rng(0)
+SIDE, HEADS = 24, 3
+distance = np.arange(SIDE) - np.arange(SIDE)[:, None]
+hidden = np.where(distance > 0, -1e9, 0)
+
+
+def penalties(slope):
+    """ALiBi: a penalty that grows with the distance, by head, and a causal mask."""
+    return (slope ** np.arange(1, HEADS + 1)[:, None, None] * distance + hidden).astype('f4')
+
+
+def model(name, value, op):
+    shape = [SIDE, SIDE] if value.ndim < 3 else [HEADS, SIDE, SIDE]
+    nodes = [h.make_node('MatMul', ['x', 'layer.weight'], ['a']), h.make_node(op, ['a', name], ['b']), h.make_node('Softmax', ['b'], ['c'], axis=-1),
+             h.make_node('MatMul', ['c', 'layer.weight'], ['y'])]
+    tensors = [numpy_helper.from_array(rng.standard_normal((SIDE, SIDE)).astype('f4'), 'layer.weight'), numpy_helper.from_array(value, name)]
+    v = lambda n: h.make_tensor_value_info(n, T.FLOAT, shape)
+    return h.make_model(h.make_graph(nodes, 'g', [v('x')], [v('y')], tensors), opset_imports=[h.make_opsetid('', 17)], ir_version=8, producer_name='pytorch')
+
+
+some = rng.standard_normal(SIDE).astype('f4')
+relative = rng.standard_normal((HEADS, 2 * SIDE))[:, SIDE - distance]  # a learnt bias of each distance
+CASES = [
+    # name, values, operator, does it train?
+    ('lifted_tensor_0', np.float32(2), 'Mul', False),
+    ('encoder.lifted_tensor_0', np.float32(2), 'Mul', False),
+    ('encoder.layers.0.lifted_tensor_3', some, 'Mul', False),
+    ('encoder.lifted_tensor_1', some, 'Add', False),
+    ('encoder._tensor_constant0', some, 'Add', False),
+    ('encoder.lifted', some, 'Add', True),
+    ('encoder.bias', some, 'Add', True),
+    ('add_1', penalties(0.5), 'Add', False),
+    ('add_1', penalties(2 ** (-8 / 3)), 'Add', False),
+    ('add_1', (hidden + np.zeros((HEADS, 1, 1))).astype('f4'), 'Add', False),
+    ('encoder.relative', relative.astype('f4'), 'Add', True),
+]
+
+with tempfile.TemporaryDirectory() as d:
+    for name, value, op, trains in CASES:
+        onnx.save(model(name, np.asarray(value), op), f'{d}/m.onnx')
+        r = subprocess.run([program, 'inspect', f'{d}/m.onnx', '--json'], capture_output=True, text=True)
+        tensors = {t['name']: t for t in json.loads(r.stdout)['initializers']}
+        if (tensors[name]['role'] == 'trains') != trains or tensors['layer.weight']['role'] != 'trains':
+            failed += 1
+            print(f"FAILED: {name} {np.shape(value)} {op}: {tensors[name]}")
+sys.exit(bool(failed))
