@@ -72,7 +72,10 @@ def look_for_rate(case, d):
     ends = [k for k in range(n) if k >= 10 and smoothed[k] > 4 * min(smoothed[:k + 1])]
     check(found['diverged'] == bool(ends) and (not ends or ends == [n - 1]), f'find-lr: ends after {n} of {case["steps"]}')
     lowest = int(np.argmin(smoothed))
-    falls = {k: smoothed[k + 1] - smoothed[k - 1] for k in range(n // 10 + 1, lowest)}
+    first = n // 10 + 1
+    level = np.mean(smoothed[first:first + (lowest - first) // 3 + 1])  # before the loss falls for good, a fifth of the way down
+    begun = [k for k in range(first, lowest) if smoothed[k] >= level - (level - smoothed[lowest]) / 5]
+    falls = {k: smoothed[k + 1] - smoothed[k - 1] for k in range(begun[-1] if begun else first, lowest)}
     check(np.isclose(found['steepest'], points[min(falls, key=falls.get)]['lr']), f"find-lr: steepest {found['steepest']}")
     check(np.isclose(found['tenth_of_lowest'], points[lowest]['lr'] / 10), f"find-lr: a tenth of {found['tenth_of_lowest']}")
     table, csv = call(*options).stdout, call(*options, '--csv').stdout.splitlines()
