@@ -111,8 +111,8 @@ static ot_status map_unnamed(ot_file *f, int fd, ot_error *err)
     if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0 && (uint64_t)st.st_size <= OT_LARGEST_FILE)
         bytes = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
     f->mapped = bytes != MAP_FAILED;
-    f->n = (size_t)st.st_size;
-    if (!f->mapped) OT_TRY(ot_read_open(fd, f->path, OT_LARGEST_FILE, &bytes, &f->n, err));
+    if (f->mapped) f->n = (size_t)st.st_size;
+    else OT_TRY(ot_read_open(fd, f->path, OT_LARGEST_FILE, &bytes, &f->n, err));
     f->bytes = bytes;
     return OT_OK;
 }

@@ -43,6 +43,16 @@ typedef struct ot_prep {
     size_t table_bytes;
 } ot_prep;
 
+/* Adds a part to a workspace of *work bytes: where it begins, at a multiple of 64. */
+static inline size_t ot_work_part(size_t *work, size_t bytes)
+{
+    size_t at = (*work + 63) / 64 * 64;
+    *work = at + bytes;
+    return at;
+}
+
+static inline size_t ot_work_floats(size_t *work, int64_t n) { return ot_work_part(work, (size_t)n * sizeof(float)); }
+
 /* Several calls of one kernel in one launch, such as the updates of many weights.  No call reads or writes what
  * another writes (schedule and memory plan ensure it). */
 typedef struct ot_grouped {

@@ -33,23 +33,15 @@ static int64_t step_of(int64_t M) { return ot_rows_up(M) | 16; }
 
 static int64_t sums_of(const ot_pixels_dw *s) { return taps_of(s) * BLOCK * s->tiles->columns; }
 
-static size_t take(size_t *work, int64_t floats)
-{
-    size_t at = (*work + 63) / 64 * 64;
-    *work = at + (size_t)floats * sizeof(float);
-    return at;
-}
-
 ot_status ot_pixels_dw_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_pixels_dw **out)
 {
-    static const ot_rows_tiles *const sets[] = { &ot_rows_tiles_base, &ot_rows_tiles_avx2, &ot_rows_tiles_avx512 };
     ot_pixels_dw *s = calloc(1, sizeof *s);
     ot_conv_sizes z;
     *out = s;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     ot_conv_sizes_of(c->attrs, &c->x->shape, &c->y->shape, &z);
     ot_pixels_job *j = &s->job;
-    s->tiles = sets[set];
+    s->tiles = ot_rows_tiles_of(set);
     s->x_last = c->x->layout == OT_CHANNELS_LAST, s->y_last = c->y->layout == OT_CHANNELS_LAST;
     s->x_arg = c->x_arg, s->w_arg = c->w_arg, s->b_arg = c->b_arg, s->y_arg = c->y_arg;
     j->N = c->x->shape.dim[0], j->C = c->x->shape.dim[1], j->M = c->y->shape.dim[1], j->step = step_of(j->M);
@@ -59,9 +51,9 @@ ot_status ot_pixels_dw_new(const ot_node *n, const ot_conv_call *c, int set, ot_
     }
     int64_t blocks = (j->M + BLOCK - 1) / BLOCK;
     s->threads = blocks < p->threads ? (int)blocks : p->threads;
-    s->x = take(&p->work, pixels_of(j->in) * j->N * ot_rows_up(j->C));
-    s->dy = take(&p->work, pixels_of(j->out) * j->N * j->step);
-    s->sums = take(&p->work, s->threads * sums_of(s));
+    s->x = ot_work_floats(&p->work, pixels_of(j->in) * j->N * ot_rows_up(j->C));
+    s->dy = ot_work_floats(&p->work, pixels_of(j->out) * j->N * j->step);
+    s->sums = ot_work_floats(&p->work, s->threads * sums_of(s));
     return OT_OK;
 }
 

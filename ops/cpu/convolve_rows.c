@@ -35,12 +35,6 @@ enum { BLOCK_BYTES = 128 << 10, FEW_PIXELS = 24, FEW_OF_WINDOWS = 96, FEW_SAMPLE
 /* Of samples: every block reads all weights. */
 enum { SAMPLES_BYTES = 512 << 10, SOME_SAMPLES = 48 };
 
-static const ot_rows_tiles *tiles_of(int set)
-{
-    static const ot_rows_tiles *const sets[] = { &ot_rows_tiles_base, &ot_rows_tiles_avx2, &ot_rows_tiles_avx512 };
-    return sets[set];
-}
-
 /* Channels last; with one channel or one pixel both layouts are the same. */
 static bool is_last(const ot_value *v)
 {
@@ -199,13 +193,6 @@ static int64_t buffer_of(const ot_row_conv *s)
     return s->form == DEPTHWISE ? 0 : 16 * s->block * each;
 }
 
-static size_t take(size_t *work, int64_t floats)
-{
-    size_t at = (*work + 63) / 64 * 64;
-    *work = at + (size_t)floats * sizeof(float);
-    return at;
-}
-
 static ot_status pack_once(ot_row_conv *s, const float *w, ot_prep *p)
 {
     size_t bytes = ((size_t)packed_floats(s) * sizeof(float) + 63) / 64 * 64;
@@ -223,7 +210,7 @@ ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep 
     *out = s;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     ot_conv_sizes_of(c->attrs, &c->x->shape, &c->y->shape, &z);
-    s->tiles = tiles_of(set);
+    s->tiles = ot_rows_tiles_of(set);
     s->x_arg = c->x_arg, s->w_arg = c->w_arg, s->b_arg = c->b_arg, s->y_arg = c->y_arg;
     s->form = is_1x1(c) ? PRODUCT : ot_rows_pixels_pay(c) ? PIXELS : is_depthwise(c) ? DEPTHWISE : WINDOWS;
     s->job.C = s->step_m = c->x->shape.dim[1], s->job.M = c->y->shape.dim[1];
@@ -240,8 +227,8 @@ ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep 
     divide(s, p->threads);
     const float *w = p->settled ? ot_settled_bytes(n->graph, c->w) : NULL;
     if (w) OT_TRY(pack_once(s, w, p));
-    s->weights = take(&p->work, w ? 0 : packed_floats(s));
-    s->buffers = take(&p->work, s->form == DEPTHWISE ? s->job.C : s->threads * buffer_of(s));
+    s->weights = ot_work_floats(&p->work, w ? 0 : packed_floats(s));
+    s->buffers = ot_work_floats(&p->work, s->form == DEPTHWISE ? s->job.C : s->threads * buffer_of(s));
     return OT_OK;
 }
 
@@ -250,7 +237,7 @@ ot_status ot_rows_product(const ot_node *n, const ot_rows_dot *d, int set, ot_pr
     ot_row_conv *s = calloc(1, sizeof *s);
     *out = s;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
-    s->tiles = tiles_of(set);
+    s->tiles = ot_rows_tiles_of(set);
     s->x_arg = OT_ARG_IN, s->w_arg = OT_ARG_IN + 1, s->y_arg = OT_ARG_OUT;
     s->b_arg = d->bias ? OT_ARG_IN + 2 : OT_ARG_NONE;
     s->job.C = d->K, s->job.M = s->width = d->N;
@@ -259,7 +246,7 @@ ot_status ot_rows_product(const ot_node *n, const ot_rows_dot *d, int set, ot_pr
     s->units = d->rows;
     divide(s, p->threads);
     OT_TRY(pack_once(s, d->b, p));
-    s->buffers = take(&p->work, s->threads * buffer_of(s));
+    s->buffers = ot_work_floats(&p->work, s->threads * buffer_of(s));
     return OT_OK;
 }
 

@@ -56,13 +56,6 @@ bool ot_dot_packed_pays(const ot_dot_call *c, int threads)
     return shares_sets(c->a_stride) || shares_sets(c->b_stride);
 }
 
-static size_t take(size_t *work, int64_t floats)
-{
-    size_t at = (*work + 63) / 64 * 64;
-    *work = at + (size_t)floats * sizeof(float);
-    return at;
-}
-
 ot_status ot_dot_packed_new(const ot_node *n, const ot_dot_call *c, int set, ot_prep *p, ot_dot_packed **out)
 {
     static const ot_dot_tiles *const tiles[] = { &ot_dot_tiles_base, &ot_dot_tiles_avx2, &ot_dot_tiles_avx512 };
@@ -84,8 +77,8 @@ ot_status ot_dot_packed_new(const ot_node *n, const ot_dot_call *c, int set, ot_
     s->step_m = even(s->job.M, (int64_t)MOST_ROWS * s->threads, s->tiles->down);
     s->step_n = even(s->job.N, MOST_COLUMNS, s->tiles->across);
     s->step_k = even(s->job.K, MOST_K, 1);
-    s->pack_a = take(&p->work, s->step_m * s->step_k);
-    s->pack_b = take(&p->work, s->step_n * s->step_k);
+    s->pack_a = ot_work_floats(&p->work, s->step_m * s->step_k);
+    s->pack_b = ot_work_floats(&p->work, s->step_n * s->step_k);
     return OT_OK;
 }
 

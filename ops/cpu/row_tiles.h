@@ -49,6 +49,13 @@ typedef struct ot_rows_tiles {
 
 extern const ot_rows_tiles ot_rows_tiles_base, ot_rows_tiles_avx2, ot_rows_tiles_avx512;
 
+/* Of an instruction set that this machine has (OT_CPU_*). */
+static inline const ot_rows_tiles *ot_rows_tiles_of(int set)
+{
+    const ot_rows_tiles *const sets[] = { &ot_rows_tiles_base, &ot_rows_tiles_avx2, &ot_rows_tiles_avx512 };
+    return sets[set];
+}
+
 static inline int64_t ot_rows_up(int64_t n) { return (n + 15) / 16 * 16; }
 
 #endif

@@ -165,13 +165,6 @@ static void divide(ot_winograd *s, bool mapped)
     j->block = s->band > 1 ? s->band * j->across : least(most, j->across);
 }
 
-static size_t take(size_t *work, size_t bytes)
-{
-    size_t at = *work;
-    *work += (bytes + 63) / 64 * 64;
-    return at;
-}
-
 ot_status ot_winograd_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_winograd **out)
 {
     static const ot_winograd_tiles *const sets[] = { &ot_winograd_tiles_base, &ot_winograd_tiles_avx2,
@@ -188,10 +181,9 @@ ot_status ot_winograd_new(const ot_node *n, const ot_conv_call *c, int set, ot_p
     ot_winograd_job *j = &s->job;
     int64_t columns = (column_groups(j) + s->m_parts - 1) / s->m_parts * OT_WINOGRAD_COLUMNS;
     s->work = ot_winograd_work(j, least(columns, j->y.C));
-    p->work = (p->work + 63) / 64 * 64;
-    s->u = take(&p->work, (size_t)(j->sets * OT_WINOGRAD_POINTS * ot_winograd_u_step(j)) * sizeof(float));
-    s->db = take(&p->work, c->b_arg == OT_ARG_NONE ? 0 : (size_t)(j->sets * j->y.C) * sizeof(double));
-    s->blocks = take(&p->work, (size_t)(s->parts * s->m_parts * s->work) * sizeof(float));
+    s->u = ot_work_part(&p->work, (size_t)(j->sets * OT_WINOGRAD_POINTS * ot_winograd_u_step(j)) * sizeof(float));
+    s->db = ot_work_part(&p->work, c->b_arg == OT_ARG_NONE ? 0 : (size_t)(j->sets * j->y.C) * sizeof(double));
+    s->blocks = ot_work_part(&p->work, (size_t)(s->parts * s->m_parts * s->work) * sizeof(float));
     return OT_OK;
 }
 

@@ -446,8 +446,8 @@ static ot_status describe(ot_dataset *d, const found *f, const char *part, size_
         ok = say(d, "%d class%s%s%s", d->n_classes, d->n_classes == 1 ? "" : "es", text,
                  *text && d->n_classes > SHOWN ? " ..." : "");
     if (ok && f->others > 0)
-        ok = say(d, "%lld other file%s ignored%s %s", (long long)f->others, f->others > 1 ? "s are" : " is",
-                 f->others > 1 ? ", such as" : ":", f->other);
+        ok = f->others > 1 ? say(d, "%lld other files are ignored, such as %s", (long long)f->others, f->other)
+                           : say(d, "1 other file is ignored: %s", f->other);
     if (ok && f->m->special)
         ok = say(d, "%lld pipe%s or device%s ignored, such as %s", (long long)f->m->special,
                  f->m->special > 1 ? "s" : "", f->m->special > 1 ? "s are" : " is", f->m->special_name);

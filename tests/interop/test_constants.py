@@ -3,22 +3,10 @@
 usage: test_constants.py PROGRAM
 """
 import json
-import os
-import subprocess
-import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto as T
-    from onnx import helper as h
-    from onnx import numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import T, call, check, finish, h, np, numpy_helper, onnx
 
-program, failed = os.path.abspath(sys.argv[1]), 0
 rng = np.random.default_rng(0)
 SIDE, HEADS = 24, 3
 distance = np.arange(SIDE) - np.arange(SIDE)[:, None]
@@ -59,9 +47,7 @@ CASES = [
 with tempfile.TemporaryDirectory() as d:
     for name, value, op, trains in CASES:
         onnx.save(model(name, np.asarray(value), op), f'{d}/m.onnx')
-        r = subprocess.run([program, 'inspect', f'{d}/m.onnx', '--json'], capture_output=True, text=True)
-        tensors = {t['name']: t for t in json.loads(r.stdout)['initializers']}
-        if (tensors[name]['role'] == 'trains') != trains or tensors['layer.weight']['role'] != 'trains':
-            failed += 1
-            print(f"FAILED: {name} {np.shape(value)} {op}: {tensors[name]}")
-sys.exit(bool(failed))
+        tensors = {t['name']: t for t in json.loads(call('inspect', f'{d}/m.onnx', '--json').stdout)['initializers']}
+        check((tensors[name]['role'] == 'trains') == trains, f'{name} {np.shape(value)} {op}: {tensors[name]}')
+        check(tensors['layer.weight']['role'] == 'trains', f"beside {name}: {tensors['layer.weight']}")
+finish('checks')

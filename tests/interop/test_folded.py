@@ -4,38 +4,12 @@ usage: test_folded.py PROGRAM
 """
 import json
 import os
-import subprocess
-import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto as T
-    from onnx import helper as h
-    from onnx import numpy_helper
-    import onnxruntime
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import T, call, check, finish, h, np, numpy_helper, onnx, onnxruntime
 
-program, failed = os.path.abspath(sys.argv[1]), 0
 SIDE = 160  # of a mask: larger than what is compared by its bytes
 KINDS = ['lower', 'upper', 'shifted', 'other fill', 'of x', 'cast', 'noise', 'power']
-
-
-def check(ok, what):
-    global failed
-    if not ok:
-        failed += 1
-        print(f'FAILED: {what}')
-
-
-def call(*command):
-    r = subprocess.run([program, *command], capture_output=True, text=True)
-    if r.returncode:
-        sys.exit(f"{' '.join(command)}: exit {r.returncode}\n{r.stderr}")
-    return r.stdout
 
 
 def layer(i, kind, rng):
@@ -73,7 +47,7 @@ def model(kinds):
 
 
 def constants(file):
-    return json.loads(call('plan', file, '--batch-size', str(SIDE), '--loss', 'mse', '--json'))['const_bytes']
+    return json.loads(call('plan', file, '--batch-size', str(SIDE), '--loss', 'mse', '--json').stdout)['const_bytes']
 
 
 with tempfile.TemporaryDirectory() as d:
@@ -96,4 +70,4 @@ with tempfile.TemporaryDirectory() as d:
         else:
             check(nine < one + SIDE * SIDE, f'{kind}: {one} bytes of constants, nine times {nine}')
 
-sys.exit(bool(failed))
+finish('checks')

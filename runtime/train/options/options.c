@@ -596,11 +596,12 @@ ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err)
     OT_GIVEN(o);
     for (int i = 0; i < OT_LEN(table); i++)
         if (o->value[i].n && !o->value[i].from_config && !(table[i].info.commands & command))
-            return ot_fail(err, OT_E_USAGE, "%s%s does not apply to this command%s",
-                           table[i].info.letter == 'o' ? "-" : "--", table[i].info.name,
-                           command == OT_CMD_RESUME && table[i].info.commands & OT_CMD_TRAIN
-                               ? ": a run continues with its settings; for others, train the file that it wrote"
-                               : "");
+            return ot_fail(
+                err, OT_E_USAGE, "%s%s %s", table[i].info.letter == 'o' ? "-" : "--", table[i].info.name,
+                command == OT_CMD_RESUME && table[i].info.commands & OT_CMD_TRAIN
+                    ? "cannot be changed when a run is resumed; to change it, start a new run from the model that this "
+                      "one wrote"
+                    : "does not apply to this command");
     const char *batch = ot_options_nth(o, "batch-size", 0);
     if (batch && !strcmp(batch, "auto") && !(command & (OT_CMD_TRAIN | OT_CMD_FIND_LR)))
         return ot_fail(err, OT_E_USAGE, "--batch-size auto applies to training only; use a number");
