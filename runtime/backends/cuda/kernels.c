@@ -109,7 +109,8 @@ static ot_gpu_image *find_image(ot_gpu *g, ot_gpu_image *fresh)
         *k->end = fresh;
         k->end = &fresh->next;
         if (!disk) offer(g);
-    } else if (i->progress == OT_GPU_COMPILED && i->failed) { /* perhaps there is memory now */
+    } else if (i->progress == OT_GPU_COMPILED && i->failed &&
+               i->told) { /* in an earlier plan: perhaps there is memory now */
         free(i->words);
         i->words = NULL;
         i->failed = OT_OK;
