@@ -178,6 +178,24 @@ static void the_same_files(void **unused)
     assert_int_equal(system(command), 0);
 }
 
+/* A text that a thread has compiled in vain already is requested by another node of the plan: the plan fails, whatever
+ * the threads' timing. */
+static void failed_before_the_next_request(void **unused)
+{
+    (void)unused;
+    ot_error err = { 0 };
+    ot_gpu_fn *f;
+    const char *name, *words;
+    int at_once, before = compiled(&at_once);
+    ot_device *d = open_device("before", 2);
+    assert_int_equal(ot_gpu_compile(d, "order.cu", "#error first\n", "rank", &f, &err), OT_OK);
+    assert_true(ot_gpu_compiled(d, 0, &name, &words)); /* waits */
+    assert_int_equal(ot_gpu_compile(d, "order.cu", "#error first\n", "rank", &f, &err), OT_OK);
+    assert_int_equal(d->backend->ready(d, &err), OT_E_INTERNAL);
+    assert_int_equal(compiled(&at_once) - before, 1);
+    d->backend->close(d);
+}
+
 /* Of two texts that do not compile the first one is reported, once; a launch reports its own. */
 static void errors(void **unused)
 {
@@ -398,6 +416,7 @@ int main(void)
         cmocka_unit_test(without_threads),
         cmocka_unit_test(several_at_a_time),
         cmocka_unit_test(the_same_files),
+        cmocka_unit_test(failed_before_the_next_request),
         cmocka_unit_test(errors),
         cmocka_unit_test(closed_too_early),
         cmocka_unit_test(each_allocation_fails),
