@@ -24,6 +24,7 @@ typedef struct export
     ot_patch patch;
     const void **payload;   /* of every source: the old data where nothing changed */
     const void **of_tensor; /* by order: the payload it was given; NULL: none */
+    bool changed;           /* a tensor is */
     ot_error *err;
 }
 export;
@@ -46,6 +47,7 @@ static ot_status tensor_patch(export *x, const ot_export_tensor *t)
     const void *payload;
     OT_TRY(ot_payload_merge(x->patch.arena, s, t->bytes, &payload, x->err));
     if (payload == s->data) return OT_OK;
+    x->changed = true;
     if (s->order < 0 || (size_t)s->order >= x->patch.n_tensor)
         return ot_fail(x->err, OT_E_INTERNAL, "export: %s: is not stored in the file on its own", s->name);
     x->payload[t->source] = payload;
@@ -74,8 +76,10 @@ static ot_status file_patch(export *x, int n, const ot_export_tensor *t)
         OT_TRY(tensor_patch(x, &t[i]));
         forget(x->m, &x->m->sources[t[i].source]);
     }
-    for (int i = 0; x->o && i < x->o->n_metadata; i++)
-        OT_TRY(ot_metadata_edit(&x->patch, x->o->metadata[i].key, x->o->metadata[i].value, x->err));
+    for (int i = 0; x->o && i < x->o->n_metadata; i++) {
+        const ot_export_metadata *e = &x->o->metadata[i];
+        if (x->changed || !e->with_changes) OT_TRY(ot_metadata_edit(&x->patch, e->key, e->value, x->err));
+    }
     return ot_external_write(&x->patch, x->m, x->payload, &x->new, x->err);
 }
 

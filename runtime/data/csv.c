@@ -588,6 +588,7 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
     filler x = { d, t };
     OT_TRY(find_columns(d, t, err));
     OT_TRY(ot_texts_find(d, t, err));
+    OT_TRY(ot_table_recall_order(d, t, err));
     OT_TRY(ot_table_choose_targets(d, t, err));
     OT_TRY(ot_table_recall(d, t, &t->recorded, err));
     if (!t->recorded) find_mapping(t);
@@ -678,6 +679,12 @@ bool ot_dataset_odd_header(const ot_dataset *d)
         odd |= strpbrk(name, "0123456789") && strspn(name, "+-.0123456789eE") == strlen(name);
     }
     return odd;
+}
+
+bool ot_dataset_in_order(const ot_dataset *d)
+{
+    const ot_columns *t = d->table;
+    return t && t->header && !t->recorded && !t->order && !t->options.columns && !t->mapped && !t->text;
 }
 
 int64_t ot_dataset_line(const ot_dataset *d, int64_t sample)

@@ -103,6 +103,7 @@ typedef struct ot_dataset {
     const char
         *preprocess;    /* JSON: how inputs are made of what the files hold (kind, columns, ...), written into a trained
                              * model as onnxtrain.preprocess; NULL: arrays are fed as they are */
+    bool only_names;    /* it names the columns and changes nothing: a file whose weights stay the same does without */
     const char *notes;  /* what a user should know of how the files are read, a line each; NULL: nothing */
     struct ot_map *map; /* files whose pages arrays are */
     ot_masking masking; /* of windows: the target is the tokens themselves, of which some are masked */
@@ -122,6 +123,9 @@ ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **
 
 /* Of a table with a header: some column names are numbers, as if the first row of data were taken for a header. */
 bool ot_dataset_odd_header(const ot_dataset *d);
+
+/* Whether columns with names were taken in the file's order: the model records none, or none of these. */
+bool ot_dataset_in_order(const ot_dataset *d);
 
 /* VAL: only folders and archives of images have one. */
 typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST, OT_SPLIT_VAL } ot_split;

@@ -161,13 +161,14 @@ struct ot_columns {
     const char *target;      /* as --target has it; NULL: the rule */
     int n_inputs, n_targets;
     ot_table_input *input;
-    ot_goal *wanted; /* the targets */
-    ot_texts *text;  /* NULL: no column goes to the model as tokens */
-    bool mapped;     /* some column is more than numbers */
-    bool recorded;   /* the fields are those of a trained model */
-    bool pending;    /* something has yet to be measured */
-    bool scaled;     /* numbers are standardised */
-    bool fitted;     /* nothing is left to be measured */
+    ot_goal *wanted;     /* the targets */
+    ot_texts *text;      /* NULL: no column goes to the model as tokens */
+    bool mapped;         /* some column is more than numbers */
+    bool recorded;       /* the fields are those of a trained model */
+    int *order, n_order; /* columns in the order of a model that takes numbers as they are; NULL: as in the file */
+    bool pending;        /* something has yet to be measured */
+    bool scaled;         /* numbers are standardised */
+    bool fitted;         /* nothing is left to be measured */
     locale_t point;
 };
 
@@ -189,6 +190,9 @@ ot_status ot_texts_read(ot_dataset *d, ot_columns *t, ot_error *err);
 const char *ot_texts_record(const ot_texts *x, const char **input); /* JSON, and the input that it is for */
 void ot_texts_forget(ot_texts *x); /* frees what is not in the arena; NULL is allowed */
 
+/* *name: one that two columns have; NULL: all differ. */
+ot_status ot_table_name_twice(const ot_columns *t, const char **name, ot_error *err);
+
 /* The column of that name; -1: there is none. */
 int ot_column_find(const ot_columns *t, const char *name);
 
@@ -208,6 +212,10 @@ ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err);
  * recorded is a table.  Errors: OT_E_DATA: a column is missing. */
 ot_status ot_table_recall(ot_dataset *d, ot_columns *t, bool *found, ot_error *err);
 ot_status ot_table_recall_target(const ot_columns *t, ot_arena *a, const char **out, ot_error *err);
+
+/* Sets t->order if the model records columns of numbers that it takes as they are, and the file names one of them at least.
+ * Errors: OT_E_DATA: another one is missing, or there twice. */
+ot_status ot_table_recall_order(ot_dataset *d, ot_columns *t, ot_error *err);
 
 /* ---- columns of files of images or recordings: table_files.c ------------------------------- */
 
@@ -246,5 +254,9 @@ enum { OT_TABLE_DIGITS = 8 };
 
 /* The JSON of t's fields, in d->arena. */
 ot_status ot_table_record(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err);
+
+/* Of a table of numbers that are taken as they are: the names of its columns, beside what the model records otherwise.  *out NULL:
+ * they have no names, or two have the same. */
+ot_status ot_table_record_order(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err);
 
 #endif

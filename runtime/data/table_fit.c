@@ -146,9 +146,9 @@ ot_status ot_dataset_fit(ot_dataset *d, ot_dataset *part, ot_error *err)
     }
     t->fitted = true;
     bool plain = !t->mapped && !t->scaled && t->n_inputs == 1 && !t->options.columns;
-    if (plain && !t->images && !t->text) return OT_OK;
-    OT_TRY(tell(d, t, err));
-    OT_TRY(ot_table_record(d, t, &d->preprocess, err));
+    d->only_names = plain = plain && !t->images && !t->text;
+    if (!plain) OT_TRY(tell(d, t, err));
+    OT_TRY(plain ? ot_table_record_order(d, t, &d->preprocess, err) : ot_table_record(d, t, &d->preprocess, err));
     if (part) part->preprocess = d->preprocess;
     return OT_OK;
 }
@@ -210,7 +210,7 @@ ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
     if (d->renumbers && like->class_name)
         return ot_pictures_number(d, like->class_name, like->n_classes, like->name, err);
     if (!t || !u || !t->n_targets) return OT_OK;
-    bool named = !t->recorded && !t->text && t->header && u->header && t->columns == u->columns;
+    bool named = !t->recorded && !t->order && !t->text && t->header && u->header && t->columns == u->columns;
     for (int i = 0; i < t->columns && named; i++)
         if (strcmp(t->column[i].name, u->column[i].name))
             return ot_fail(err, OT_E_DATA, "%s: column %d is '%s', but in %s it is '%s'", d->name, i + 1,

@@ -300,7 +300,9 @@ static void spread_rest(chooser *x)
         if (!x->g[i].n && n++ < 2) open[n - 1] = &x->g[i];
     bool split = n == 2 && ot_is_float(open[0]->of->dtype) != ot_is_float(open[1]->of->dtype);
     if (n != 1 && !split) return;
-    for (int i = 0; i < x->t->columns; i++) {
+    const int *order = x->t->order;
+    for (int k = 0; k < (order ? x->t->n_order : x->t->columns); k++) {
+        int i = order ? order[k] : k;
         const ot_column *q = &x->t->column[i];
         if (x->taken[i] || x->without[i] || !usable(q)) continue;
         bool number = q->kind != OT_KIND_CATEGORY;
@@ -533,20 +535,25 @@ static ot_status check_alone(const ot_columns *t, const bool *target, ot_error *
         t->path, where, q->name, missing_of(q) ? "has missing values" : "does not contain numbers");
 }
 
-static ot_status check_names(const ot_columns *t, ot_error *err)
+ot_status ot_table_name_twice(const ot_columns *t, const char **name, ot_error *err)
 {
     ot_words seen = { 0 };
     ot_arena *a = ot_arena_new();
     ot_status s = a ? OT_OK : no_memory(t, err);
-    for (int i = 0; i < t->columns && !s; i++) {
-        const char *name = t->column[i].name;
-        if (ot_words_find(&seen, name) >= 0)
-            s = ot_fail(err, OT_E_DATA, "%s: two columns are named '%s'", t->path, name);
-        else s = ot_words_add(&seen, name, OT_MOST_COLUMNS, a, t->path, err);
-    }
+    *name = NULL;
+    for (int i = 0; i < t->columns && !s && !*name; i++)
+        if (ot_words_find(&seen, t->column[i].name) >= 0) *name = t->column[i].name;
+        else s = ot_words_add(&seen, t->column[i].name, OT_MOST_COLUMNS, a, t->path, err);
     ot_words_free(&seen);
     ot_arena_free(a);
     return s;
+}
+
+static ot_status check_names(const ot_columns *t, ot_error *err)
+{
+    const char *name;
+    OT_TRY(ot_table_name_twice(t, &name, err));
+    return name ? ot_fail(err, OT_E_DATA, "%s: two columns are named '%s'", t->path, name) : OT_OK;
 }
 
 /* --inputs says more than that the columns are chosen again. */

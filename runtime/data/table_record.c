@@ -5,7 +5,10 @@
  *      {"name": "age", "type": "number", "as": "value", "mean": 38.6, "std": 13.6, "missing": 38.6},
  *      {"name": "job", "type": "category", "as": "one-hot", "values": ["clerk", "nurse"], "missing": true}, ...]}}}
  *
- * A column of texts has the record of texts.c under its input.
+ * A column of texts has the record of texts.c under its input.  Where columns are numbers that the model takes as they are, their
+ * names suffice, beside what else is recorded:
+ *
+ *   {"target": "price", "columns": ["rooms", "area"]}
  *
  * An input's elements are those of its columns, in this order.  `missing`: the number that replaces a missing value before
  * mean and std apply; of a category, whether missing values are one more, the last.  A date as parts has lists of numbers. */
@@ -15,6 +18,8 @@
 
 #include "runtime/base/json.h"
 #include "runtime/data/table.h"
+
+#define ORDER "columns"
 
 static ot_status no_memory(const ot_columns *t, ot_error *err)
 {
@@ -106,6 +111,29 @@ ot_status ot_table_record(const ot_dataset *d, const ot_columns *t, const char *
     return *out ? OT_OK : no_memory(t, err);
 }
 
+ot_status ot_table_record_order(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err)
+{
+    const ot_table_input *in = t->input;
+    const char *before = t->options.preprocess, *target = t->target ? t->target : d->column, *twice;
+    *out = NULL;
+    OT_TRY(ot_table_name_twice(t, &twice, err));
+    if (!t->header || twice) return OT_OK;
+    json_t *root = NULL, *columns = json_array();
+    for (int i = 0; i < in->n; i++) ot_json_add(&columns, json_string(in->field[i].name));
+    if (before && ot_json_parse(before, strlen(before), &root)) root = NULL;
+    else if (!json_is_object(root)) {
+        json_decref(root);
+        root = json_object();
+    }
+    ot_json_set(&root, ORDER, columns);
+    if (t->n_targets && target) ot_json_set(&root, "target", json_string(target));
+    char *text = ot_json_dump(root, JSON_COMPACT);
+    json_decref(root);
+    *out = text ? ot_arena_strdup(d->arena, text) : NULL;
+    free(text);
+    return *out ? OT_OK : no_memory(t, err);
+}
+
 /* ---- reading ------------------------------------------------------------------------------------ */
 
 static bool is_among(const ot_columns *t, const char *const *first, const json_t *name)
@@ -132,6 +160,8 @@ bool ot_table_knows_name(const ot_columns *t, const char *const *first)
         for (size_t i = 0; i < json_array_size(columns) && !known; i++)
             known = is_among(t, first, json_object_get(json_array_get(columns, i), "name"));
     }
+    const json_t *order = json_object_get(root, ORDER);
+    for (size_t i = 0; i < json_array_size(order) && !known; i++) known = is_among(t, first, json_array_get(order, i));
     json_decref(root);
     return known;
 }
@@ -151,8 +181,9 @@ ot_status ot_table_recall_target(const ot_columns *t, ot_arena *a, const char **
     *out = NULL;
     OT_TRY(load(t, &root, err));
     const char *text = json_string_value(json_object_get(root, "target"));
-    if (text) *out = ot_arena_strdup(a, text);
-    ot_status s = text && !*out ? no_memory(t, err) : OT_OK;
+    bool elsewhere = json_object_get(root, ORDER) && !t->order; /* of a table with other columns */
+    if (text && !elsewhere) *out = ot_arena_strdup(a, text);
+    ot_status s = text && !elsewhere && !*out ? no_memory(t, err) : OT_OK;
     json_decref(root);
     return s;
 }
@@ -316,6 +347,14 @@ static int image_column(const ot_columns *t, const json_t *one)
     return t->images == 1 ? only : -1;
 }
 
+static ot_status no_column(const ot_columns *t, const char *name, ot_error *err)
+{
+    ot_fail(err, OT_E_DATA, "%s: no column '%s', which the model was trained with; its columns are:", t->path, name);
+    for (int i = 0; i < t->columns; i++) ot_fail_more(err, OT_E_DATA, "  %s", t->column[i].name);
+    return ot_fail_more(err, OT_E_DATA,
+                        "to train on another table, choose its columns with --inputs (auto: by names and types)");
+}
+
 /* The model's inputs that are recorded as tables or images in files; *found false: they are not all there. */
 static ot_status take_inputs(ot_dataset *d, ot_columns *t, const json_t *inputs, bool *found, ot_error *err)
 {
@@ -349,13 +388,7 @@ static ot_status take_inputs(ot_dataset *d, ot_columns *t, const json_t *inputs,
         ot_table_input *in = &t->input[t->n_inputs++];
         OT_TRY(take_input(d, t, json_object_get(one, "columns"), &of[i], in, &lost, err));
     }
-    if (lost) {
-        ot_fail(err, OT_E_DATA, "%s: no column '%s', which the model was trained with; its columns are:", t->path,
-                lost);
-        for (int i = 0; i < t->columns; i++) ot_fail_more(err, OT_E_DATA, "  %s", t->column[i].name);
-        return ot_fail_more(err, OT_E_DATA,
-                            "to train on another table, choose its columns with --inputs (auto: by names and types)");
-    }
+    if (lost) return no_column(t, lost, err);
     return *found ? tell_extra(d, t, err) : OT_OK;
 }
 
@@ -366,6 +399,44 @@ ot_status ot_table_recall(ot_dataset *d, ot_columns *t, bool *found, ot_error *e
     if (t->options.columns) return OT_OK;
     OT_TRY(load(t, &root, err));
     ot_status s = root ? take_inputs(d, t, json_object_get(root, "inputs"), found, err) : OT_OK;
+    json_decref(root);
+    return s;
+}
+
+static ot_status take_order(ot_dataset *d, ot_columns *t, const json_t *names, ot_error *err)
+{
+    int n = (int)json_array_size(names), there = 0;
+    const char *lost = NULL;
+    int *order = ot_arena_alloc(d->arena, sizeof *order * ((size_t)n + 1));
+    bool *used = ot_arena_alloc(d->arena, (size_t)t->columns + 1);
+    if (!order || !used) return no_memory(t, err);
+    for (int i = 0; i < n; i++) {
+        const char *name = json_string_value(json_array_get(names, (size_t)i));
+        if (!name) return ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: '" ORDER "' is invalid");
+        order[i] = ot_column_find(t, name);
+        if (order[i] < 0) lost = lost ? lost : name;
+        else if (used[order[i]])
+            return ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: column '%s' is there twice", name);
+        else used[order[i]] = true, there++;
+    }
+    if (!there) return OT_OK;
+    if (lost) return no_column(t, lost, err);
+    t->order = order;
+    t->n_order = n;
+    return check_extra(t, used, err);
+}
+
+ot_status ot_table_recall_order(ot_dataset *d, ot_columns *t, ot_error *err)
+{
+    json_t *root;
+    t->order = NULL;
+    if (t->options.columns || !t->header) return OT_OK;
+    OT_TRY(load(t, &root, err));
+    const json_t *names = json_object_get(root, ORDER);
+    ot_status s = OT_OK;
+    if (names && (!json_is_array(names) || json_array_size(names) > OT_MOST_COLUMNS))
+        s = ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: '" ORDER "' is invalid");
+    if (!s && names) s = take_order(d, t, names, err);
     json_decref(root);
     return s;
 }

@@ -350,6 +350,47 @@ def chosen():
         need(f'{tail} {n}, {t}: loss {got}, {want} is right', abs(got - want) <= 1e-5 * (1 + abs(want)))
 
 
+def ordered():
+    """Columns of numbers are found by name: in another order, with others between them, the target in front."""
+    def write(name, names, change=lambda q: q):
+        r = np.random.default_rng(3)
+        rows = [{'p': r.random(), 'q': 10 * r.random(), 'r': 1, 's': -r.random(), 'price': i, 'more': 7} for i in range(40)]
+        with open(name, 'w') as f:
+            f.write(','.join(change(n) for n in names) + '\n' + ''.join(','.join(f'{q[n]:g}' for n in names) + '\n' for q in rows))
+
+    write('trained.csv', 'p q r s price'.split())
+    write('moved.csv', 'price s more q p r'.split())
+    write('renamed.csv', 'p q r s price'.split(), str.upper)
+    write('half.csv', 'p q r s price'.split(), lambda n: n.upper() if n in 'rs' else n)
+    write('unknown.csv', 's p q r'.split())
+    open('bare.csv', 'w').write(''.join(open('trained.csv').readlines()[1:]))
+    train(0, '', 'value', 'trained.csv', '--optimizer', 'sgd:lr=0')
+    need('names of columns change a file whose weights stay the same', open('out.onnx', 'rb').read() == open('value.onnx', 'rb').read())
+    train(0, '', 'value', 'trained.csv', '--val', 'moved.csv', '--log', 'moved.jsonl')
+    record = {p.key: p.value for p in onnx.load('out.onnx').metadata_props}.get('onnxtrain.preprocess')
+    need(f'the record is {record}', json.loads(record or '{}') == {'columns': ['p', 'q', 'r', 's'], 'target': 'price'})
+    os.replace('out.onnx', 'ordered.onnx')
+
+    def printed(*arguments):
+        r = subprocess.run([program, *arguments], capture_output=True, text=True)
+        return r.stdout, r.stderr
+
+    want = json.loads(printed('eval', 'ordered.onnx', '--data', 'trained.csv', '--json')[0])['loss']
+    for name, said in ('moved', "column 'more' is not used"), ('renamed', 'the model records none of these columns; they are taken in their order'), ('bare', ''):
+        numbers, text = printed('eval', 'ordered.onnx', '--data', name + '.csv', '--json')
+        need(f'{name}: {numbers}, {want} is right; {text}', json.loads(numbers)['loss'] == want and said in text)
+    expect(4, "half.csv: no column 'r', which the model was trained with", 'eval', 'ordered.onnx', '--data', 'half.csv')
+    expect(4, "unknown.csv: no column 'price' for the target", 'eval', 'ordered.onnx', '--data', 'unknown.csv')
+    numbers = [[line.split(',')[1] for line in printed('predict', 'ordered.onnx', name + '.csv')[0].splitlines() if line[:1].isdigit()]
+               for name in ('trained', 'moved', 'unknown')]
+    need('predictions depend on the order of the columns', numbers[0] == numbers[1] == numbers[2] and len(numbers[0]) == 40)
+    # Trained on: another table without these names replaces the record.
+    os.replace('ordered.onnx', 'onward.onnx')
+    train(0, '', 'onward', 'renamed.csv')
+    record = {p.key: p.value for p in onnx.load('out.onnx').metadata_props}['onnxtrain.preprocess']
+    need(f'the new record is {record}', json.loads(record) == {'columns': ['P', 'Q', 'R', 'S'], 'target': 'PRICE'})
+
+
 def tables():
     train(0, "t.csv: the target is column 'price', the last one (change with --target)", 'value', 't.csv')
     train(0, "named.csv: the target is column 'target' (change with --target)", 'value', 'named.csv')
@@ -364,7 +405,7 @@ def tables():
 
     write('abc.csv', 'p,q,r,s,kind\n', lambda i: 'abc'[i % 3])
     write('bc.csv', 'p,q,r,s,kind\n', lambda i: 'bc'[i % 2])
-    write('mixed.csv', 'q,p,r,s,kind\n', lambda i: 'bc'[i % 2])
+    write('mixed.csv', 'q,p,r,t,kind\n', lambda i: 'bc'[i % 2])
     write('d.csv', 'p,q,r,s,kind\n', lambda i: 'abd'[i % 3])
     write('numbers.csv', 'p,q,r,s,kind\n', lambda i: i % 3)
     write('as_abc.csv', 'p,q,r,s,kind\n', lambda i: 1 + i % 2)
@@ -373,7 +414,8 @@ def tables():
         _, said = call('one.onnx', '--data', data, '--val', val, '--steps', '1', '--optimizer', 'sgd:lr=0', '--run-dir', 'run', '-o', 'out.onnx')
         accuracy += [line.split('(')[0] for line in said.splitlines() if line.startswith('epoch 1: val')]
     need(f'classes of --val have other numbers: {accuracy}', len(accuracy) == 2 and accuracy[0] == accuracy[1])
-    train(4, "mixed.csv: column 1 is 'q', but in abc.csv it is 'p'", 'one', 'abc.csv', '--val', 'mixed.csv')
+    train(4, "mixed.csv: no column 's', which the model was trained with; its columns are:", 'one', 'abc.csv', '--val', 'mixed.csv')
+    ordered()
     train(4, "d.csv: column 'kind' has class 'd', which is not in abc.csv", 'one', 'abc.csv', '--val', 'd.csv')
     train(4, "numbers.csv: column 'kind' contains numbers, but in abc.csv it contains strings", 'one', 'abc.csv', '--val', 'numbers.csv')
     open('wide.csv', 'w').write('a,b,c,d,e,price\n1,2,3,4,5,6\n')

@@ -429,8 +429,10 @@ static void metadata(void **state)
 {
     (void)state;
     fixture f = begin();
-    ot_export_metadata a[] = { { "onnxtrain.version", "1" }, { "names", "{0: 'cat'}" } };
-    ot_export_metadata b[] = { { "onnxtrain.version", "22" }, { "names", "{0: 'dog'}" } };
+    ot_export_metadata a[] = { { .key = "onnxtrain.version", .value = "1" },
+                               { .key = "names", .value = "{0: 'cat'}" } };
+    ot_export_metadata b[] = { { .key = "onnxtrain.version", .value = "22" },
+                               { .key = "names", .value = "{0: 'dog'}" } };
     ot_export_options o = { .n_metadata = 2, .metadata = a };
     size_t n, again;
     assert_int_equal(ot_export(f.m, in_folder("out.onnx"), 0, NULL, &o, &f.err), OT_OK);

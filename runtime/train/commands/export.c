@@ -192,7 +192,7 @@ static void metadata_add(metadata *m, const char *key, const char *value)
         if (!strcmp(m->list[i].key, key)) m->list[i].value = value; /* the user's own word comes last */
     for (int i = 0; i < m->n; i++)
         if (!strcmp(m->list[i].key, key)) return;
-    if (m->n < m->most) m->list[m->n++] = (ot_export_metadata){ key, value };
+    if (m->n < m->most) m->list[m->n++] = (ot_export_metadata){ .key = key, .value = value };
 }
 
 /* --metadata KEY=VALUE */

@@ -410,12 +410,13 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
     if (!s && t->data && (t->data->table || t->data->renumbers || t->new_classes))
         s = ot_classes_text(t->data, a, &classes, err); /* else their numbers are known */
     o.metadata = metadata;
-    if (classes) metadata[o.n_metadata++] = (ot_export_metadata){ OT_CLASSES_KEY, classes };
+    if (classes) metadata[o.n_metadata++] = (ot_export_metadata){ .key = OT_CLASSES_KEY, .value = classes };
     if (t->data && t->data->preprocess)
-        metadata[o.n_metadata++] = (ot_export_metadata){ OT_PREPROCESS_KEY, t->data->preprocess };
+        metadata[o.n_metadata++] = (ot_export_metadata){ OT_PREPROCESS_KEY, t->data->preprocess, t->data->only_names };
+    bool little = !classes && t->data && t->data->only_names && !ot_import_metadata(t->loaded->file, OT_LOSS_KEY);
     bool ours = o.n_metadata || ot_import_metadata(t->loaded->file, OT_LOSS_KEY);
     if (!s && ours) s = ot_losses_text(t, a, &losses, err); /* a file without metadata of ours gets none */
-    if (losses) metadata[o.n_metadata++] = (ot_export_metadata){ OT_LOSS_KEY, losses };
+    if (losses) metadata[o.n_metadata++] = (ot_export_metadata){ OT_LOSS_KEY, losses, little };
     if (!s) s = ot_export(t->loaded->file, path, n, list, &o, err);
     s = ot_trainer_put_back(t, s, err);
     if (a) ot_arena_free(a);

@@ -26,11 +26,11 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
     if (!t->s.target) OT_TRY(ot_dataset_target_line(d, t->a, &target, err));
     if (t->s.target) OT_TRY(ot_dataset_target(d, t->s.target, err));
     if (target) ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s", target);
-    if (d->table && !t->data && !t->s.columns && !ot_import_metadata(t->m->file, OT_PREPROCESS_KEY))
+    if (!t->data && ot_dataset_in_order(d))
         ot_adapt_note(
             &(ot_adapt_env){ .a = t->a, .notes = &t->notes },
-            "%s: the model records no columns; they are taken in their order, whatever their names (change with "
-            "--inputs)",
+            "%s: the model records none of these columns; they are taken in their order, whatever their names "
+            "(change with --inputs)",
             d->name);
     if (d->table && ot_dataset_odd_header(d))
         ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes },

@@ -176,7 +176,10 @@ static ot_status keep_record(ot_trainer *t, const char *model, ot_error *err)
 {
     const char *text, *table = t->data->preprocess ? t->data->preprocess : t->data->table ? model : NULL;
     OT_TRY(ot_preprocess_text(&t->train, table, model, t->a, &text, err));
-    if (text) t->data->preprocess = text;
+    if (text) {
+        t->data->preprocess = text;
+        t->data->only_names = false;
+    }
     return OT_OK;
 }
 
