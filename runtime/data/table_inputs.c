@@ -74,6 +74,21 @@ static bool is_text(const ot_column *q)
     return false;
 }
 
+static int64_t missing_of(const ot_column *q)
+{
+    return q->count[OT_CELL_MISSING] + q->count[OT_CELL_NAN] + q->count[OT_CELL_NULL];
+}
+
+/* Refuses a column of numbers with a few cells of text, by the line of the first of these. */
+static ot_status check_stray(const ot_columns *t, const ot_column *q, const char *hint, ot_error *err)
+{
+    int64_t numbers = q->count[OT_CELL_NUMBER] + q->count[OT_CELL_CODE], there = t->rows - missing_of(q);
+    if (!q->odd || numbers * 10 < there * 9) return OT_OK;
+    return ot_fail(err, OT_E_DATA,
+                   "%s: line %lld, column '%s': contains '%.40s'; expected a number as in %lld other rows%s", t->path,
+                   (long long)q->odd, q->name, q->which, (long long)numbers, hint);
+}
+
 /* A target must be known for every row. */
 static ot_status no_target(const ot_dataset *d, const ot_columns *t, const ot_column *q, ot_error *err)
 {
@@ -98,6 +113,8 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
             break;
         }
         w->text = w->text || is_text(q);
+        bool values = q->whole < q->count[OT_CELL_NUMBER] + q->count[OT_CELL_CODE]; /* whole numbers may name classes */
+        if (values) OT_TRY(check_stray(t, q, "", err));
         if (w->text && n > 1)
             return ot_fail(err, OT_E_DATA,
                            "%s: line %lld, column '%s': contains '%.40s'; several targets together must be numbers",
@@ -368,11 +385,6 @@ static ot_status no_group(const chooser *x)
 
 /* ---- forms ------------------------------------------------------------------------------------- */
 
-static int64_t missing_of(const ot_column *q)
-{
-    return q->count[OT_CELL_MISSING] + q->count[OT_CELL_NAN] + q->count[OT_CELL_NULL];
-}
-
 static int wide(const ot_column *q)
 {
     switch (q->kind) {
@@ -407,19 +419,13 @@ static ot_status wrong_width(const chooser *x, const group *g, int64_t want, int
 
 static ot_status check_column(const ot_columns *t, const ot_column *q, bool text, ot_error *err)
 {
-    int64_t numbers = q->count[OT_CELL_NUMBER] + q->count[OT_CELL_CODE], there = t->rows - missing_of(q);
     if (q->kind == OT_KIND_EMPTY && !text)
         return ot_fail(err, OT_E_DATA, "%s: column '%s' has no values", t->path, q->name);
     if (q->kind == OT_KIND_LABEL && q->words.full && !text)
         return ot_fail(err, OT_E_DATA, "%s: column '%s' has more than %d different strings: too many for categories",
                        t->path, q->name, q->words.n);
-    if (q->kind == OT_KIND_CATEGORY && q->odd && numbers * 10 >= there * 9 && !text)
-        return ot_fail(
-            err, OT_E_DATA,
-            "%s: line %lld, column '%s': contains '%.40s'; expected a number as in %lld other rows (a missing "
-            "value is an empty cell, NA, NaN, null or ?)",
-            t->path, (long long)q->odd, q->name, q->which, (long long)numbers);
-    return OT_OK;
+    static const char hint[] = " (a missing value is an empty cell, NA, NaN, null or ?)";
+    return q->kind == OT_KIND_CATEGORY && !text ? check_stray(t, q, hint, err) : OT_OK;
 }
 
 /* The form of column q in an input; ids: one element per column. */

@@ -419,6 +419,11 @@ def tables():
     train(4, "d.csv: column 'kind' has class 'd', which is not in abc.csv", 'one', 'abc.csv', '--val', 'd.csv')
     train(4, "numbers.csv: column 'kind' contains numbers, but in abc.csv it contains strings", 'one', 'abc.csv', '--val', 'numbers.csv')
     open('wide.csv', 'w').write('a,b,c,d,e,price\n1,2,3,4,5,6\n')
+    rows = [f'{i},{i % 7},1,{-i},{i / 8}' for i in range(40)]
+    rows[30] = '1,2,3,4,n.k.'
+    open('stray.csv', 'w').write('a,b,c,d,price\n' + '\n'.join(rows) + '\n')
+    for more in [], ['--loss', 'mse']:
+        train(4, "stray.csv: line 32, column 'price': contains 'n.k.'; expected a number as in 39 other rows", 'value', 'stray.csv', *more)
     train(4, "wide.csv: input 'x' is [?,4], but the data without the target is [1,5]", 'value', 'wide.csv')
     # A class that is out of range: where it stands in the file.
     open('high.csv', 'w').write('a,b,c,d,kind\n1,2,3,4,0\n\n5,6,7,8,3\n')
