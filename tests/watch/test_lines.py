@@ -3,6 +3,7 @@ and where its model goes, a missing best.onnx, checkpoints that could not be wri
 
 usage: test_lines.py PROGRAM
 """
+import json
 import os
 import re
 import subprocess
@@ -41,6 +42,10 @@ check('no effect' not in r.stderr, f'no such option: {r.stderr}')
 # Stopped within its third epoch: the numbers are those of the second one's end.
 r = call(*data, '--val', 'd.npz', '--epochs', '2', '--batch-size', '1000', '-o', 'o.onnx', '--run-dir', 'stopped')
 check(re.search(r'^trained model: o.onnx \(val: loss', r.stderr, re.M), f'a finished run: {r.stderr}')
+events = [json.loads(line) for line in open('stopped/log.jsonl')]
+epoch = {e['step']: e['epoch'] for e in events if e['event'] == 'step'}
+kept = [e for e in events if e['event'] == 'checkpoint']
+check(kept and all(e['epoch'] == epoch[e['step']] for e in kept), f'epochs of checkpoints: {kept}')
 r = call('resume', 'stopped', '--epochs', '100000', '--time-limit', '0.01s')
 steps = int(re.search(r'^time limit after (\d+) step', r.stderr, re.M)[1])
 said = re.search(r'^trained model: o.onnx \(val( after step (\d+))?: loss', r.stderr, re.M)

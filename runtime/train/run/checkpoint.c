@@ -272,10 +272,12 @@ static bool remove_old(const ot_trainer *t, int keep, int64_t spared)
     return some;
 }
 
+/* The epoch is that of the last update, as in the event of that step. */
 static void log_checkpoint(ot_trainer *t, const char *name)
 {
+    json_int_t epoch = t->step ? (t->step - 1) / t->updates + 1 : 1;
     ot_log_write(&t->log, json_pack("{s:s, s:I, s:I, s:s}", "event", "checkpoint", "step", (json_int_t)t->step, "epoch",
-                                    (json_int_t)t->epoch + 1, "file", name));
+                                    epoch, "file", name));
 }
 
 /* *full: it failed because the disk is full. */
