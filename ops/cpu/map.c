@@ -108,7 +108,7 @@ static void find_uses(const ot_program *p, int *first, int *last)
     for (int k = 0; k < p->n_out; k++) last[p->out[k]] = p->n_inst;
 }
 
-/* Finds registers with one value for all elements. */
+/* Finds registers with one value for all elements, and where they are read as tiles. */
 static void find_uniform(cpu_map *m, const ot_program *p)
 {
     for (int i = 0; i < p->n_in; i++) m->uniform[i] = m->operand[i].scalar || m->total == 1;
@@ -118,11 +118,17 @@ static void find_uniform(cpu_map *m, const ot_program *p)
         for (int k = 0; k < OT_MAP_ARGS; k++) u = u && (inst->arg[k] < 0 || m->uniform[inst->arg[k]]);
         m->uniform[p->n_in + i] = u;
     }
-    for (int i = 0; i < p->n_inst; i++)
+    for (int i = 0; i < p->n_inst; i++) {
+        const ot_inst *inst = &p->inst[i];
+        m->one[i] = -1;
         for (int k = 0; k < OT_MAP_ARGS; k++) {
-            int r = p->inst[i].arg[k];
-            if (r >= 0 && !m->uniform[p->n_in + i]) m->spread[r] = m->uniform[r];
+            int r = inst->arg[k];
+            if (r < 0 || m->uniform[p->n_in + i] || !m->uniform[r]) continue;
+            if (k < OT_LEN(m->loops->one) && inst->cls == OT_CLASS_F32 && m->loops->one[k][inst->row])
+                m->one[i] = (int8_t)k;
+            else m->spread[r] = true;
         }
+    }
     for (int k = 0; k < p->n_out; k++) m->spread[p->out[k]] = m->uniform[p->out[k]];
 }
 

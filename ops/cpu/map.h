@@ -33,6 +33,7 @@ typedef struct cpu_map {
     bool needs_index;
     bool uniform[CPU_MAP_REGS];              /* one value for all elements: computed once per thread, in its cell */
     bool spread[CPU_MAP_REGS];               /* uniform, and read as a tile: then copied over its slot */
+    int8_t one[OT_MAP_INST];                 /* argument of an instruction that is read as one element; -1: none */
     bool periodic[OT_MAP_IN];                /* one row for all rows: repeated in its slot once per thread */
     bool in_place[OT_MAP_IN];                /* read in place */
     int16_t slot[CPU_MAP_REGS];              /* tile buffer; -1: none */

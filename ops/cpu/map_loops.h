@@ -19,8 +19,9 @@ typedef void ot_loop_convert(void *y, const void *x, int64_t n);
 enum { OT_LOOP_TYPES = OT_BF16 + 1 };
 
 typedef struct ot_map_loops {
-    const char *name;                         /* "avx2" */
-    ot_loop_run *const *row[4];               /* by class, by opcode; NULL: undefined there; a class NULL: as in base */
+    const char *name;           /* "avx2" */
+    ot_loop_run *const *row[4]; /* by class, by opcode; NULL: undefined there; a class NULL: as in base */
+    ot_loop_run *const *one[2]; /* of floats, by opcode, where arg[0] or arg[1] is one element; NULL: none */
     ot_loop_convert *load[4][OT_LOOP_TYPES];  /* y of the class, x stored in that type; NULL: not here */
     ot_loop_convert *store[4][OT_LOOP_TYPES]; /* x of the class, y stored in that type */
 } ot_map_loops;

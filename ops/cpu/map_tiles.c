@@ -136,9 +136,11 @@ static void execute(const run *r, int i)
     } else if (inst->row == OT_FN_Random) {
         random_tile(r, inst, y);
     } else {
+        int one = r->once ? -1 : r->m->one[i];
         ot_loop l = { .y = y, .n = r->n, .p = inst->p, .q = inst->q };
-        for (int k = 0; k < OT_MAP_ARGS; k++) l.arg[k] = inst->arg[k] >= 0 ? place(r, inst->arg[k]) : y;
-        ot_loop_run *const *rows = r->m->loops->row[inst->cls];
+        for (int k = 0; k < OT_MAP_ARGS; k++)
+            l.arg[k] = inst->arg[k] < 0 ? y : k == one ? cell(r, inst->arg[k]) : place(r, inst->arg[k]);
+        ot_loop_run *const *rows = one >= 0 ? r->m->loops->one[one] : r->m->loops->row[inst->cls];
         (rows ? rows : ot_map_loops_base.row[inst->cls])[inst->row](&l);
     }
 }

@@ -80,6 +80,32 @@ static int compare(const ot_map_loops *base, const ot_map_loops *set, int *tried
     return failed;
 }
 
+/* Loops with one element as an operand against those with a tile of copies of it: the same bits. */
+static int compare_one(const ot_map_loops *set, int *tried)
+{
+    static tile arg[2], copies, y0, y1;
+    int failed = 0;
+    for (int k = 0; k < 2; k++)
+        for (int row = 0; row < OT_FN_END; row++) {
+            dice d = { (uint64_t)row };
+            if (!set->one[k][row]) continue;
+            fill(&arg[0], OT_CLASS_F32, 0, &d);
+            fill(&arg[1], OT_CLASS_F32, 1, &d);
+            for (int i = 0; i < N; i++) copies.f32[i] = arg[k].f32[3];
+            ot_loop l = { .y = &y0, .arg = { &arg[0], &arg[1], &y0, &y0, &y0 }, .n = N };
+            l.arg[k] = &copies;
+            set->row[OT_CLASS_F32][row](&l);
+            l.arg[k] = &arg[k].f32[3];
+            l.y = &y1;
+            set->one[k][row](&l);
+            (*tried)++;
+            if (!memcmp(y0.f32, y1.f32, N * sizeof *y0.f32)) continue;
+            printf("loops: %s of %s with one element as argument %d differs\n", ot_fn_of(row)->name, set->name, k);
+            failed++;
+        }
+    return failed;
+}
+
 static int compare_conversions(const ot_map_loops *base, const ot_map_loops *set, int *tried)
 {
     static tile x, y0, y1, z0, z1;
@@ -114,6 +140,9 @@ bool test_loops(void)
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    failed += compare_one(&ot_map_loops_base, &tried);
+    if (avx2) failed += compare_one(&ot_map_loops_avx2, &tried);
+    if (avx512) failed += compare_one(&ot_map_loops_avx512, &tried);
     if (avx2) failed += compare(&ot_map_loops_base, &ot_map_loops_avx2, &tried);
     if (avx2) failed += compare_conversions(&ot_map_loops_base, &ot_map_loops_avx2, &tried);
     if (avx512) failed += compare(&ot_map_loops_base, &ot_map_loops_avx512, &tried);
