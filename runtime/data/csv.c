@@ -1,8 +1,8 @@
 /* csv.c - reads tables: what the columns are, and the arrays of them.
  *
  * The file is read twice, and a third time in between for the texts of categories: only the arrays are in memory.  The first
- * line is a header if a cell in it is text above a number, if all its cells are texts that no other row has, or if it names a
- * column that the model was trained with.  Numbers with a decimal comma become numbers with a point where a row is read, before
+ * line is a header if a cell in it is text above a number, if all its cells are texts that no other row has, if it names a
+ * column that the model was trained with or that an option names, or if it counts: 0,1,2,3 (as pandas writes one).  Numbers with a decimal comma become numbers with a point where a row is read, before
  * anything else looks at it.
  *
  * Shapes    inputs: (rows, elements); target: (rows) i64 for whole numbers and for text, whose sorted values become the
@@ -75,6 +75,10 @@ static ot_status count_cell(ot_dataset *d, ot_columns *t, int c, const char *tex
     double v;
     ot_column *q = &t->column[c];
     ot_cell cell = ot_cell_of(text, t->point, &v);
+    int64_t row = 0;
+    for (int k = 0; k < OT_CELLS; k++) row += q->count[k];
+    if (!row) q->first = v;
+    q->counted += cell == OT_CELL_NUMBER && v == q->first + (double)row;
     q->count[cell]++;
     q->bytes += (int64_t)strlen(text);
     q->commas[ot_cell_comma(text)]++;
@@ -141,12 +145,24 @@ static bool all_names(const survey *x)
     return x->rows ? names && x->rows > 1 : text;
 }
 
+/* 0, 1, 2, 3 ...: names that a program gave. */
+static bool counts(const survey *x)
+{
+    int n = 0;
+    char text[16];
+    for (; n < x->t->columns; n++) {
+        snprintf(text, sizeof text, "%d", n);
+        if (strcmp(x->first[n], text)) return false;
+    }
+    return n > 3;
+}
+
 static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
 {
     ot_columns *t = x->t;
     bool image = false;
     for (int i = 0; i < t->columns && !image; i++) OT_TRY(ot_table_names_image(d, t, x->first[i], &image, err));
-    t->header = x->names || (!image && (x->above || all_names(x) || ot_table_knows_name(t, x->first)));
+    t->header = x->names || (!image && (x->above || all_names(x) || counts(x) || ot_table_knows_name(t, x->first)));
     t->rows = x->rows + !t->header;
     for (int i = 0; i < t->columns; i++) {
         t->column[i].name = t->header ? x->first[i] : ot_arena_printf(d->arena, "%d", i + 1);
@@ -192,11 +208,13 @@ static int64_t sum(const ot_column *q, ot_cell from, ot_cell to)
     return n;
 }
 
-/* What a column is by its cells; categories that are identifiers are found when their words are known. */
-static ot_kind kind_of(const ot_column *q, int64_t rows)
+/* What a column is by its cells; categories that are identifiers are found when their words are known.  A column without a name that
+ * numbers the rows is one, too: the index that pandas writes. */
+static ot_kind kind_of(const ot_columns *t, const ot_column *q)
 {
-    int64_t there = rows - sum(q, OT_CELL_MISSING, OT_CELL_NULL);
+    int64_t there = t->rows - sum(q, OT_CELL_MISSING, OT_CELL_NULL);
     if (!there) return OT_KIND_EMPTY;
+    if (t->header && !*q->name && q->counted == t->rows && t->rows > 1) return OT_KIND_LABEL;
     if (sum(q, OT_CELL_NUMBER, OT_CELL_CODE) == there) return OT_KIND_NUMBER;
     if (q->count[OT_CELL_BOOLEAN] == there) return OT_KIND_BOOLEAN;
     if (sum(q, OT_CELL_DATE, OT_CELL_TIME) == there) return q->count[OT_CELL_TIME] ? OT_KIND_TIME : OT_KIND_DATE;
@@ -252,7 +270,7 @@ static ot_status find_columns(ot_dataset *d, ot_columns *t, ot_error *err)
         OT_TRY(survey_table(d, t, err));
         OT_TRY(tell_commas(d, t, err));
     }
-    for (int i = 0; i < t->columns; i++) t->column[i].kind = kind_of(&t->column[i], t->rows);
+    for (int i = 0; i < t->columns; i++) t->column[i].kind = kind_of(t, &t->column[i]);
     OT_TRY(ot_table_find_images(d, t, err));
     if (t->columns < 2 && !(t->columns && t->options.unlabelled))
         return ot_fail(err, OT_E_DATA, "%s: has %d column%s; expected at least one input column and one target column",
@@ -274,7 +292,8 @@ static void find_mapping(ot_columns *t)
     t->mapped = t->fitted = false;
     for (int i = 0; i < t->columns; i++) {
         const ot_column *q = &t->column[i];
-        bool other = q->kind != OT_KIND_NUMBER && q->kind != OT_KIND_IMAGE;
+        bool other = q->kind != OT_KIND_NUMBER && q->kind != OT_KIND_IMAGE && q->kind != OT_KIND_LABEL;
+        if (t->ordered && !t->ordered[i]) continue;
         t->mapped |= !is_target(t, i) && (other || sum(q, OT_CELL_MISSING, OT_CELL_NULL));
     }
     for (int i = 0; i < t->columns && t->mapped; i++)
@@ -379,7 +398,7 @@ static ot_status fill_numbers(const ot_columns *t, const ot_rows *r, ot_column_f
         return not_a_number(t, r, f, "true or false", err);
     if (!lost && (f->kind == OT_KIND_DATE || f->kind == OT_KIND_TIME) && !date)
         return not_a_number(t, r, f, "a date such as 2024-05-31", err);
-    f->missing += lost;
+    if (lost && !f->missing++) f->missing_line = r->line;
     if (f->form == OT_FORM_PARTS && !lost) ot_date_parts(v, part);
     else part[0] = v;
     for (int k = 0; k < f->width; k++) {
@@ -566,6 +585,31 @@ static void set_classes(ot_dataset *d, ot_columns *t)
     }
 }
 
+/* Of a table that does not train: its missing values, which the model's means replace. */
+static ot_status tell_missing(ot_dataset *d, const ot_columns *t, ot_error *err)
+{
+    const ot_column_field *first = NULL;
+    int64_t cells = 0;
+    int columns = 0;
+    for (int i = 0; i < t->n_inputs && t->recorded && t->options.alone; i++)
+        for (int k = 0; k < t->input[i].n && !t->input[i].gaps; k++) {
+            const ot_column_field *f = &t->input[i].field[k];
+            if (!f->missing || (f->form != OT_FORM_VALUE && f->form != OT_FORM_PARTS)) continue;
+            if (!columns++ || f->missing_line < first->missing_line) first = f;
+            cells += f->missing;
+        }
+    if (!columns) return OT_OK;
+    return ot_dataset_tell(
+        d, err,
+        "%s: %lld missing value%s in %d column%s replaced by the mean of training; first: line %lld, "
+        "column '%s'",
+        t->path, (long long)cells, cells > 1 ? "s" : "", columns,
+        columns > 1 ? "s are"
+        : cells > 1 ? " are"
+                    : " is",
+        (long long)first->missing_line, first->name);
+}
+
 static ot_status tell_unknown(ot_dataset *d, const ot_columns *t, ot_error *err)
 {
     for (int i = 0; i < t->n_inputs; i++)
@@ -591,6 +635,11 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
     OT_TRY(ot_table_recall_order(d, t, err));
     OT_TRY(ot_table_choose_targets(d, t, err));
     OT_TRY(ot_table_recall(d, t, &t->recorded, err));
+    if (t->options.columns && (t->recorded || t->order)) {
+        t->options.columns = NULL;
+        OT_TRY(ot_dataset_tell(d, err, "%s: --inputs has no effect: the model records the columns that it takes",
+                               t->path));
+    }
     if (!t->recorded) find_mapping(t);
     OT_TRY(collect_words(d, t, err));
     if (!t->recorded) OT_TRY(ot_table_choose_inputs(d, t, err));
@@ -601,6 +650,7 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
     OT_TRY(ot_table_each_row(t, fill_row, &x, err));
     if (t->images) OT_TRY(ot_table_finish_images(d, t, err));
     set_classes(d, t);
+    OT_TRY(tell_missing(d, t, err));
     return tell_unknown(d, t, err);
 }
 

@@ -124,6 +124,9 @@ ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **
 /* Of a table with a header: some column names are numbers, as if the first row of data were taken for a header. */
 bool ot_dataset_odd_header(const ot_dataset *d);
 
+/* The column whose strings are the class numbers of array a (NULL: of a target); NULL: they are no strings. */
+const char *ot_dataset_string_column(const ot_dataset *d, const ot_array *a);
+
 /* Whether columns with names were taken in the file's order: the model records none, or none of these. */
 bool ot_dataset_in_order(const ot_dataset *d);
 

@@ -90,6 +90,8 @@ typedef struct ot_column {
     int64_t no_value;  /* the line of the first OT_CELL_MISSING */
     int64_t odd;       /* the line of the first cell that is neither a number nor missing */
     const char *which; /* its text */
+    double first;      /* its first cell, a number, and */
+    int64_t counted;   /* cells that count on from it: 0, 1, 2 ... */
     ot_kind kind;
     ot_words words; /* of a category, and of a target of texts */
 } ot_column;
@@ -118,7 +120,7 @@ typedef struct ot_column_field {
     bool scaled;     /* standardised, when they are */
     double fill[OT_TIME_PARTS], mean[OT_TIME_PARTS], std[OT_TIME_PARTS];
     int64_t missing, unknown; /* cells of the file */
-    int64_t unknown_line;
+    int64_t missing_line, unknown_line;
     const char *unknown_word;
 } ot_column_field;
 
@@ -166,6 +168,7 @@ struct ot_columns {
     bool mapped;         /* some column is more than numbers */
     bool recorded;       /* the fields are those of a trained model */
     int *order, n_order; /* columns in the order of a model that takes numbers as they are; NULL: as in the file */
+    bool *ordered;       /* of each column: it is one of them; NULL with order */
     bool pending;        /* something has yet to be measured */
     bool scaled;         /* numbers are standardised */
     bool fitted;         /* nothing is left to be measured */
@@ -196,7 +199,8 @@ ot_status ot_table_name_twice(const ot_columns *t, const char **name, ot_error *
 /* The column of that name; -1: there is none. */
 int ot_column_find(const ot_columns *t, const char *name);
 
-/* Whether a cell of the first row is the name of a column that the model was trained with: then it has names. */
+/* Whether a cell of the first row is the name of a column that the model was trained with, or that an option names: then the row
+ * has names. */
 bool ot_table_knows_name(const ot_columns *t, const char *const *first);
 
 /* Which columns the targets are, by --target, by what was recorded, or by the rule: `target`, else the last one. */

@@ -128,9 +128,32 @@ static ot_status tell(ot_dataset *d, const ot_columns *t, ot_error *err)
     }
     if (!t->scaled || !t->n_inputs) return OT_OK;
     return ot_dataset_tell(d, err,
-                           "%s: numbers are standardised with mean and deviation of the training samples (change with "
+                           "%s: numbers are standardised with mean and deviation of %s (change with "
                            "--normalize none)",
-                           t->path);
+                           t->path, t->options.alone ? "this file" : "the training samples");
+}
+
+/* Numbers that are far from what a new model expects, in a table that is fed without changes. */
+static ot_status tell_far(ot_dataset *d, const ot_columns *t, ot_error *err)
+{
+    enum { FAR = 30 };
+    const ot_table_input *in = t->input;
+    const ot_column_field *farthest = NULL;
+    double most = FAR, mean, std;
+    if (t->options.alone || t->options.normalize || t->order) return OT_OK;
+    for (int k = 0; k < in->n; k++) {
+        place p = place_of(d, in, &in->field[k], 0);
+        measure(&p, &mean, &std);
+        if (hypot(mean, std) <= most) continue;
+        most = hypot(mean, std);
+        farthest = &in->field[k];
+    }
+    if (!farthest) return OT_OK;
+    return ot_dataset_tell(
+        d, err,
+        "%s: numbers are fed without changes, column '%s' with a root mean square of %.3g: a new model "
+        "trains faster with --normalize mean,std",
+        t->path, farthest->name, most);
 }
 
 ot_status ot_dataset_fit(ot_dataset *d, ot_dataset *part, ot_error *err)
@@ -147,7 +170,7 @@ ot_status ot_dataset_fit(ot_dataset *d, ot_dataset *part, ot_error *err)
     t->fitted = true;
     bool plain = !t->mapped && !t->scaled && t->n_inputs == 1 && !t->options.columns;
     d->only_names = plain = plain && !t->images && !t->text;
-    if (!plain) OT_TRY(tell(d, t, err));
+    OT_TRY(plain ? tell_far(d, t, err) : tell(d, t, err));
     OT_TRY(plain ? ot_table_record_order(d, t, &d->preprocess, err) : ot_table_record(d, t, &d->preprocess, err));
     if (part) part->preprocess = d->preprocess;
     return OT_OK;
@@ -167,6 +190,15 @@ static ot_array *class_target(const ot_dataset *d)
 {
     for (int i = 0; i < d->table->n_targets; i++)
         if (d->table->wanted[i].text) return &d->array[d->table->wanted[i].array];
+    return NULL;
+}
+
+const char *ot_dataset_string_column(const ot_dataset *d, const ot_array *a)
+{
+    const ot_columns *t = d->table;
+    for (int i = 0; t && i < t->n_targets; i++)
+        if (t->wanted[i].text && (!a || &d->array[t->wanted[i].array] == a))
+            return t->column[t->wanted[i].column[0]].name;
     return NULL;
 }
 

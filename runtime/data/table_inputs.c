@@ -518,22 +518,26 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
 }
 
 /* The first input column that is more than numbers; NULL: there is none. */
-static const ot_column *mapped_column(const ot_columns *t, const bool *target)
+static const ot_column *mapped_column(const ot_columns *t, const bool *others)
 {
-    for (int i = 0; i < t->columns; i++)
-        if (!target[i] && t->column[i].kind != OT_KIND_IMAGE &&
-            (t->column[i].kind != OT_KIND_NUMBER || missing_of(&t->column[i])))
-            return &t->column[i];
+    for (int i = 0; i < t->columns; i++) {
+        const ot_column *q = &t->column[i];
+        bool number = q->kind == OT_KIND_NUMBER || q->counted == t->rows;
+        if (!others[i] && q->kind != OT_KIND_IMAGE && (!number || missing_of(q))) return q;
+    }
     return NULL;
 }
 
-static ot_status check_alone(const ot_columns *t, const bool *target, ot_error *err)
+static ot_status check_alone(const ot_columns *t, const bool *others, ot_error *err)
 {
-    const ot_column *q = t->options.alone && !t->options.columns ? mapped_column(t, target) : NULL;
+    const ot_column *q = t->options.alone && !t->options.columns ? mapped_column(t, others) : NULL;
     if (!q) return OT_OK;
     int64_t line = q->odd ? q->odd : q->no_value;
     char where[64] = "";
     if (line) snprintf(where, sizeof where, "line %lld, ", (long long)line);
+    if (t->order)
+        return ot_fail(err, OT_E_DATA, "%s: %scolumn '%s' %s; the model was trained with a number in each row", t->path,
+                       where, q->name, missing_of(q) ? "has missing values" : "does not contain numbers");
     return ot_fail(
         err, OT_E_DATA,
         "%s: %scolumn '%s' %s, and the model does not record how that is handled (a model that was trained on "
@@ -572,8 +576,9 @@ static ot_status choose(chooser *x)
     for (int k = 0; k < t->n_targets; k++)
         for (int i = 0; i < t->wanted[k].n; i++) x->taken[t->wanted[k].column[i]] = true;
     for (int i = 0; t->text && i < t->columns; i++) x->taken[i] = x->taken[i] || ot_texts_has(t->text, i);
-    bool *targets = ot_arena_copy(x->d->arena, x->taken, (size_t)t->columns);
-    if (!targets) return no_memory(t, x->err);
+    bool *others = ot_arena_copy(x->d->arena, x->taken, (size_t)t->columns); /* that are no inputs */
+    if (!others) return no_memory(t, x->err);
+    for (int i = 0; i < t->columns; i++) others[i] = others[i] || (t->ordered && !t->ordered[i]);
     if (given(t) && x->n) OT_TRY(given_groups(x, t->options.columns));
     for (int i = 0; i < x->n && x->n > 1; i++) {
         int c = x->g[i].n ? -1 : ot_column_find(t, x->g[i].of->name);
@@ -583,7 +588,7 @@ static ot_status choose(chooser *x)
     }
     spread_images(x);
     if (all_images(x)) t->mapped = t->scaled = false;
-    else if (x->n) OT_TRY(check_alone(t, targets, x->err));
+    else if (x->n) OT_TRY(check_alone(t, others, x->err));
     spread_rest(x);
     for (int i = 0; i < x->n; i++) all = all && x->g[i].n;
     if (!all && !t->mapped && !t->options.columns && x->n > 1) { /* ot_adapt_inputs says what the inputs need */

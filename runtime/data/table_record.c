@@ -146,11 +146,24 @@ static bool is_among(const ot_columns *t, const char *const *first, const json_t
     return false;
 }
 
+/* Whether --target or --inputs, a list such as INPUT=A,-B;C, has that text, which is no number. */
+static bool is_listed(const ot_columns *t, const char *list, const char *text)
+{
+    double v;
+    size_t n = strlen(text);
+    if (!list || !n || ot_cell_number(text, t->point, &v)) return false;
+    for (const char *at = list; (at = strstr(at, text)); at++)
+        if ((at == list || strchr(",;=-", at[-1])) && (!at[n] || strchr(",;=", at[n]))) return true;
+    return false;
+}
+
 bool ot_table_knows_name(const ot_columns *t, const char *const *first)
 {
     const char *text = t->options.preprocess, *key;
     json_t *root = NULL, *one;
     bool known = false;
+    for (int i = 0; i < t->columns; i++)
+        if (is_listed(t, t->target, first[i]) || is_listed(t, t->options.columns, first[i])) return true;
     if (!text || ot_json_parse(text, strlen(text), &root)) return false;
     json_object_foreach(json_object_get(root, "inputs"), key, one)
     {
@@ -173,6 +186,12 @@ static ot_status load(const ot_columns *t, json_t **root, ot_error *err)
     if (!text) return OT_OK;
     if (ot_json_parse(text, strlen(text), root)) return no_memory(t, err);
     return *root ? OT_OK : ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: is not valid JSON");
+}
+
+/* --inputs chooses columns anew, but not of a model that is trained: of that one only `auto` does. */
+static bool recalls(const ot_columns *t)
+{
+    return !t->options.columns || (t->options.alone && strcmp(t->options.columns, "auto"));
 }
 
 ot_status ot_table_recall_target(const ot_columns *t, ot_arena *a, const char **out, ot_error *err)
@@ -396,7 +415,7 @@ ot_status ot_table_recall(ot_dataset *d, ot_columns *t, bool *found, ot_error *e
 {
     json_t *root;
     *found = false;
-    if (t->options.columns) return OT_OK;
+    if (!recalls(t)) return OT_OK;
     OT_TRY(load(t, &root, err));
     ot_status s = root ? take_inputs(d, t, json_object_get(root, "inputs"), found, err) : OT_OK;
     json_decref(root);
@@ -423,6 +442,7 @@ static ot_status take_order(ot_dataset *d, ot_columns *t, const json_t *names, o
     if (lost) return no_column(t, lost, err);
     t->order = order;
     t->n_order = n;
+    t->ordered = used;
     return check_extra(t, used, err);
 }
 
@@ -430,7 +450,8 @@ ot_status ot_table_recall_order(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     json_t *root;
     t->order = NULL;
-    if (t->options.columns || !t->header) return OT_OK;
+    t->ordered = NULL;
+    if (!recalls(t) || !t->header) return OT_OK;
     OT_TRY(load(t, &root, err));
     const json_t *names = json_object_get(root, ORDER);
     ot_status s = OT_OK;

@@ -379,16 +379,56 @@ def ordered():
     for name, said in ('moved', "column 'more' is not used"), ('renamed', 'the model records none of these columns; they are taken in their order'), ('bare', ''):
         numbers, text = printed('eval', 'ordered.onnx', '--data', name + '.csv', '--json')
         need(f'{name}: {numbers}, {want} is right; {text}', json.loads(numbers)['loss'] == want and said in text)
+    # A column of text beside them, and a choice that the record already has.
+    with open('noted.csv', 'w') as f:
+        f.write(''.join(line.strip() + (',note\n' if not i else f',n{i % 5}\n') for i, line in enumerate(open('trained.csv'))))
+    for more in [], ['--inputs=-note']:
+        numbers, text = printed('eval', 'ordered.onnx', '--data', 'noted.csv', '--json', *more)
+        need(f'noted {more}: {numbers}; {text}', json.loads(numbers)['loss'] == want and "column 'note' is not used" in text
+             and ('--inputs has no effect' in text) == bool(more))
+    open('gap.csv', 'w').write(open('trained.csv').read().replace(',1,', ',,', 1))
+    expect(4, "gap.csv: line 2, column 'r' has missing values; the model was trained with a number in each row", 'eval', 'ordered.onnx', '--data', 'gap.csv')
     expect(4, "half.csv: no column 'r', which the model was trained with", 'eval', 'ordered.onnx', '--data', 'half.csv')
     expect(4, "unknown.csv: no column 'price' for the target", 'eval', 'ordered.onnx', '--data', 'unknown.csv')
     numbers = [[line.split(',')[1] for line in printed('predict', 'ordered.onnx', name + '.csv')[0].splitlines() if line[:1].isdigit()]
                for name in ('trained', 'moved', 'unknown')]
     need('predictions depend on the order of the columns', numbers[0] == numbers[1] == numbers[2] and len(numbers[0]) == 40)
+    # A record with means: --inputs does not measure again, a missing value is told.
+    train(0, '', 'value', 'trained.csv', '--normalize', 'mean,std')
+    os.replace('out.onnx', 'measured.onnx')
+    want = json.loads(printed('eval', 'measured.onnx', '--data', 'trained.csv', '--json')[0])['loss']
+    numbers, text = printed('eval', 'measured.onnx', '--data', 'noted.csv', '--json', '--inputs=-note')
+    need(f'measured again: {numbers}, {want} is right; {text}', json.loads(numbers)['loss'] == want and '--inputs has no effect' in text)
+    expect(0, "gap.csv: 1 missing value in 1 column is replaced by the mean of training; first: line 2, column 'r'", 'eval', 'measured.onnx', '--data', 'gap.csv')
+    expect(2, 'which the model records: omit --normalize', 'eval', 'measured.onnx', '--data', 'trained.csv', '--normalize', 'mean,std')
     # Trained on: another table without these names replaces the record.
     os.replace('ordered.onnx', 'onward.onnx')
     train(0, '', 'onward', 'renamed.csv')
     record = {p.key: p.value for p in onnx.load('out.onnx').metadata_props}['onnxtrain.preprocess']
     need(f'the new record is {record}', json.loads(record) == {'columns': ['P', 'Q', 'R', 'S'], 'target': 'PRICE'})
+
+
+def header_rows():
+    """pandas writes numbers as names, and an index without a name; an option names a column of a table without numbers."""
+    rows = [[i % 3, i % 7, 1, -i, i / 8] for i in range(30)]
+    body = [','.join(map(str, r)) for r in rows]
+    open('counted.csv', 'w').write('\n'.join(['0,1,2,3,4', *body]) + '\n')
+    train(0, ['counted.csv: 30 samples', 'line 1 is taken as column names'], 'value', 'counted.csv')
+    open('index.csv', 'w').write('\n'.join([',a,b,c,d,price', *(f'{i},{r}' for i, r in enumerate(body))]) + '\n')
+    open('plain.csv', 'w').write('\n'.join(['a,b,c,d,price', *body]) + '\n')
+    weights = []
+    for name in 'index', 'plain':
+        train(0, "column '(unnamed)' is not used: identifiers" if name == 'index' else '', 'value', name + '.csv', '--lr', '.01')
+        weights.append([numpy_helper.to_array(w).tolist() for w in onnx.load('out.onnx').graph.initializer])
+    need('an index of rows trains', weights[0] == weights[1])
+    open('words.csv', 'w').write('a,kind\n' + 'x,u\n' * 3 + 'a,v\n' * 3)
+    _, said = call('data', 'words.csv', '--target', 'kind')
+    r = subprocess.run([program, 'data', 'words.csv', '--target', 'kind'], capture_output=True, text=True)
+    need(f'a name that --target has: {r.stdout}{said}', '6 samples' in r.stdout)
+    # Two outputs, one of which learns strings.
+    open('two.csv', 'w').write('\n'.join(['a,b,c,d,kind,price', *(f"{','.join(b.split(',')[:4])},{'uvw'[i % 3]},{i / 4}" for i, b in enumerate(body))]) + '\n')
+    train(0, ["strings in column 'kind' are 3 classes", "loss cross_entropy on output 'cls'", "loss mse on output 'reg'"], 'two', 'two.csv',
+          '--target', 'cls=kind;reg=price')
 
 
 def tables():
@@ -414,6 +454,7 @@ def tables():
         _, said = call('one.onnx', '--data', data, '--val', val, '--steps', '1', '--optimizer', 'sgd:lr=0', '--run-dir', 'run', '-o', 'out.onnx')
         accuracy += [line.split('(')[0] for line in said.splitlines() if line.startswith('epoch 1: val')]
     need(f'classes of --val have other numbers: {accuracy}', len(accuracy) == 2 and accuracy[0] == accuracy[1])
+    header_rows()
     train(4, "mixed.csv: no column 's', which the model was trained with; its columns are:", 'one', 'abc.csv', '--val', 'mixed.csv')
     ordered()
     train(4, "d.csv: column 'kind' has class 'd', which is not in abc.csv", 'one', 'abc.csv', '--val', 'd.csv')

@@ -53,6 +53,13 @@ check(said and int(said[2] or steps) == steps - steps % 2, f'stopped after {step
 r = call(*data, '--val', 'd.npz', '--epochs', '3', '--steps', '400', '--batch-size', '10', '-o', 'o.onnx', '--run-dir', 'within', '--time-limit', '1s')
 check(re.search(r'^trained model: o.onnx \(val: loss', r.stderr, re.M), f'ended within its epoch, evaluated there: {r.stderr}')
 
+# Of epochs with the same accuracy that of the smaller loss is better.
+np.savez('zeros.npz', x=np.load('d.npz')['x'], target=np.zeros(2000, np.int64))
+r = call('m.onnx', '--data', 'zeros.npz', '--val', 'zeros.npz', '--epochs', '8', '--batch-size', '100', '-o', 'o.onnx', '--run-dir', 'tie', '--patience', '2', '--select', 'best')
+evals = [json.loads(line) for line in open('tie/log.jsonl') if '"eval"' in line]
+check(len(evals) == 8 and sum(e['accuracy'] == 1 for e in evals) > 3, f'epochs of a tie: {evals}')
+check('the written model has the last weights, of epoch 8, the best' in r.stderr, f'the best of a tie: {r.stderr}')
+
 # A renamed run folder keeps its -o, which is said; a best model that is gone is, too.
 os.rename('stopped', 'renamed')
 os.remove('renamed/best.onnx')

@@ -515,7 +515,9 @@ static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, co
                    "'%s' is %s and its array is %s %s%s",
                    e->s->normalize, d->name, f->name, ot_dtype_name(f->dtype), ot_dtype_name(a->t.dtype),
                    ot_shape_text(&have, shape),
-                   d->table ? "; table columns are fed unchanged, or standardised with --normalize mean,std" : "");
+                   d->table ? "; table columns are fed unchanged, or standardised with --normalize mean,std"
+                   : ot_is_float(a->t.dtype) ? "; --normalize auto standardises arrays of floats"
+                                             : "");
 }
 
 static void say_samples(const ot_dataset *d, const ot_feeder *f, ot_error *err)

@@ -109,10 +109,11 @@ ot_status ot_trainer_note_classes(ot_trainer *t, ot_error *err)
     char text[512] = "";
     size_t at = 0;
     if (!d->table || !d->class_name || d->n_classes < 1) return OT_OK;
+    const char *column = ot_dataset_string_column(d, NULL);
     for (int i = 0; i < d->n_classes && i < SHOWN && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.48s %d", i ? ", " : "", d->class_name[i], i);
     ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: strings in column '%s' are %d class%s: %s%s",
-                  d->name, d->column, d->n_classes, d->n_classes == 1 ? "" : "es", text,
+                  d->name, column ? column : d->column, d->n_classes, d->n_classes == 1 ? "" : "es", text,
                   d->n_classes > SHOWN ? " ..." : "");
     return note_balance(t, d, err);
 }

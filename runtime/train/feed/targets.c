@@ -406,18 +406,26 @@ static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-static const char another_head[] = "; --classes auto replaces the last layer by a new one for the classes of the data";
+/* What gives the output as many classes as the data have: of one output `auto` finds it. */
+static const char *another_head(const ot_adapt_env *e, const want *w, char text[256])
+{
+    static const char replaces[] = "replaces the last layer by a new one for the classes of the data";
+    if (e->graph->n_outputs < 2) snprintf(text, 256, "; --classes auto %s", replaces);
+    else snprintf(text, 256, "; --classes %.60s=N, with the number of classes, %s", w->output->name, replaces);
+    return text;
+}
 
 /* Tables of strings and class folders name all their classes: the model is for others. */
 static ot_status check_named(const ot_adapt_env *e, const want *w, int64_t classes, ot_error *err)
 {
     const ot_dataset *d = w->data;
+    char head[256];
     bool named = (d->table || d->renumbers) && d->class_name;
     if (!e->measure || e->s->n_classes || !named || d->n_classes >= classes || classes < 2) return OT_OK;
     return ot_fail_more(err, OT_E_DATA,
                         "target '%s' has %d class%s, but output '%s' has %lld%s; --classes %lld keeps it",
                         d->column ? d->column : w->array->t.name, d->n_classes, d->n_classes == 1 ? "" : "es",
-                        w->output->name, (long long)classes, another_head, (long long)classes);
+                        w->output->name, (long long)classes, another_head(e, w, head), (long long)classes);
 }
 
 /* The name of the target, and in `where` the line or sample of element i of n. */
@@ -458,13 +466,14 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
             continue;
         }
         if (y >= 0 && y < classes) continue;
-        char where[64];
+        char where[64], head[256];
         const char *name = place_of(w, i, n, samples, where);
         return ot_fail_more(err, OT_E_DATA,
                             "target '%s': %s has class %lld, but output '%s' has %lld class%s, 0 to "
                             "%lld%s%s",
                             name, where, (long long)y, w->output->name, (long long)classes, classes == 1 ? "" : "es",
-                            (long long)classes - 1, classes == 1 ? one : "", y >= 0 && e->measure ? another_head : "");
+                            (long long)classes - 1, classes == 1 ? one : "",
+                            y >= 0 && e->measure ? another_head(e, w, head) : "");
     }
     f->ignores = ignored && !ignore;
     f->uncounted = ignored && (!w->loss || !ot_spec_is(w->loss, "reduction", "sum"));
@@ -541,7 +550,8 @@ static ot_status check_texts(const want *w, ot_error *err)
 {
     const ot_dataset *d = w->data;
     char what[100];
-    if (!d->table || !d->class_name || w->array->role != OT_ARRAY_TARGET) return OT_OK;
+    const char *column = ot_dataset_string_column(d, w->array);
+    if (!column || !d->class_name) return OT_OK;
     ot_takes t = takes(w);
     if (d->n_classes == 2 && (!w->loss || t == OT_TAKES_EITHER || t == OT_TAKES_VECTORS ||
                               ot_entry_key(&ot_loss_find(w->loss->name)->entry, "pos_weight")))
@@ -552,7 +562,7 @@ static ot_status check_texts(const want *w, ot_error *err)
                         "column '%s' contains strings, %d classes ('%.60s', '%.60s'%s), but %s: use "
                         "cross_entropy and an output with a value for each class%s, or choose another "
                         "column with --target",
-                        d->column, d->n_classes, d->class_name[0], d->n_classes > 1 ? d->class_name[1] : "",
+                        column, d->n_classes, d->class_name[0], d->n_classes > 1 ? d->class_name[1] : "",
                         d->n_classes > 2 ? " ..." : "", what,
                         d->n_classes == 2 ? ", or bce_with_logits for two classes" : "");
 }

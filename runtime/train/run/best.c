@@ -94,6 +94,7 @@ bool ot_best_is(const ot_trainer *t, double mean)
     const ot_result *r = &t->result;
     double now = value_of(t, mean), gain = ot_metric_rises(metric_of(t)) ? now - r->best : r->best - now;
     bool other = r->best_metric && strcmp(r->best_metric, ot_best_watched(t)); /* continued with another set */
+    if (t->has_val && gain == 0 && t->s.min_delta <= 0 && t->eval.loss < t->best.loss) return true; /* a tie */
     return isfinite(now) && (isnan(r->best) || other || (t->s.min_delta > 0 ? gain >= t->s.min_delta : gain > 0));
 }
 

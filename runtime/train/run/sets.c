@@ -169,6 +169,12 @@ ot_status ot_trainer_open_evaluation_set(ot_trainer *t, ot_error *err)
     if (!t->eval.data) OT_TRY(open_set(t, spec, OT_SPLIT_TRAIN, &t->eval.data, err));
     OT_TRY(ot_normalize_parse(t->s.normalize, &t->normalize, err));
     if (t->normalize.kind != OT_NORMALIZE_MEASURE || t->normalize.automatic) return OT_OK;
+    if (whole && ot_import_metadata(t->m->file, OT_PREPROCESS_KEY))
+        return ot_fail(
+            err, OT_E_USAGE,
+            "--normalize mean,std would use the statistics of %s instead of the training set, which the model "
+            "records: omit --normalize",
+            spec);
     if (whole)
         return ot_fail(err, OT_E_USAGE,
                        "--normalize mean,std would use the statistics of %s instead of the training "
