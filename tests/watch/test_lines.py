@@ -58,7 +58,7 @@ np.savez('zeros.npz', x=np.load('d.npz')['x'], target=np.zeros(2000, np.int64))
 r = call('m.onnx', '--data', 'zeros.npz', '--val', 'zeros.npz', '--epochs', '8', '--batch-size', '100', '-o', 'o.onnx', '--run-dir', 'tie', '--patience', '2', '--select', 'best')
 evals = [json.loads(line) for line in open('tie/log.jsonl') if '"eval"' in line]
 check(len(evals) == 8 and sum(e['accuracy'] == 1 for e in evals) > 3, f'epochs of a tie: {evals}')
-check('the written model has the last weights, of epoch 8, the best' in r.stderr, f'the best of a tie: {r.stderr}')
+check('the written model has the weights of epoch 8, the best' in r.stderr, f'the best of a tie: {r.stderr}')
 
 # A renamed run folder keeps its -o, which is said; a best model that is gone is, too.
 os.rename('stopped', 'renamed')
