@@ -400,6 +400,10 @@ def ordered():
     numbers, text = printed('eval', 'measured.onnx', '--data', 'noted.csv', '--json', '--inputs=-note')
     need(f'measured again: {numbers}, {want} is right; {text}', json.loads(numbers)['loss'] == want and '--inputs has no effect' in text)
     expect(0, "gap.csv: 1 missing value in 1 column is replaced by the mean of training; first: line 2, column 'r'", 'eval', 'measured.onnx', '--data', 'gap.csv')
+    unit = 'the unit of the data is output * '
+    expect(0, unit, 'predict', 'measured.onnx', 'trained.csv', '-o', 'p.npz')
+    expect(0, unit, 'export', 'measured.onnx', '-o', 'deployed.onnx')
+    expect(0, '', 'predict', 'measured.onnx', 'trained.csv', never=[unit])
     expect(2, 'which the model records: omit --normalize', 'eval', 'measured.onnx', '--data', 'trained.csv', '--normalize', 'mean,std')
     # Trained on: another table without these names replaces the record.
     os.replace('ordered.onnx', 'onward.onnx')

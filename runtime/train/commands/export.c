@@ -12,6 +12,7 @@
 #include "runtime/base/random.h"
 #include "runtime/train/run/files.h"
 #include "runtime/train/commands/dry_run.h"
+#include "runtime/train/feed/preprocess.h"
 #include "runtime/train/run/variants.h"
 #include "runtime/train/run/trainer.h"
 
@@ -252,6 +253,18 @@ static ot_status metadata_collect(const deployment *d, const ot_trainer *t, meta
     return OT_OK;
 }
 
+/* Outputs that are not in the unit of the data, for the program that will read them. */
+static void say_units(const deployment *d)
+{
+    ot_normalize z;
+    for (int i = 0; i < d->m->file->graph->n_outputs; i++) {
+        const char *name = d->m->outputs[i];
+        if (!ot_preprocess_target(ot_import_metadata(d->m->file, OT_PREPROCESS_KEY), name, &z)) continue;
+        say(d, OT_INFO, "output '%s' is standardised: the unit of the data is output * %.6g + %.6g%s", name, z.std[0],
+            z.mean[0], z.channels > 1 ? " for the first column; onnxtrain.preprocess has the others" : "");
+    }
+}
+
 /* ---- the file -------------------------------------------------------------------------------- */
 
 static ot_status write_file(deployment *d, const char *path, const metadata *md, ot_error *err)
@@ -284,6 +297,7 @@ static ot_status write_file(deployment *d, const char *path, const metadata *md,
             "node '%s' (%s) draws random numbers in every run of the exported model: its outputs differ from run to run; if "
             "it is a Dropout, export the network in evaluation mode",
             d->draws->name, d->draws->op->name);
+    say_units(d);
     return OT_OK;
 }
 

@@ -146,13 +146,19 @@ static ot_status check_task(const job *j, const ot_options *o, ot_task asked, ot
     return OT_OK;
 }
 
-/* The unit of the data, where the model learnt a standardised target. */
-static void find_unit(const ot_trainer *t, ot_prediction *a)
+/* The unit of the data, where the model learnt a standardised target.  Arrays are written as they are, and it is said. */
+static void find_unit(ot_trainer *t, bool npz, ot_prediction *a)
 {
     ot_normalize z;
     if (a->task != OT_TASK_VALUES || t->s.target_scale == OT_TARGET_AS_IS || !ot_is_float(a->dtype)) return;
     if (!ot_preprocess_target(ot_import_metadata(t->m->file, OT_PREPROCESS_KEY), a->name, &z)) return;
-    if (z.channels == 1 || z.channels == a->each) a->unit = z;
+    if (z.channels != 1 && z.channels != a->each) return;
+    if (npz)
+        ot_trainer_say(t, OT_INFO,
+                       "output '%s' is written as the model computes it, standardised; the unit of the data is "
+                       "output * %.6g + %.6g%s",
+                       a->name, z.std[0], z.mean[0], z.channels > 1 ? " for the first column" : "");
+    else a->unit = z;
 }
 
 /* What makes the images that the model takes; NULL: its inputs are no images. */
@@ -194,7 +200,7 @@ static ot_status open_answer(job *j, const ot_output *o, int k, ot_task asked, o
     OT_TRY(find_names(j, a, err));
     choose_task(j, asked, a);
     a->distinct = are_distinct(a);
-    find_unit(j->t, a);
+    find_unit(j->t, j->form == FORM_NPZ, a);
     OT_TRY(too_wide(j, a, err));
     a->bytes = ot_arena_alloc(j->a, ot_bytes(&v->shape, v->dtype) + 1);
     a->v = ot_arena_alloc(j->a, (size_t)(a->each + 1) * sizeof *a->v);
