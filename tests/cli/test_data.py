@@ -678,6 +678,11 @@ def advice():
     need('--freeze * --train w* trains others', moved('one.onnx') == {'w'})
     train(0, '--dropout 0.5: no effect: the model has no Dropout', 'one', 'one.npz', '--dropout', '0.5')
     train(0, 'schedule plateau uses the loss of each update', 'one', 'one.npz', '--schedule', 'plateau')
+    train(0, 'schedule plateau uses the mean training loss of each epoch', 'one', 'one.npz', '--schedule', 'plateau:per=epoch,patience=0,factor=0.5,threshold=0.9',
+          '--optimizer', 'sgd:lr=0.001', '--batch-size', '10', '--steps', '16', '--log', 'plateau.jsonl')
+    rates = [e['lr'] for e in map(json.loads, open('plateau.jsonl')) if e['event'] == 'step']
+    need(f'rates of a plateau of epochs: {rates}', np.allclose(rates, np.repeat([1e-3, 1e-3, 5e-4, 2.5e-4], 4)))
+    train(0, '--drop-last: no effect with --no-shuffle', 'one', 'one.npz', '--drop-last', '--no-shuffle')
     train(0, ['schedule plateau uses the loss of each evaluation', 'the same 40 samples'], 'one', 'one.npz', '--schedule', 'plateau',
           '--val', 'one.npz', never=['others'])
 

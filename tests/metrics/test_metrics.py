@@ -63,6 +63,7 @@ def of_classes(y, t):
         out["iou"] = sk.jaccard_score(t, said, average="macro", zero_division=0)
         out["dice"] = out["f1"]
     else:
+        p = np.round(p, 12)  # what is equal but for rounding is a tie
         out["auc"] = sk.roc_auc_score(t, p[:, 1]) if p.shape[1] == 2 else sk.roc_auc_score(t, p, multi_class="ovr")
     if p.shape[1] > 5:
         out["top5"] = sk.top_k_accuracy_score(t, p, k=5, labels=all_classes)
@@ -70,9 +71,12 @@ def of_classes(y, t):
 
 
 def of_binary(y, t):
-    said, y, t = (y > 0).ravel(), y.ravel().astype(np.float64), t.ravel()
-    return {"accuracy": sk.accuracy_score(t, said), "precision": sk.precision_score(t, said), "recall": sk.recall_score(t, said),
-            "f1": sk.f1_score(t, said), "auc": sk.roc_auc_score(t, y), "log_loss": sk.log_loss(t, 1 / (1 + np.exp(-y)))}
+    labels = y.ndim == 2 and y.shape[1] > 1  # each is a task of its own
+    y, average = (y if labels else y.ravel()).astype(np.float64), {"average": "macro", "zero_division": 0} if labels else {}
+    said, t = y > 0, t.reshape(y.shape)
+    out = {name: f(t, said, **average) for name, f in (("precision", sk.precision_score), ("recall", sk.recall_score), ("f1", sk.f1_score))}
+    return {**out, "auc": sk.roc_auc_score(t, y), "accuracy": sk.accuracy_score(t.ravel(), said.ravel()),
+            "log_loss": sk.log_loss(t.ravel(), 1 / (1 + np.exp(-y.ravel())))}
 
 
 def of_values(y, t):
@@ -110,6 +114,11 @@ def plain_cases():
     yield "equal outputs of masks", np.round(numbers((N, 3, 2, 5), 26)), labels((N, 2, 5), 3, 27), None, of_classes
     t = labels((N, 1), 2, 10)
     yield "binary", numbers((N, 1), 11) + t.astype(np.float32), t.astype(np.float32), "bce_with_logits", of_binary
+    t = (numbers((N, 4), 28) > np.float32([0, 0.5, 0.9, -0.7])).astype(np.float32)
+    yield "labels", numbers((N, 4), 29) + t - np.float32([0.5, 0.5, 2, 0]), t, "bce_with_logits", of_binary  # one is never predicted
+    whole = np.round(3 * numbers((N, 1), 30)) + np.float32(0.25)
+    nearly = np.where(numbers((N, 1), 31) > 0, np.nextafter(whole, np.float32(9)), whole)  # as places of a batch may differ
+    yield "nearly equal outputs", nearly, labels((N, 1), 2, 32).astype(np.float32), "bce_with_logits", lambda y, t: of_binary(np.round(y, 2), t)
     t = numbers((N, 2), 12)
     yield "values", t + numbers((N, 2), 13) / 3, t * np.float32(1.5), "mse", of_values
     yield "one value", numbers((N, 1), 14), numbers((N, 1), 15) + 2, "mse", of_values

@@ -60,6 +60,7 @@ static bool look_at(const ot_trainer *t, const ot_slot *q, const ot_feeder *f, c
     if (f->gather.scale) m->unit = f->normalize.std, m->units = f->normalize.channels;
     if (per == each) {
         m->kind = f->binary && counted ? OT_METER_BINARY : OT_METER_VALUES;
+        m->labels = s->rank == 2 ? each : 1;
         return !(m->kind == OT_METER_VALUES && counted);
     }
     int axis = fits(s, &f->sample, 1) ? 1 : fits(s, &f->sample, s->rank - 1) ? s->rank - 1 : 0;

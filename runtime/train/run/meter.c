@@ -1,7 +1,8 @@
 /* meter.c - what the answers of an output are worth, by their targets.
  *
  * Numerics  Sums are in float64.  AUC is computed from all scores at the end: the area under the curve of the ranks, ties
- *           count half.  Averages over classes leave out those that are neither a target nor an answer.
+ *           count half.  Scores that differ by TIE of their size are ties: equal samples get such at different places of a
+ *           batch.  Averages over classes leave out those that are neither a target nor an answer.
  * Source    The definitions are those of scikit-learn (macro averages, zero_division=0, one-vs-rest). */
 #include "runtime/train/run/meter.h"
 
@@ -12,10 +13,17 @@
 #include "runtime/train/run/metrics.h"
 
 enum { MOST_RANKED = 1 << 26 }; /* scores that are kept */
+static const double TIE = 1e-6;
+
+/* Classes or labels whose scores are averaged. */
+static int64_t tasks_of(const ot_meter *m)
+{
+    return m->kind == OT_METER_CLASSES ? m->classes : m->kind == OT_METER_BINARY && m->labels > 1 ? m->labels : 1;
+}
 
 ot_status ot_meter_open(ot_meter *m, ot_error *err)
 {
-    size_t c = (size_t)(m->kind == OT_METER_CLASSES ? m->classes : 1), k = (size_t)(m->columns > 0 ? m->columns : 1);
+    size_t c = (size_t)tasks_of(m), k = (size_t)(m->columns > 0 ? m->columns : 1);
     m->right = calloc(3 * c, sizeof *m->right);
     m->off = calloc(4 * k, sizeof *m->off);
     m->ranks = m->kind != OT_METER_VALUES && !m->mask && !m->text;
@@ -138,9 +146,10 @@ static ot_status add_binary(ot_meter *m, double y, const ot_judged *j, ot_error 
     if (isnan(y)) m->ranks = false; /* it has no rank */
     OT_TRY(make_room(m, 1, err));
     if (m->ranks) m->score[m->n] = y, m->label[m->n] = j->label;
-    m->right[0] += j->best && j->label;
-    m->said[0] += j->best;
-    m->is[0] += j->label;
+    int64_t k = m->n % tasks_of(m);
+    m->right[k] += j->best && j->label;
+    m->said[k] += j->best;
+    m->is[k] += j->label;
     return OT_OK;
 }
 
@@ -183,17 +192,23 @@ static int by_score(const void *a, const void *b)
     return (x->score > y->score) - (x->score < y->score);
 }
 
-/* Of class c against the others; NaN: all are of one kind. */
-static double auc_of(const ot_meter *m, int64_t c, int64_t width)
+static bool is_tie(double low, double high) { return high == low || high - low <= TIE * fmax(fabs(low), fabs(high)); }
+
+/* Of class c against the others, or of label c; NaN: all are of one kind. */
+static double auc_of(const ot_meter *m, int64_t c)
 {
     struct ot_ranked *r = m->ranked;
     double below = 0, area = 0, no = 0, yes = 0;
-    for (int64_t i = 0; i < m->n; i++)
-        r[i] = (struct ot_ranked){ m->score[i * width + c], width > 1 ? m->label[i] == c : m->label[i] != 0 };
-    qsort(r, (size_t)m->n, sizeof *r, by_score);
-    for (int64_t i = 0, end; i < m->n; i = end) {
+    bool classes = m->kind == OT_METER_CLASSES;
+    int64_t width = tasks_of(m), n = classes ? m->n : m->n / width;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = i * width + c;
+        r[i] = (struct ot_ranked){ m->score[at], classes ? m->label[i] == c : m->label[at] != 0 };
+    }
+    qsort(r, (size_t)n, sizeof *r, by_score);
+    for (int64_t i = 0, end; i < n; i = end) {
         double pos = 0, neg = 0;
-        for (end = i; end < m->n && r[end].score == r[i].score; end++) *(r[end].is ? &pos : &neg) += 1;
+        for (end = i; end < n && is_tie(r[i].score, r[end].score); end++) *(r[end].is ? &pos : &neg) += 1;
         area += pos * (below + neg / 2);
         below += neg;
         yes += pos, no += neg;
@@ -204,11 +219,11 @@ static double auc_of(const ot_meter *m, int64_t c, int64_t width)
 static double auc(const ot_meter *m)
 {
     if (!m->ranks || !m->n) return NAN;
-    if (m->kind == OT_METER_BINARY) return auc_of(m, 0, 1);
-    if (m->classes == 2) return auc_of(m, 1, 2);
+    if (m->kind == OT_METER_CLASSES && m->classes == 2) return auc_of(m, 1);
     double sum = 0;
-    for (int64_t c = 0; c < m->classes; c++) sum += auc_of(m, c, m->classes); /* NaN where a class is missing */
-    return sum / (double)m->classes;
+    int64_t n = tasks_of(m);
+    for (int64_t c = 0; c < n; c++) sum += auc_of(m, c); /* NaN where a class or label is missing */
+    return sum / (double)n;
 }
 
 void ot_meter_scores(int64_t right, int64_t said, int64_t is, double out[3])
@@ -224,14 +239,14 @@ static void score_class(const ot_meter *m, int64_t c, double out[3])
     ot_meter_scores(m->right[c], m->said[c], m->is[c], out);
 }
 
-/* which: 0 precision, 1 recall, 2 F1, 3 intersection over union; the mean over classes, or of the class 1. */
+/* which: 0 precision, 1 recall, 2 F1, 3 intersection over union; the mean over classes, or of the class 1 over labels. */
 static double over_classes(const ot_meter *m, int which)
 {
-    int64_t c = m->kind == OT_METER_BINARY ? 1 : m->classes, used = 0;
+    int64_t c = tasks_of(m), used = 0;
     double sum = 0;
     for (int64_t k = 0; k < c; k++) {
         double v[3], both = (double)(m->said[k] + m->is[k] - m->right[k]);
-        if (both == 0 && c > 1) continue;
+        if (both == 0 && m->kind == OT_METER_CLASSES && c > 1) continue;
         score_class(m, k, v);
         sum += which < 3 ? v[which] : both > 0 ? (double)m->right[k] / both : 0;
         used++;

@@ -15,12 +15,13 @@ typedef struct ot_meter {
     ot_meter_scale scale;
     int64_t classes, inner; /* CLASSES: an output is (rows, classes, inner), its target (rows, inner) */
     int64_t columns;        /* VALUES: an output is (rows, columns) */
+    int64_t labels;         /* BINARY: an output is (rows, labels), each a task of its own; 1: all elements are one */
     const double *unit;     /* VALUES: of column c, unit[c % units] is 1 in the unit of the data; NULL: 1 */
     int units;
     bool mask, text;            /* one class per pixel; one per place of a sequence */
     int64_t n;                  /* answers that count, or rows */
     int64_t odd;                /* of them those with a score that is NaN */
-    int64_t *right, *said, *is; /* by class: right answers, answers, targets.  BINARY: of the class 1 */
+    int64_t *right, *said, *is; /* by class: right answers, answers, targets.  BINARY: of the class 1, by label */
     int64_t in_five;
     double log_loss; /* sum */
     double *off, *square, *mean,
@@ -47,7 +48,7 @@ typedef struct ot_judged {
 bool ot_meter_judge(const ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t i,
                     ot_judged *out);
 
-/* m has kind, scale, classes, inner, columns, mask, text; the rest is zero.  Errors: OT_E_NOMEM. */
+/* m has kind, scale, classes, inner, columns, labels, mask, text; the rest is zero.  Errors: OT_E_NOMEM. */
 ot_status ot_meter_open(ot_meter *m, ot_error *err);
 void ot_meter_close(ot_meter *m);
 

@@ -11,8 +11,8 @@
     X(TOP5, "top5", "fraction of the samples whose class is among the five with the highest scores, for more than five classes") \
     X(PRECISION, "precision", "fraction of the predictions of a class that are correct, mean over the classes; binary: of class 1") \
     X(RECALL, "recall", "fraction of the samples of a class that are predicted correctly, mean over the classes; binary: of class 1") \
-    X(F1, "f1", "harmonic mean of precision and recall, mean over the classes; binary: of class 1") \
-    X(AUC, "auc", "area under the ROC curve of each class against all other classes, mean over the classes") \
+    X(F1, "f1", "harmonic mean of precision and recall, mean over the classes; binary: of class 1; of several labels the mean over these") \
+    X(AUC, "auc", "area under the ROC curve of each class against all other classes, mean over the classes; of several labels the mean over these") \
     X(LOG_LOSS, "log_loss", "mean negative logarithm of the probability of the true class") \
     X(PERPLEXITY, "perplexity", "exponential of log_loss, for language models") \
     X(IOU, "iou", "intersection over union of masks, mean over the classes; binary: of class 1") \

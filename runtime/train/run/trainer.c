@@ -274,11 +274,15 @@ static void say_options(const ot_trainer *t)
             "from %s %lld on, and before that the weights themselves",
             s->swa_updates ? "each update" : "each epoch", s->swa_updates ? "update" : "epoch",
             (long long)(s->options.swa_after / s->options.swa_every + 1));
+    if (s->drop_last && !s->shuffle)
+        ot_trainer_say(t, OT_WARNING, "--drop-last: no effect with --no-shuffle, with which all batches are full");
     if (!strcmp(s->schedule.name, "plateau"))
         ot_trainer_say(t, OT_INFO, "schedule plateau uses %s",
-                       !t->eval.data ? "the loss of each update; no evaluation set is given (--val)"
-                       : !t->has_val ? "the mean training loss of each epoch; no validation samples are given "
-                                       "(--val, --val-split)"
+                       !t->eval.data && ot_spec_is(&s->schedule, "per", "epoch")
+                           ? "the mean training loss of each epoch; no evaluation set is given (--val)"
+                       : !t->eval.data ? "the loss of each update; no evaluation set is given (--val)"
+                       : !t->has_val   ? "the mean training loss of each epoch; no validation samples are given "
+                                         "(--val, --val-split)"
                        : ot_spec_is(&s->schedule, "mode", "max") ? "the accuracy of each evaluation, or the loss if "
                                                                    "there is none"
                                                                  : "the loss of each evaluation");
