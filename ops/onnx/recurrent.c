@@ -543,7 +543,7 @@ static bool recurrent_batch(ot_batching *b, const ot_node *n, const ot_shape *ow
 const ot_op ot_op_LSTM = {
     .name = "LSTM",
     .types = { "TTTTxT", .T = OT_SET_FLOAT },
-    .slots = "-WWB----",
+    .slots = "-WWB---W",
     .since = 22,
     .in = { 3, 8 },
     .out = { 0, 3 },

@@ -146,6 +146,19 @@ static void move_state(ot_graph *g, ot_node *n, int input)
     before->value = now;
 }
 
+/* Is one tensor of the file a running statistic of this norm, and a scale or bias of it or another one?  What trains it and what
+ * measures it would overwrite each other. */
+static bool is_merged(const ot_node *n)
+{
+    for (int i = 1; i < 5; i++) {
+        const ot_value *v = behind(stored(n, i));
+        if (i < 3 ? v->role == OT_STATE : v->role == OT_WEIGHT) return true;
+        for (int k = 3; k < 5 && i < 3; k++)
+            if (v->source >= 0 && behind(stored(n, k)) == v) return true;
+    }
+    return false;
+}
+
 static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *trained)
 {
     ot_graph *g = p->graph;
@@ -161,6 +174,12 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
         n->n_out = 1;
         return ot_node_infer(n, g->err);
     }
+    if (c->want == OT_WANT_TRAIN && c->options.bn == OT_BN_TRAIN && is_merged(n))
+        return ot_fail(
+            g->err, OT_E_USAGE,
+            "%s: --bn train: the exporter stored equal tensors once, and one is a scale or bias as well as a running "
+            "statistic; --untie auto gives each its own",
+            n->name);
     *trained += 1;
     if (!outputs(g, n, 3)) return g->err->status;
     OT_TRY(ot_node_infer(n, g->err));

@@ -155,6 +155,27 @@ with tempfile.TemporaryDirectory() as d:
     call('train', encoder, '--untie', 'auto', '--data', f'{d}/e.npz', '--device', 'cpu', '--loss', 'mse', '--steps', '2', '--run-dir', f'{d}/run', '-o', f'{d}/e.onnx')
     call('resume', f'{d}/run', '--steps', '3')
 
+    # a scale that is also the running variance: what --bn train would write is neither
+    for kind, (s, c) in ('merged', ('var', 'mean')), ('apart', ('scale', 'shift')):
+        names = {'var': np.ones(6), 'mean': np.zeros(6), s: np.ones(6), c: np.zeros(6), 'w': np.random.default_rng(5).standard_normal((6, 6))}
+        save(f'{d}/{kind}.onnx', [h.make_node('MatMul', ['x', 'w'], ['m']), h.make_node('BatchNormalization', ['m', s, c, 'mean', 'var'], ['n'], 'norm'),
+                                  h.make_node('Tanh', ['n'], ['z'])], names, ['z'])
+    r = call('train', f'{d}/merged.onnx', '--data', f'{d}/data.npz', '--bn', 'train', '--run-dir', 'none', '-o', f'{d}/no.onnx', code=2)
+    check('norm: --bn train: the exporter stored equal tensors once' in r.stderr and '--untie auto' in r.stderr, f'--bn train: {r.stderr}')
+    losses, _ = train(d, f'{d}/merged.onnx', f'{d}/t.onnx', '--bn', 'train', '--untie', 'auto')
+    right, _ = train(d, f'{d}/apart.onnx', f'{d}/u.onnx', '--bn', 'train')
+    check(losses == right, f'--bn train --untie auto: {losses}; apart {right}')
+
+    # peepholes of an LSTM are weights; its initial states, which exporters write as zeros, are not
+    rng = np.random.default_rng(6)
+    sizes = {'W': (1, 12, 6), 'R': (1, 12, 3), 'B': (1, 24), 'h0': (1, 4, 3), 'c0': (1, 4, 3), 'P': (1, 9)}
+    tensors = [numpy_helper.from_array((rng.standard_normal(s) / 2).astype('f4'), n) for n, s in sizes.items()]
+    g = h.make_graph([h.make_node('LSTM', ['x', 'W', 'R', 'B', '', 'h0', 'c0', 'P'], ['y'], 'lstm', hidden_size=3)], 'g',
+                     [h.make_tensor_value_info('x', T.FLOAT, [5, 4, 6])], [h.make_tensor_value_info('y', T.FLOAT, [5, 1, 4, 3])], tensors)
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), f'{d}/lstm.onnx')
+    roles = {line.split()[0]: line.split()[3] for line in call('inspect', f'{d}/lstm.onnx').stdout.splitlines() if line.split()[:1] and line.split()[0] in sizes}
+    check(roles == {n: 'constant' if n in ('h0', 'c0') else 'trains' for n in sizes}, f'of an LSTM: {roles}')
+
     # what ConstantOfShape fills
     fill = [h.make_node('ConstantOfShape', ['shape'], ['w'], 'fill', value=h.make_tensor('v', 1, [1], [.25])),
             h.make_node('Gemm', ['x', 'w', 'b'], ['y'], 'fc'), h.make_node('Tanh', ['y'], ['z'], 'tanh')]
