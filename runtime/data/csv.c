@@ -2,8 +2,8 @@
  *
  * The file is read twice, and a third time in between for the texts of categories: only the arrays are in memory.  The first
  * line is a header if a cell in it is text above a number, if all its cells are texts that no other row has, if it names a
- * column that the model was trained with or that an option names, or if it counts: 0,1,2,3 (as pandas writes one).  Numbers with a decimal comma become numbers with a point where a row is read, before
- * anything else looks at it.
+ * column that the model was trained with or that an option names, or if it counts: 0,1,2,3 (as pandas writes one).  Numbers
+ * with a decimal comma become numbers with a point where a row is read, before anything else looks at it.
  *
  * Shapes    inputs: (rows, elements); target: (rows) i64 for whole numbers and for text, whose sorted values become the
  *           classes, f32 otherwise. */

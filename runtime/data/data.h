@@ -237,6 +237,9 @@ void ot_array_fetch(const ot_array *a, const int64_t *index, int64_t n);
 /* Was d read from that file?  *path: the name it was opened by. */
 bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path);
 
+/* All files that d reads, `most` of them in ids.  How many there are, or, with most 0, an upper limit. */
+int64_t ot_dataset_files(const ot_dataset *d, ot_file_id *ids, int64_t most);
+
 const ot_array *ot_dataset_find(const ot_dataset *d, const char *name); /* borrowed, or NULL */
 static inline bool ot_array_hears(const ot_array *a)
 {

@@ -77,9 +77,27 @@ ot_status ot_dataset_note(ot_dataset *d, const char *path, ot_error *err)
 bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path)
 {
     const struct ot_read_from *f = d->from;
+    ot_file_id own;
     while (f && !ot_file_same(f->id, id)) f = f->next;
     if (f) *path = f->path;
+    for (int64_t i = 0; !f && d->members && i < d->members->n; i++) {
+        if (!ot_members_id(d->members, i, &own) || !ot_file_same(own, id)) continue;
+        *path = d->members->list[i].name;
+        return true;
+    }
     return f != NULL;
+}
+
+int64_t ot_dataset_files(const ot_dataset *d, ot_file_id *ids, int64_t most)
+{
+    int64_t n = 0, members = d->members ? d->members->n : 0;
+    for (const struct ot_read_from *f = d->from; f; f = f->next, n++)
+        if (n < most) ids[n] = f->id;
+    for (int64_t i = 0; i < members; i++) {
+        if (n < most && !ot_members_id(d->members, i, &ids[n])) continue;
+        n++;
+    }
+    return n;
 }
 
 const ot_array *ot_dataset_find(const ot_dataset *d, const char *name)

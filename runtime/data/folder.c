@@ -139,6 +139,12 @@ ot_status ot_members_beside(const char *folder, ot_members **out, ot_error *err)
     return s;
 }
 
+bool ot_members_id(const ot_members *m, int64_t i, ot_file_id *out)
+{
+    const ot_packed_file *f = &m->list[i];
+    return m->read == read_file && f->size >= 0 && ot_file_of(m->fd, f->name, out);
+}
+
 bool ot_members_take(ot_members *m, const char *name, int64_t *at)
 {
     struct stat st;

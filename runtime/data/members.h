@@ -2,6 +2,7 @@
 #ifndef OT_MEMBERS_H
 #define OT_MEMBERS_H
 
+#include "runtime/base/io.h"
 #include "runtime/data/data.h"
 
 typedef struct ot_packed_file {
@@ -46,6 +47,9 @@ ot_status ot_members_folder(const char *path, ot_members **out, ot_error *err);
  * number.  errno says why not: EXDEV, ENOENT, EISDIR ...; ENOMEM.  Nothing is sorted: a file may be there twice. */
 ot_status ot_members_beside(const char *folder, ot_members **out, ot_error *err);
 bool ot_members_take(ot_members *m, const char *name, int64_t *at);
+
+/* Which file member i of a folder is.  false: it is a folder, there is none any more, or m is no folder. */
+bool ot_members_id(const ot_members *m, int64_t i, ot_file_id *out);
 
 /* Those of a tar file (ustar, GNU or pax), from its headers alone. */
 ot_status ot_members_tar(const char *path, ot_members **out, ot_error *err);

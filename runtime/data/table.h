@@ -259,6 +259,9 @@ enum { OT_TABLE_DIGITS = 8 };
 /* The JSON of t's fields, in d->arena. */
 ot_status ot_table_record(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err);
 
+/* The model's own record with another target.  *out NULL: it has this one. */
+ot_status ot_table_record_target(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err);
+
 /* Of a table of numbers that are taken as they are: the names of its columns, beside what the model records otherwise.  *out NULL:
  * they have no names, or two have the same. */
 ot_status ot_table_record_order(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err);

@@ -159,7 +159,8 @@ static ot_status tell_far(ot_dataset *d, const ot_columns *t, ot_error *err)
 ot_status ot_dataset_fit(ot_dataset *d, ot_dataset *part, ot_error *err)
 {
     ot_columns *t = d->table;
-    if (!t || t->recorded || t->fitted) return OT_OK;
+    if (t && t->recorded) return ot_table_record_target(d, t, &d->preprocess, err);
+    if (!t || t->fitted) return OT_OK;
     for (int i = 0; i < t->n_inputs; i++) {
         const ot_table_input *in = &t->input[i];
         for (int k = 0; k < in->n; k++)

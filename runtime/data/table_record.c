@@ -111,6 +111,40 @@ ot_status ot_table_record(const ot_dataset *d, const ot_columns *t, const char *
     return *out ? OT_OK : no_memory(t, err);
 }
 
+static ot_status load(const ot_columns *t, json_t **root, ot_error *err)
+{
+    const char *text = t->options.preprocess;
+    *root = NULL;
+    if (!text) return OT_OK;
+    if (ot_json_parse(text, strlen(text), root)) return no_memory(t, err);
+    return *root ? OT_OK : ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: is not valid JSON");
+}
+
+static ot_status dump(const ot_dataset *d, const ot_columns *t, json_t *root, const char **out, ot_error *err)
+{
+    char *text = ot_json_dump(root, JSON_COMPACT);
+    json_decref(root);
+    *out = text ? ot_arena_strdup(d->arena, text) : NULL;
+    free(text);
+    return *out ? OT_OK : no_memory(t, err);
+}
+
+ot_status ot_table_record_target(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err)
+{
+    const char *target = t->target ? t->target : d->column, *before;
+    json_t *root;
+    *out = NULL;
+    if (!t->n_targets || !target) return OT_OK;
+    OT_TRY(load(t, &root, err));
+    before = json_string_value(json_object_get(root, "target"));
+    if (!root || (before && !strcmp(before, target))) {
+        json_decref(root);
+        return OT_OK;
+    }
+    ot_json_set(&root, "target", json_string(target));
+    return dump(d, t, root, out, err);
+}
+
 ot_status ot_table_record_order(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err)
 {
     const ot_table_input *in = t->input;
@@ -127,11 +161,7 @@ ot_status ot_table_record_order(const ot_dataset *d, const ot_columns *t, const 
     }
     ot_json_set(&root, ORDER, columns);
     if (t->n_targets && target) ot_json_set(&root, "target", json_string(target));
-    char *text = ot_json_dump(root, JSON_COMPACT);
-    json_decref(root);
-    *out = text ? ot_arena_strdup(d->arena, text) : NULL;
-    free(text);
-    return *out ? OT_OK : no_memory(t, err);
+    return dump(d, t, root, out, err);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------ */
@@ -179,16 +209,7 @@ bool ot_table_knows_name(const ot_columns *t, const char *const *first)
     return known;
 }
 
-static ot_status load(const ot_columns *t, json_t **root, ot_error *err)
-{
-    const char *text = t->options.preprocess;
-    *root = NULL;
-    if (!text) return OT_OK;
-    if (ot_json_parse(text, strlen(text), root)) return no_memory(t, err);
-    return *root ? OT_OK : ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: is not valid JSON");
-}
-
-/* --inputs chooses columns anew, but not of a model that is trained: of that one only `auto` does. */
+/* --inputs chooses other columns for a training; in an evaluation only `auto` does. */
 static bool recalls(const ot_columns *t)
 {
     return !t->options.columns || (t->options.alone && strcmp(t->options.columns, "auto"));
@@ -422,7 +443,7 @@ ot_status ot_table_recall(ot_dataset *d, ot_columns *t, bool *found, ot_error *e
     return s;
 }
 
-static ot_status take_order(ot_dataset *d, ot_columns *t, const json_t *names, ot_error *err)
+static ot_status take_order(ot_dataset *d, ot_columns *t, const json_t *names, const char *of, ot_error *err)
 {
     int n = (int)json_array_size(names), there = 0;
     const char *lost = NULL;
@@ -443,7 +464,11 @@ static ot_status take_order(ot_dataset *d, ot_columns *t, const json_t *names, o
     t->order = order;
     t->n_order = n;
     t->ordered = used;
-    return check_extra(t, used, err);
+    int target = of ? ot_column_find(t, of) : -1;
+    bool *named = ot_arena_copy(d->arena, used, (size_t)t->columns + 1);
+    if (!named) return no_memory(t, err);
+    if (target >= 0) named[target] = true;
+    return check_extra(t, named, err);
 }
 
 ot_status ot_table_recall_order(ot_dataset *d, ot_columns *t, ot_error *err)
@@ -457,7 +482,7 @@ ot_status ot_table_recall_order(ot_dataset *d, ot_columns *t, ot_error *err)
     ot_status s = OT_OK;
     if (names && (!json_is_array(names) || json_array_size(names) > OT_MOST_COLUMNS))
         s = ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: '" ORDER "' is invalid");
-    if (!s && names) s = take_order(d, t, names, err);
+    if (!s && names) s = take_order(d, t, names, json_string_value(json_object_get(root, "target")), err);
     json_decref(root);
     return s;
 }

@@ -404,6 +404,14 @@ def ordered():
     expect(0, unit, 'predict', 'measured.onnx', 'trained.csv', '-o', 'p.npz')
     expect(0, unit, 'export', 'measured.onnx', '-o', 'deployed.onnx')
     expect(0, '', 'predict', 'measured.onnx', 'trained.csv', never=[unit])
+    # Trained on, with columns chosen again or another target: the record has the target's scaling, or the other target.
+    def record_of(path):
+        return json.loads({p.key: p.value for p in onnx.load(path).metadata_props}['onnxtrain.preprocess'])
+
+    train(0, '', 'measured', 'trained.csv', '--inputs', 'p,q,r,s')
+    need(f"a target's scaling is lost: {record_of('out.onnx')}", record_of('out.onnx').get('targets') == record_of('measured.onnx')['targets'])
+    train(0, '', 'measured', 'moved.csv', '--target', 'more')
+    need(f"the target is another one: {record_of('out.onnx')}", record_of('out.onnx')['target'] == 'more')
     expect(2, 'which the model records: omit --normalize', 'eval', 'measured.onnx', '--data', 'trained.csv', '--normalize', 'mean,std')
     # Trained on: another table without these names replaces the record.
     os.replace('ordered.onnx', 'onward.onnx')

@@ -74,8 +74,13 @@ def main():
 
     # refused: an image would be replaced, two masks of one name, no classes for each pixel, a file in the way
     before = pathlib.Path("set", names[1]).read_bytes()
-    assert "would replace the image" in run("predict", "m.onnx", "set", "-o", "set/", expect=2)
-    assert pathlib.Path("set", names[1]).read_bytes() == before
+    pathlib.Path("some.csv").write_text(f"image\nset/{names[1]}\nset/{names[2]}\n")
+    for data, to in ("set", "set/"), (f"set/{names[1]}", "set/b/"), ("some.csv", "./"):  # a folder, a file, a table
+        assert "which is read; choose another folder" in run("predict", "m.onnx", data, "-o", to, expect=2)
+        assert pathlib.Path("set", names[1]).read_bytes() == before
+    for data in "set", "some.csv":
+        assert "is data that is being read" in run("data", data, "--preview", f"set/{names[1]}", expect=2)
+        assert pathlib.Path("set", names[1]).read_bytes() == before
     assert cv2.imwrite("set/b/1.bmp", images[1])
     assert "b/1.png: their names differ by the ending alone" in run("predict", "m.onnx", "set", "-o", "new/", expect=2)
     assert not os.path.exists("new")

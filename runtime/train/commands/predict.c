@@ -364,7 +364,7 @@ static ot_status open_masks(job *j, const char *to, ot_error *err)
     while (n > 1 && to[n - 1] == '/') n--;
     j->folder = ot_arena_printf(j->a, "%.*s", (int)n, to);
     if (!j->folder) return ot_fail(err, OT_E_NOMEM, "no memory for the masks");
-    return ot_mask_names(count_images(j), mask_file, j, j->t->eval.data->name, j->folder, err);
+    return ot_mask_names(count_images(j), mask_file, j, j->t->eval.data, j->folder, err);
 }
 
 /* Where the output of a sample is in its image, and how large that is. */

@@ -48,10 +48,40 @@ static bool name_of(const char *file, int64_t sample, char *to, size_t n)
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-ot_status ot_mask_names(int64_t n, const char *(*file)(const void *user, int64_t i), const void *user,
-                        const char *images, const char *folder, ot_error *err)
+static int by_id(const void *a, const void *b)
 {
-    char name[PATH_MAX], from[2 * PATH_MAX], to[2 * PATH_MAX];
+    const ot_file_id *x = a, *y = b;
+    return x->dev != y->dev ? (x->dev > y->dev) - (x->dev < y->dev) : (x->ino > y->ino) - (x->ino < y->ino);
+}
+
+/* The files that d reads, sorted.  Asked for once there is a file in the place of a mask. */
+typedef struct sources {
+    ot_file_id *id;
+    int64_t n;
+} sources;
+
+/* *read: the file at `path`, if there is one, is one of them. */
+static ot_status is_read(sources *x, const ot_dataset *d, const char *path, bool *read, ot_error *err)
+{
+    ot_file_id own;
+    *read = false;
+    if (!ot_file_of(AT_FDCWD, path, &own)) return OT_OK;
+    if (!x->id) {
+        int64_t most = ot_dataset_files(d, NULL, 0);
+        if (!(x->id = calloc((size_t)most + 1, sizeof *x->id))) return ot_fail(err, OT_E_NOMEM, "no memory for names");
+        x->n = ot_dataset_files(d, x->id, most);
+        qsort(x->id, (size_t)x->n, sizeof *x->id, by_id);
+    }
+    *read = bsearch(&own, x->id, (size_t)x->n, sizeof *x->id, by_id) != NULL;
+    return OT_OK;
+}
+
+ot_status ot_mask_names(int64_t n, const char *(*file)(const void *user, int64_t i), const void *user,
+                        const ot_dataset *d, const char *folder, ot_error *err)
+{
+    char name[PATH_MAX], to[2 * PATH_MAX];
+    sources read = { 0 };
+    bool clash = false;
     char **list = calloc((size_t)n + 1, sizeof *list);
     ot_status s = list ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for names");
     for (int64_t i = 0; i < n && !s; i++) {
@@ -59,12 +89,13 @@ ot_status ot_mask_names(int64_t n, const char *(*file)(const void *user, int64_t
         if (!name_of(of, i, name, sizeof name))
             s = ot_fail(err, OT_E_DATA, "-o %s: no file can have the name of the image '%s'", folder, of);
         else if (!(list[i] = strdup(name))) s = ot_fail(err, OT_E_NOMEM, "no memory for names");
-        snprintf(from, sizeof from, "%s/%s", images, of ? of : "");
         snprintf(to, sizeof to, "%s/%s", folder, name);
-        if (!s && of && !access(to, F_OK) && ot_path_same(from, to))
-            s = ot_fail(err, OT_E_USAGE, "-o %s: the mask of %s would replace the image; choose another folder", folder,
-                        of);
+        if (!s) s = is_read(&read, d, to, &clash, err);
+        if (!s && clash)
+            s = ot_fail(err, OT_E_USAGE, "-o %s: the mask of %s would replace %s, which is read; choose another folder",
+                        folder, of ? of : name, to);
     }
+    free(read.id);
     if (!s) qsort(list, (size_t)n, sizeof *list, by_name);
     for (int64_t i = 1; i < n && !s; i++)
         if (!strcmp(list[i - 1], list[i]))

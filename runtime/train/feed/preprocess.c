@@ -122,7 +122,8 @@ ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, const char
     if (before || any) ot_json_set(&all, "inputs", inputs);
     else json_decref(inputs);
     y = targets(fs);
-    any |= any_measured_target(fs) || (!y && json_object_get(all, "targets"));
+    const json_t *known = json_object_get(all, "targets"); /* a record that was made anew has none yet */
+    any |= any_measured_target(fs) || !y != !known || (y && !json_equal(y, known));
     json_object_del(all, "targets");
     if (y) ot_json_set(&all, "targets", y);
     char *text = any ? ot_json_dump(all, JSON_COMPACT) : NULL;
