@@ -1,7 +1,7 @@
 /* microsoft.c - rewrites operators of com.microsoft, as ONNX Runtime's optimizers and exporters write them, into
  * operators of ai.onnx.
  *
- * Spec    com.microsoft 1 of ONNX Runtime 1.31 (ContribOperators.md), apart from the quantised ones (quantised.c).
+ * Spec    com.microsoft 1 of ONNX Runtime 1.32 (ContribOperators.md), apart from the quantised ones (quantised.c).
  * Grad    that of the operators they become, which also decide where weights are
  *
  * Shapes are not known here.  Where a rank decides what an input means, rank_of looks for it in the nodes before. */
@@ -12,7 +12,7 @@
 
 /* ---- words ------------------------------------------------------------------------------ */
 
-/* A node whose inputs are all there; NULL where one is not, for then memory has ended. */
+/* A node with these inputs.  NULL if an input is NULL: there was no memory for it. */
 static ot_value *op(ot_form *f, const char *name, ot_value *const *in, int n)
 {
     for (int i = 0; i < n; i++)

@@ -19,9 +19,9 @@ typedef struct ot_call {
     int step;          /* number of this call in the plan, for ot_fault */
 } ot_call;
 
-/* The context of prepare, with its results. */
 #define OT_BF16_PRODUCT "bfloat16" /* ot_prep.how of a product that rounds its operands so */
 
+/* The context of prepare, with its results. */
 typedef struct ot_prep {
     int threads;
     bool precise; /* prefer the algorithm with the smallest rounding error over the fastest of one precision */

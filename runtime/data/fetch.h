@@ -5,7 +5,7 @@
 #include "runtime/base/base.h"
 
 typedef struct ot_fetch_options {
-    const char *to;     /* folder in which the set's folder is; NULL: ot_fetch_root */
+    const char *to;     /* folder in which the set's folder is; NULL: $ONNXTRAIN_DATA, else the user's data folder */
     const char *mirror; /* https, http or file URL that replaces the address of the set; NULL: none */
     void *user;
     void (*tell)(void *user, const char *line);

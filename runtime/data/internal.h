@@ -4,19 +4,19 @@
 
 #include "runtime/data/data.h"
 
-/* ---- streams: bytes in order, from a file (plain or gzip) or an archive's member -------------- */
+/* ---- streams: bytes in order, from a file (plain, gzip, Zstandard) or an archive's member -- */
 
 typedef struct ot_stream ot_stream;
 struct ot_stream {
     const char *name; /* for messages; borrowed */
     int64_t most;     /* upper limit on the number of bytes, with which sizes in a header are compared */
-    int64_t packed;   /* of gzip: bytes of the file; else 0 */
+    int64_t packed;   /* of gzip and Zstandard: bytes of the file; else 0 */
     void *state;
     /* Up to n bytes; fewer only at the end.  -1: failed, err is filled. */
     int64_t (*read)(ot_stream *s, void *p, int64_t n, ot_error *err);
 };
 
-/* Opens a regular file; gzip is detected by its first bytes.  The caller closes s after OT_OK. */
+/* Opens a regular file; gzip and Zstandard are detected by the first bytes.  The caller closes s after OT_OK. */
 ot_status ot_stream_open(ot_stream *s, const char *path, ot_error *err);
 void ot_stream_close(ot_stream *s);
 
@@ -50,8 +50,7 @@ void ot_dataset_arrange(ot_dataset *d);
 /* Sets n_classes if it is unknown, or refuses labels beyond it; then computes the fingerprint. */
 ot_status ot_dataset_finish(ot_dataset *d, ot_error *err);
 
-/* Shape of a->t as ot_shape. */
-int64_t ot_array_elements(const ot_array *a); /* of all samples together */
+int64_t ot_array_elements(const ot_array *a); /* number of elements, of all samples together */
 
 void ot_swap_bytes(void *p, int64_t n, int size); /* n elements of 2, 4 or 8 bytes; others stay */
 
@@ -158,7 +157,7 @@ ot_status ot_tokens_open(const char *path, ot_dataset *d, ot_error *err);
 /* A text file as bytes, characters or a tokenizer's tokens. */
 ot_status ot_corpus_open(const char *path, ot_dataset *d, ot_error *err);
 
-/* A table of numbers; the column `target`, else the last, is the target. */
+/* A table, delimited or JSON lines; the column `target`, else the last, is the target. */
 ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err);
 ot_status ot_table_target(ot_dataset *d, const char *column, ot_error *err);
 

@@ -186,14 +186,14 @@ static ot_status open_npy(const char *path, ot_dataset *d, ot_error *err)
     return status;
 }
 
-/* A text is one sequence, but but for models that were trained on labelled texts. */
+/* A text is one sequence, except for models that were trained on labelled texts. */
 static ot_status open_text(const char *path, ot_dataset *d, ot_error *err)
 {
     return ot_texts_known(d->options) ? ot_csv_open(path, d, err) : ot_corpus_open(path, d, err);
 }
 
-/* File formats, recognised by their first twelve bytes (zeros behind the end of a file of at least four); text has no
- * signature. */
+/* File formats, recognised by their first twelve bytes (zeros behind the end of a file of at least four); csv, jsonl,
+ * tokens and text have no signature and are recognised by the file name. */
 static bool is_npy(const char *path, const unsigned char *head)
 {
     (void)path;

@@ -21,7 +21,6 @@ ot_status ot_memory_new(const ot_plan *const *plans, int n, int64_t room, const 
 int64_t ot_memory_lends(const ot_memory *m); /* bytes of its scratch slab; 0: on a device */
 void ot_memory_free(ot_memory *m);
 void *ot_memory_room(const ot_memory *m);
-int64_t ot_memory_bytes(const ot_memory *m); /* of all */
 
 /* ---- plans that run ---------------------------------------------------------- */
 
@@ -41,7 +40,6 @@ void *ot_exec_bytes(ot_exec *x, const ot_value *v);
 /* Reads or writes a value as row-major bytes of the host, whatever its layout; waits for the device. */
 ot_status ot_exec_read(ot_exec *x, const ot_value *v, void *to, ot_error *err);
 ot_status ot_exec_write(ot_exec *x, const ot_value *v, const void *from, ot_error *err);
-ot_status ot_exec_zero(ot_exec *x, const ot_value *v, ot_error *err);
 
 /* Forward and backward of one batch, with its assignments; the optimizer; both.  On a device they submit work and
  * return: the first run submits step by step, the second captures a graph, later ones launch it. */

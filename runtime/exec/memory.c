@@ -250,5 +250,4 @@ void ot_memory_free(ot_memory *m)
 }
 
 void *ot_memory_room(const ot_memory *m) { return m->room; }
-int64_t ot_memory_bytes(const ot_memory *m) { return m->bytes; }
 int64_t ot_memory_lends(const ot_memory *m) { return m->device ? 0 : m->scratch_bytes; }

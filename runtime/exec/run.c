@@ -263,14 +263,6 @@ ot_status ot_exec_write(ot_exec *x, const ot_value *v, const void *from, ot_erro
     return ot_value_put(x->device, v, address(x, v), from, err);
 }
 
-ot_status ot_exec_zero(ot_exec *x, const ot_value *v, ot_error *err)
-{
-    size_t n = ot_bytes(&v->shape, v->dtype);
-    if (x->device) return x->device->backend->zero(x->device, address(x, v), (int64_t)n, err);
-    memset(address(x, v), 0, n);
-    return OT_OK;
-}
-
 /* Updates the address of a fed input in every step that reads it or a view of it. */
 static void rebind(const ot_exec *x, slot *s, int n, const ot_value *input)
 {

@@ -36,7 +36,7 @@
     P(fuse,        "fuses element-wise operators")                                                                     \
     P(layout,      "chooses layouts; inserts conversions")                                                       \
     P(epilogue,    "joins operators with the Map before or after them, if one kernel computes both")          \
-    P(schedule,    "orders the nodes")                                                                                      \
+    P(schedule,    "orders the nodes and chooses a kernel for each")                                                        \
     P(memory,      "assigns memory")                                                                                    \
     P(recompute,   "computes values of the forward part again in the backward part, if memory is limited")
 

@@ -26,13 +26,13 @@ typedef struct ot_canvas {
     int channels;
     int32_t *map, *spare_map; /* NULL: not wanted */
     double *matrix;           /* of ot_augment_geometry; NULL: not wanted */
-    void *scratch;            /* ot_step_scratch() bytes */
+    void *scratch;            /* part of ot_augment_scratch() */
 } ot_canvas;
 
 typedef struct ot_change_kind {
     ot_entry entry;
     ot_status (*read)(const ot_spec *spec, ot_change *s,
-                      ot_error *err); /* fills v, fill and what else it needs; NULL: nothing */
+                      ot_error *err); /* fills v and mode (augment.c: read_fill has filled fill); NULL: nothing */
     void (*run)(const ot_change *s, ot_draws *d, ot_canvas *c);
 } ot_change_kind;
 

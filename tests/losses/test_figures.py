@@ -103,7 +103,8 @@ if __name__ == '__main__':
             listed = subprocess.run([program, 'help', '--markdown', 'loss'], capture_output=True, text=True).stdout
             names = {*re.findall(r'^\| `(\w+)` \|', listed, re.M)}
             known = {'output', *(r['loss'].split(':')[0] for r in rows)}  # output: the graph's own
-            bad.extend(f'loss {n}: make_figures.py has no row with it, or help does not list it' for n in sorted(names ^ known))
+            bad.extend(f'figures.json has no row of loss {n}: add a row at the end of make_figures.py and run it with PyTorch' for n in sorted(names - known))
+            bad.extend(f'figures.json has a row of loss {n}, which onnxtrain help loss does not list' for n in sorted(known - names))
         os.chdir('/')
     for line in bad:
         print(line)
