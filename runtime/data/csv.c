@@ -292,7 +292,8 @@ static void find_mapping(ot_columns *t)
     t->mapped = t->fitted = false;
     for (int i = 0; i < t->columns; i++) {
         const ot_column *q = &t->column[i];
-        bool other = q->kind != OT_KIND_NUMBER && q->kind != OT_KIND_IMAGE && q->kind != OT_KIND_LABEL;
+        bool numbers = q->kind == OT_KIND_NUMBER || (q->kind == OT_KIND_LABEL && q->counted == t->rows);
+        bool other = !numbers && q->kind != OT_KIND_IMAGE;
         if (t->ordered && !t->ordered[i]) continue;
         t->mapped |= !is_target(t, i) && (other || sum(q, OT_CELL_MISSING, OT_CELL_NULL));
     }

@@ -281,7 +281,7 @@ static ot_status open_files(ot_trainer *t, ot_error *err)
     const char *asked = t->s.run_dir, *log = NULL, *out = ot_trainer_out(t);
     ot_inputs in = ot_trainer_inputs(t);
     if (out && !access(out, F_OK))
-        ot_trainer_say(t, OT_INFO, "%s exists and will be replaced at the end (-o names another file)", out);
+        ot_trainer_say(t, OT_INFO, "%s exists and will be replaced at the end (-o gives another name)", out);
     if (asked && !strcmp(asked, "none")) say_unused(t);
     if (!asked || strcmp(asked, "none")) {
         if (asked) OT_TRY(check_names(t, err));
