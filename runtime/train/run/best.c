@@ -18,7 +18,7 @@ const char *ot_best_watched(const ot_trainer *t)
 {
     if (!t->has_val) return "training loss";
     static const char *const name[] = {
-#define X(id, name, meaning) "val " name,
+#define X(id, name, better, meaning) "val " name,
         OT_METRICS(X)
 #undef X
     };

@@ -2,7 +2,7 @@
  *
  * Numerics  Sums are in float64.  AUC is computed from all scores at the end: the area under the curve of the ranks, ties
  *           count half.  Scores that differ by TIE of their size are ties: equal samples get such at different places of a
- *           batch.  Averages over classes leave out those that are neither a target nor an answer.
+ *           batch.  Averages over classes leave out those that are neither a target nor an answer; AUC is NaN then.
  * Source    The definitions are those of scikit-learn (macro averages, zero_division=0, one-vs-rest). */
 #include "runtime/train/run/meter.h"
 
