@@ -450,8 +450,9 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
  * program gave. */
 static bool is_undecided(const ot_value *v, const verdict *d, const habits *h)
 {
+    bool slot = d->how != NO_SLOT && d->how != STATISTIC; /* a strong one, too: a scalar that scales a weight */
     bool place = (d->how == NO_SLOT && d->normaliser && !d->rotary) ||
-                 (d->how == WEAK && ot_numel(&v->shape) == 1 && !single_trains(v, d, h));
+                 (slot && ot_numel(&v->shape) == 1 && !single_trains(v, d, h));
     return place && v->said == OT_SAID_NOTHING && !v->from_constant && h->names && !ot_name_is_made(v->name);
 }
 
