@@ -75,10 +75,9 @@ static ot_status count_cell(ot_dataset *d, ot_columns *t, int c, const char *tex
     double v;
     ot_column *q = &t->column[c];
     ot_cell cell = ot_cell_of(text, t->point, &v);
-    int64_t row = 0;
-    for (int k = 0; k < OT_CELLS; k++) row += q->count[k];
-    if (!row) q->first = v;
-    q->counted += cell == OT_CELL_NUMBER && v == q->first + (double)row;
+    if (!q->cells) q->first = v;
+    q->counted += cell == OT_CELL_NUMBER && v == q->first + (double)q->cells;
+    q->cells++;
     q->count[cell]++;
     q->bytes += (int64_t)strlen(text);
     q->commas[ot_cell_comma(text)]++;
@@ -160,9 +159,11 @@ static bool counts(const survey *x)
 static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
 {
     ot_columns *t = x->t;
-    bool image = false;
+    bool image = false, names = false;
     for (int i = 0; i < t->columns && !image; i++) OT_TRY(ot_table_names_image(d, t, x->first[i], &image, err));
-    t->header = x->names || (!image && (x->above || all_names(x) || counts(x) || ot_table_knows_name(t, x->first)));
+    if (!image) names = x->above || all_names(x) || counts(x);
+    if (!image && !names) OT_TRY(ot_table_knows_name(t, x->first, &names, err));
+    t->header = x->names || names;
     t->rows = x->rows + !t->header;
     for (int i = 0; i < t->columns; i++) {
         t->column[i].name = t->header ? x->first[i] : ot_arena_printf(d->arena, "%d", i + 1);

@@ -90,6 +90,7 @@ typedef struct ot_column {
     int64_t no_value;  /* the line of the first OT_CELL_MISSING */
     int64_t odd;       /* the line of the first cell that is neither a number nor missing */
     const char *which; /* its text */
+    int64_t cells;     /* counted so far */
     double first;      /* its first cell, a number, and */
     int64_t counted;   /* cells that count on from it: 0, 1, 2 ... */
     ot_kind kind;
@@ -199,9 +200,9 @@ ot_status ot_table_name_twice(const ot_columns *t, const char **name, ot_error *
 /* The column of that name; -1: there is none. */
 int ot_column_find(const ot_columns *t, const char *name);
 
-/* Whether a cell of the first row is the name of a column that the model was trained with, or that an option names: then the row
- * has names. */
-bool ot_table_knows_name(const ot_columns *t, const char *const *first);
+/* *known: a cell of the first row is the name of a column that the model was trained with, or that an option names: then the row
+ * has names.  Errors: OT_E_NOMEM. */
+ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, bool *known, ot_error *err);
 
 /* Which columns the targets are, by --target, by what was recorded, or by the rule: `target`, else the last one. */
 ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err);

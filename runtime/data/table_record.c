@@ -97,6 +97,29 @@ static json_t *inputs_json(const ot_columns *t)
     return inputs;
 }
 
+static ot_status load(const ot_columns *t, json_t **root, ot_error *err)
+{
+    const char *text = t->options.preprocess;
+    *root = NULL;
+    if (!text) return OT_OK;
+    if (ot_json_parse(text, strlen(text), root)) return no_memory(t, err);
+    if (json_is_object(*root)) return OT_OK;
+    json_decref(*root);
+    *root = NULL;
+    return ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: is not a JSON object");
+}
+
+/* Consumes root. */
+static ot_status dump(const ot_dataset *d, const ot_columns *t, json_t *root, size_t flags, const char **out,
+                      ot_error *err)
+{
+    char *text = ot_json_dump(root, JSON_COMPACT | flags);
+    json_decref(root);
+    *out = text ? ot_arena_strdup(d->arena, text) : NULL;
+    free(text);
+    return *out ? OT_OK : no_memory(t, err);
+}
+
 ot_status ot_table_record(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err)
 {
     json_t *root = json_object();
@@ -104,29 +127,7 @@ ot_status ot_table_record(const ot_dataset *d, const ot_columns *t, const char *
     ot_json_set(&root, "inputs", inputs_json(t));
     if (t->n_targets && target) ot_json_set(&root, "target", json_string(target));
     /* What was measured has so many digits; scores of a tokenizer have all. */
-    char *text = ot_json_dump(root, JSON_COMPACT | (t->text ? 0 : JSON_REAL_PRECISION(OT_TABLE_DIGITS)));
-    json_decref(root);
-    *out = text ? ot_arena_strdup(d->arena, text) : NULL;
-    free(text);
-    return *out ? OT_OK : no_memory(t, err);
-}
-
-static ot_status load(const ot_columns *t, json_t **root, ot_error *err)
-{
-    const char *text = t->options.preprocess;
-    *root = NULL;
-    if (!text) return OT_OK;
-    if (ot_json_parse(text, strlen(text), root)) return no_memory(t, err);
-    return *root ? OT_OK : ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: is not valid JSON");
-}
-
-static ot_status dump(const ot_dataset *d, const ot_columns *t, json_t *root, const char **out, ot_error *err)
-{
-    char *text = ot_json_dump(root, JSON_COMPACT);
-    json_decref(root);
-    *out = text ? ot_arena_strdup(d->arena, text) : NULL;
-    free(text);
-    return *out ? OT_OK : no_memory(t, err);
+    return dump(d, t, root, t->text ? 0 : JSON_REAL_PRECISION(OT_TABLE_DIGITS), out, err);
 }
 
 ot_status ot_table_record_target(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err)
@@ -142,38 +143,33 @@ ot_status ot_table_record_target(const ot_dataset *d, const ot_columns *t, const
         return OT_OK;
     }
     ot_json_set(&root, "target", json_string(target));
-    return dump(d, t, root, out, err);
+    return dump(d, t, root, 0, out, err);
 }
 
 ot_status ot_table_record_order(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err)
 {
     const ot_table_input *in = t->input;
-    const char *before = t->options.preprocess, *target = t->target ? t->target : d->column, *twice;
+    const char *target = t->target ? t->target : d->column, *twice;
     *out = NULL;
     OT_TRY(ot_table_name_twice(t, &twice, err));
     if (!t->header || twice) return OT_OK;
-    json_t *root = NULL, *columns = json_array();
+    json_t *root;
+    OT_TRY(load(t, &root, err));
+    if (!root) root = json_object();
+    json_t *columns = json_array();
     for (int i = 0; i < in->n; i++) ot_json_add(&columns, json_string(in->field[i].name));
-    if (before && ot_json_parse(before, strlen(before), &root)) root = NULL;
-    else if (!json_is_object(root)) {
-        json_decref(root);
-        root = json_object();
-    }
     ot_json_set(&root, ORDER, columns);
     if (t->n_targets && target) ot_json_set(&root, "target", json_string(target));
-    return dump(d, t, root, out, err);
+    return dump(d, t, root, 0, out, err);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------ */
 
-static bool is_among(const ot_columns *t, const char *const *first, const json_t *name)
+static bool is_among(const ot_columns *t, const ot_words *first, const json_t *name)
 {
     const char *text = json_string_value(name);
     double v;
-    if (!text || ot_cell_number(text, t->point, &v)) return false; /* columns without a name have numbers */
-    for (int i = 0; i < t->columns; i++)
-        if (!strcmp(first[i], text)) return true;
-    return false;
+    return text && ot_words_find(first, text) >= 0 && !ot_cell_number(text, t->point, &v); /* a number is no name */
 }
 
 /* Whether --target or --inputs, a list such as INPUT=A,-B;C, has that text, which is no number. */
@@ -187,14 +183,13 @@ static bool is_listed(const ot_columns *t, const char *list, const char *text)
     return false;
 }
 
-bool ot_table_knows_name(const ot_columns *t, const char *const *first)
+/* Whether the record names one of the cells. */
+static bool records_name(const ot_columns *t, const ot_words *first)
 {
     const char *text = t->options.preprocess, *key;
-    json_t *root = NULL, *one;
+    json_t *root, *one;
     bool known = false;
-    for (int i = 0; i < t->columns; i++)
-        if (is_listed(t, t->target, first[i]) || is_listed(t, t->options.columns, first[i])) return true;
-    if (!text || ot_json_parse(text, strlen(text), &root)) return false;
+    if (ot_json_parse(text, strlen(text), &root)) return false;
     json_object_foreach(json_object_get(root, "inputs"), key, one)
     {
         const json_t *columns = json_object_get(one, "columns");
@@ -207,6 +202,22 @@ bool ot_table_knows_name(const ot_columns *t, const char *const *first)
     for (size_t i = 0; i < json_array_size(order) && !known; i++) known = is_among(t, first, json_array_get(order, i));
     json_decref(root);
     return known;
+}
+
+ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, bool *known, ot_error *err)
+{
+    ot_words cells = { 0 };
+    *known = false;
+    for (int i = 0; i < t->columns && !*known; i++)
+        *known = is_listed(t, t->target, first[i]) || is_listed(t, t->options.columns, first[i]);
+    if (*known || !t->options.preprocess) return OT_OK;
+    ot_arena *a = ot_arena_new();
+    ot_status s = a ? OT_OK : no_memory(t, err);
+    for (int i = 0; i < t->columns && !s; i++) s = ot_words_add(&cells, first[i], OT_MOST_COLUMNS, a, t->path, err);
+    *known = !s && records_name(t, &cells);
+    ot_words_free(&cells);
+    ot_arena_free(a);
+    return s;
 }
 
 /* --inputs chooses other columns for a training; in an evaluation only `auto` does. */
@@ -443,6 +454,29 @@ ot_status ot_table_recall(ot_dataset *d, ot_columns *t, bool *found, ot_error *e
     return s;
 }
 
+/* The column of each name in order[], or -1, by a table of hashes: a file may have a hundred thousand.  Errors: OT_E_MODEL: one is no
+ * text. */
+static ot_status find_all(ot_dataset *d, const ot_columns *t, const json_t *names, int *order, ot_error *err)
+{
+    ot_words known = { 0 };
+    ot_status s = OT_OK;
+    int *column = ot_arena_alloc(d->arena, sizeof *column * (size_t)t->columns); /* of each word, the first */
+    if (!column) return no_memory(t, err);
+    for (int i = 0, n; i < t->columns && !s; i++) {
+        n = known.n;
+        s = ot_words_add(&known, t->column[i].name, OT_MOST_COLUMNS, d->arena, t->path, err);
+        if (known.n > n) column[n] = i;
+    }
+    for (size_t i = 0; i < json_array_size(names) && !s; i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        int k = name ? ot_words_find(&known, name) : -1;
+        order[i] = k < 0 ? -1 : column[k];
+        if (!name) s = ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: '" ORDER "' is invalid");
+    }
+    ot_words_free(&known);
+    return s;
+}
+
 static ot_status take_order(ot_dataset *d, ot_columns *t, const json_t *names, const char *of, ot_error *err)
 {
     int n = (int)json_array_size(names), there = 0;
@@ -450,10 +484,9 @@ static ot_status take_order(ot_dataset *d, ot_columns *t, const json_t *names, c
     int *order = ot_arena_alloc(d->arena, sizeof *order * ((size_t)n + 1));
     bool *used = ot_arena_alloc(d->arena, (size_t)t->columns + 1);
     if (!order || !used) return no_memory(t, err);
+    OT_TRY(find_all(d, t, names, order, err));
     for (int i = 0; i < n; i++) {
         const char *name = json_string_value(json_array_get(names, (size_t)i));
-        if (!name) return ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: '" ORDER "' is invalid");
-        order[i] = ot_column_find(t, name);
         if (order[i] < 0) lost = lost ? lost : name;
         else if (used[order[i]])
             return ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: column '%s' is there twice", name);

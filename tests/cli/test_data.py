@@ -102,6 +102,11 @@ def call(*arguments):
     return r.returncode, r.stderr
 
 
+def printed(*arguments):
+    r = subprocess.run([program, *arguments], capture_output=True, text=True)
+    return r.stdout, r.stderr
+
+
 def expect(code, texts, *arguments, never=()):
     """The exit code, texts that stderr holds, and others that it must not."""
     got, said = call(*arguments)
@@ -370,11 +375,6 @@ def ordered():
     record = {p.key: p.value for p in onnx.load('out.onnx').metadata_props}.get('onnxtrain.preprocess')
     need(f'the record is {record}', json.loads(record or '{}') == {'columns': ['p', 'q', 'r', 's'], 'target': 'price'})
     os.replace('out.onnx', 'ordered.onnx')
-
-    def printed(*arguments):
-        r = subprocess.run([program, *arguments], capture_output=True, text=True)
-        return r.stdout, r.stderr
-
     want = json.loads(printed('eval', 'ordered.onnx', '--data', 'trained.csv', '--json')[0])['loss']
     for name, said in ('moved', "column 'more' is not used"), ('renamed', 'the model records none of these columns; they are taken in their order'), ('bare', ''):
         numbers, text = printed('eval', 'ordered.onnx', '--data', name + '.csv', '--json')
@@ -400,7 +400,7 @@ def ordered():
     numbers, text = printed('eval', 'measured.onnx', '--data', 'noted.csv', '--json', '--inputs=-note')
     need(f'measured again: {numbers}, {want} is right; {text}', json.loads(numbers)['loss'] == want and '--inputs has no effect' in text)
     expect(0, "gap.csv: 1 missing value in 1 column is replaced by the mean of training; first: line 2, column 'r'", 'eval', 'measured.onnx', '--data', 'gap.csv')
-    unit = 'the unit of the data is output * '
+    unit = 'for the unit of the data multiply by '
     expect(0, unit, 'predict', 'measured.onnx', 'trained.csv', '-o', 'p.npz')
     expect(0, unit, 'export', 'measured.onnx', '-o', 'deployed.onnx')
     expect(0, '', 'predict', 'measured.onnx', 'trained.csv', never=[unit])
@@ -434,9 +434,8 @@ def header_rows():
         weights.append([numpy_helper.to_array(w).tolist() for w in onnx.load('out.onnx').graph.initializer])
     need('an index of rows trains', weights[0] == weights[1])
     open('words.csv', 'w').write('a,kind\n' + 'x,u\n' * 3 + 'a,v\n' * 3)
-    _, said = call('data', 'words.csv', '--target', 'kind')
-    r = subprocess.run([program, 'data', 'words.csv', '--target', 'kind'], capture_output=True, text=True)
-    need(f'a name that --target has: {r.stdout}{said}', '6 samples' in r.stdout)
+    shown, said = printed('data', 'words.csv', '--target', 'kind')
+    need(f'a name that --target has: {shown}{said}', '6 samples' in shown)
     # Two outputs, one of which learns strings.
     open('two.csv', 'w').write('\n'.join(['a,b,c,d,kind,price', *(f"{','.join(b.split(',')[:4])},{'uvw'[i % 3]},{i / 4}" for i, b in enumerate(body))]) + '\n')
     train(0, ["strings in column 'kind' are 3 classes", "loss cross_entropy on output 'cls'", "loss mse on output 'reg'"], 'two', 'two.csv',

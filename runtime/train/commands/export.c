@@ -257,11 +257,12 @@ static ot_status metadata_collect(const deployment *d, const ot_trainer *t, meta
 static void say_units(const deployment *d)
 {
     ot_normalize z;
+    char how[160];
     for (int i = 0; i < d->m->file->graph->n_outputs; i++) {
         const char *name = d->m->outputs[i];
-        if (!ot_preprocess_target(ot_import_metadata(d->m->file, OT_PREPROCESS_KEY), name, &z)) continue;
-        say(d, OT_INFO, "output '%s' is standardised: the unit of the data is output * %.6g + %.6g%s", name, z.std[0],
-            z.mean[0], z.channels > 1 ? " for the first column; onnxtrain.preprocess has the others" : "");
+        if (ot_preprocess_target(ot_import_metadata(d->m->file, OT_PREPROCESS_KEY), name, &z))
+            say(d, OT_INFO, "output '%s' is standardised; for the unit of the data %s", name,
+                ot_preprocess_unit(&z, how));
     }
 }
 

@@ -153,11 +153,11 @@ static void find_unit(ot_trainer *t, bool npz, ot_prediction *a)
     if (a->task != OT_TASK_VALUES || t->s.target_scale == OT_TARGET_AS_IS || !ot_is_float(a->dtype)) return;
     if (!ot_preprocess_target(ot_import_metadata(t->m->file, OT_PREPROCESS_KEY), a->name, &z)) return;
     if (z.channels != 1 && z.channels != a->each) return;
+    char how[160];
     if (npz)
         ot_trainer_say(t, OT_INFO,
-                       "output '%s' is written as the model computes it, standardised; the unit of the data is "
-                       "output * %.6g + %.6g%s",
-                       a->name, z.std[0], z.mean[0], z.channels > 1 ? " for the first column" : "");
+                       "output '%s' is written as the model computes it, standardised; for the unit of the data %s",
+                       a->name, ot_preprocess_unit(&z, how));
     else a->unit = z;
 }
 

@@ -218,6 +218,13 @@ bool ot_preprocess_target(const char *text, const char *output, ot_normalize *ou
     return good;
 }
 
+const char *ot_preprocess_unit(const ot_normalize *z, char text[160])
+{
+    if (z->channels == 1) snprintf(text, 160, "multiply by %.6g and add %.6g", z->std[0], z->mean[0]);
+    else snprintf(text, 160, "multiply each column by its std and add its mean, which onnxtrain.preprocess lists");
+    return text;
+}
+
 bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *out)
 {
     ot_normalize z = { 0 };

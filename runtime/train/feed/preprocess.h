@@ -21,6 +21,9 @@ ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, const char
  * (target - mean) / std, per element or with one mean for all.  false: the text does not say. */
 bool ot_preprocess_target(const char *text, const char *output, ot_normalize *out);
 
+/* "multiply by 113560 and add 204980": from such an output to the unit of the data. */
+const char *ot_preprocess_unit(const ot_normalize *z, char text[160]);
+
 /* Recordings: {"kind": "audio", "rate": 16000, "channels": 1, "length": 16000, "layout": "NCT"}.  false: the text does not say. */
 bool ot_preprocess_sound(const char *text, const char *input, int *rate, int64_t *length);
 

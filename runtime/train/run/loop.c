@@ -391,13 +391,6 @@ static void write_report(ot_trainer *t, int seconds)
     ot_fail(&t->lost, s, "%-s", e.text);
 }
 
-/* Without an evaluation, a plateau of updates is watched, or of epochs with per=epoch. */
-static bool watches_epochs(const ot_trainer *t)
-{
-    const ot_spec *how = &t->s.schedule;
-    return t->eval.slot < 0 && !strcmp(how->name, "plateau") && ot_spec_is(how, "per", "epoch");
-}
-
 /* The end of an epoch, evaluated if there is a set for that: its row of epochs.csv, and the caller's. */
 static void show_epoch(ot_trainer *t, int64_t epoch)
 {
@@ -440,7 +433,7 @@ static ot_status update_done(ot_trainer *t, const ot_update_record *now, ot_erro
                          .has_norm = isfinite(now->loss) };
     ot_log_write_step(&t->log, &line);
     if (!now->step) t->first_loss = now->loss;
-    if (t->eval.slot < 0 && !watches_epochs(t) && !now->skipped)
+    if (t->eval.slot < 0 && !ot_trainer_watches_epochs(t) && !now->skipped)
         ot_schedule_feedback(&t->schedule, now->step, now->loss);
     if (isfinite(now->loss) || now->skipped) report(t, now, now->in_epoch + 1 == t->updates || t->step == t->total);
     bool ends = now->in_epoch + 1 == t->updates || t->step == t->total;
@@ -483,7 +476,7 @@ static ot_status end_epoch(ot_trainer *t, ot_error *err)
         bool max = ot_spec_is(&t->s.schedule, "mode", "max");
         if (t->has_val) watched = max && !isnan(t->eval.accuracy) ? t->eval.accuracy : t->eval.loss;
         ot_schedule_feedback(&t->schedule, t->step - 1, watched);
-    } else if (watches_epochs(t)) {
+    } else if (ot_trainer_watches_epochs(t)) {
         ot_schedule_feedback(&t->schedule, t->step - 1, mean);
     }
     return ot_best_looks(t) ? ot_best_epoch(t, mean, err) : OT_OK;
@@ -587,7 +580,7 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
             write_report(t, WITHIN_EPOCH);
             if (t->given < end) t->ends = ot_best_ends(t);
         }
-        bool looks = ot_best_looks(t) || watches_epochs(t);
+        bool looks = ot_best_looks(t) || ot_trainer_watches_epochs(t);
         if (looks || t->cancelled) OT_TRY(ot_trainer_settle(t, err));
         if (t->ends) break;
         if (looks && !t->cancelled) OT_TRY(end_epoch(t, err));

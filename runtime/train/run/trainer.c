@@ -278,7 +278,7 @@ static void say_options(const ot_trainer *t)
         ot_trainer_say(t, OT_WARNING, "--drop-last: no effect with --no-shuffle, with which all batches are full");
     if (!strcmp(s->schedule.name, "plateau"))
         ot_trainer_say(t, OT_INFO, "schedule plateau uses %s",
-                       !t->eval.data && ot_spec_is(&s->schedule, "per", "epoch")
+                       ot_trainer_watches_epochs(t)
                            ? "the mean training loss of each epoch; no evaluation set is given (--val)"
                        : !t->eval.data ? "the loss of each update; no evaluation set is given (--val)"
                        : !t->has_val   ? "the mean training loss of each epoch; no validation samples are given "

@@ -342,6 +342,9 @@ ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_error *err);
 /* Waits for all that were given. */
 ot_status ot_trainer_settle(ot_trainer *t, ot_error *err);
 
+/* Whether a plateau watches the mean training loss of each epoch: with per=epoch, where nothing is evaluated. */
+bool ot_trainer_watches_epochs(const ot_trainer *t);
+
 /* Batches of update u of an epoch: first .. first + n; samples of batch k. */
 void ot_trainer_batches(const ot_trainer *t, int64_t u, int64_t *first, int *n);
 int64_t ot_trainer_batch_size(const ot_trainer *t, int64_t k);

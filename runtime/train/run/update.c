@@ -257,10 +257,18 @@ static ot_status ahead(ot_trainer *t, const ot_update_record *now, int64_t first
     return OT_OK;
 }
 
+/* Without an evaluation a plateau watches the loss of the training. */
+static bool watches_loss(const ot_trainer *t) { return t->eval.slot < 0 && !strcmp(t->s.schedule.name, "plateau"); }
+
+bool ot_trainer_watches_epochs(const ot_trainer *t)
+{
+    return watches_loss(t) && ot_spec_is(&t->s.schedule, "per", "epoch");
+}
+
 /* The next update's rate waits for this one's loss. */
 static bool rate_waits(const ot_trainer *t)
 {
-    return t->by_steps || (t->eval.slot < 0 && !strcmp(t->s.schedule.name, "plateau"));
+    return t->by_steps || (watches_loss(t) && !ot_trainer_watches_epochs(t));
 }
 
 ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_error *err)
