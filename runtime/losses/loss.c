@@ -163,22 +163,26 @@ bool ot_loss_found(ot_loss *x, const ot_param *w)
     return false;
 }
 
-ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes)
+ot_value *ot_loss_by_class(ot_loss *x, const ot_param *w, int64_t classes)
 {
-    const ot_param *w = ot_spec_find(x->how, "class_weights");
-    if (!w || !ot_loss_found(x, w)) return NULL;
     bool counted = !strcmp(w->text, OT_LOSS_AUTO); /* up to the last class that occurs */
     if (w->n != classes && !(counted && w->n < classes)) {
-        ot_fail(x->b.graph->err, OT_E_USAGE, "loss %s: class_weights has %d values, but output '%s' has %lld classes",
-                x->how->name, w->n, x->out->name, (long long)classes);
+        ot_fail(x->b.graph->err, OT_E_USAGE, "loss %s: %s has %d values, but output '%s' has %lld classes",
+                x->how->name, w->key, w->n, x->out->name, (long long)classes);
         return NULL;
     }
     x->classes = classes;
     float *v = ot_graph_alloc(x->b.graph, (size_t)classes * sizeof *v);
     for (int i = 0; i < classes && v; i++) v[i] = i < w->n ? (float)w->list[i] : 1;
     ot_value *k =
-        v ? ot_graph_const(x->b.graph, "class_weights", OT_F32, &(ot_shape){ .rank = 1, .dim = { classes } }, v) : NULL;
+        v ? ot_graph_const(x->b.graph, w->key, OT_F32, &(ot_shape){ .rank = 1, .dim = { classes } }, v) : NULL;
     return k ? ot_cast(&x->b, k, x->z->dtype) : NULL;
+}
+
+ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes)
+{
+    const ot_param *w = ot_spec_find(x->how, "class_weights");
+    return w && ot_loss_found(x, w) ? ot_loss_by_class(x, w, classes) : NULL;
 }
 
 ot_value *ot_loss_labels(ot_loss *x, int axis)

@@ -29,7 +29,7 @@ typedef struct ot_loss {
     int64_t micro;   /* number of batches of the file's own size in this batch; 0: it has the file's size */
     bool eval;       /* correct answers are counted: */
     ot_value *right, *of; /* their number, and the number of answers; NULL: none */
-    int64_t classes;      /* that its class_weights are for; 0: it has none */
+    int64_t classes;      /* that its class_weights or pos_weight are for; 0: it has none */
     ot_value *divisor; /* what the mean over this batch divides by: by that it counts in the mean over a set; NULL: by
                            * the number of answers or samples */
     ot_findings *findings;
@@ -101,6 +101,9 @@ ot_value *ot_loss_is_class(ot_loss *x, int axis);
 bool ot_loss_ignored(const ot_loss *x, int64_t *label);
 
 ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes); /* (C); NULL: not given, or error recorded */
+ot_value *ot_loss_by_class(
+    ot_loss *x, const ot_param *w,
+    int64_t classes); /* (C): the list of w, 1 after the last class that w=auto counted; NULL: error recorded */
 bool ot_loss_found(ot_loss *x, const ot_param *w); /* w is not auto, or has its numbers; else error recorded */
 ot_value *ot_loss_cross_entropy(ot_loss *x, int axis, ot_value *weights, int64_t reduction);
 

@@ -82,10 +82,7 @@ static const char *choose(choice *x)
     if (!t) return ot_numel(&z->shape) == 1 || ot_numel(&z->shape) == x->p->micro ? "output" : NULL;
     if (ot_numel(&t->shape) == ot_numel(&z->shape)) return choose_by_values(x);
     if (!ot_is_int(t->dtype)) return NULL;
-    if (x->l.tail.kind != OT_TAIL_SIGMOID) return x->l.tail.kind == OT_TAIL_LOG_SOFTMAX ? "nll" : "cross_entropy";
-    x->hint = "it ends in Sigmoid, but its target contains class numbers; use --loss bce with targets 0 and 1 in the "
-              "shape of the output, or an output of logits or Softmax (cross_entropy)";
-    return NULL;
+    return x->l.tail.kind == OT_TAIL_SIGMOID ? "bce" : x->l.tail.kind == OT_TAIL_LOG_SOFTMAX ? "nll" : "cross_entropy";
 }
 
 /* The graph's input that reads feed k. */
@@ -353,6 +350,8 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     ot_value *v = r->build(l);
     double w = ot_spec_num(&x.spec, "weight");
     if (given && given - c->options.losses < OT_HEADS) p->weighted_classes[given - c->options.losses] = l->classes;
+    if (!given && l->t && p->n_defaults < OT_HEADS)
+        p->defaults[p->n_defaults++] = (ot_default_loss){ z->name, x.spec.name };
     keep_right(&x);
     *alone = (single){ v, l->right, l->of, l->divisor, z->name, w };
     ot_value *teacher = v ? teacher_of(&x) : NULL;

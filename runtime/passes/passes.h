@@ -212,6 +212,11 @@ typedef struct ot_head {
     double weight;                /* of this loss in the sum */
 } ot_head;
 
+/* A loss without --loss: chosen from the end of an output and its target. */
+typedef struct ot_default_loss {
+    const char *output, *name;
+} ot_default_loss;
+
 typedef struct ot_plan {
     ot_graph *graph; /* the final one; owns everything below */
     ot_error sticky; /* the graph's err while passes run */
@@ -230,11 +235,13 @@ typedef struct ot_plan {
     int n_losses;      /* the terms of its sum */
     int n_heads;
     ot_head head[OT_HEADS]; /* the losses if there are several; the first OT_HEADS */
-    int64_t
-        weighted_classes[OT_HEADS]; /* by loss of the options: the classes that its class_weights are for; 0: none */
-    int64_t micro;        /* number of batches of the file's own size in this batch; 0: it has the file's size */
-    int64_t baked;        /* that size, if the batch size differs, as a multiple or not; 0: it has the file's size */
-    ot_value *grad_norm;  /* scalar; TRAIN only */
+    int n_defaults;
+    ot_default_loss defaults[OT_HEADS]; /* the first OT_HEADS */
+    int64_t weighted_classes
+        [OT_HEADS];      /* by loss of the options: the classes that its class_weights or pos_weight are for; 0: none */
+    int64_t micro;       /* number of batches of the file's own size in this batch; 0: it has the file's size */
+    int64_t baked;       /* that size, if the batch size differs, as a multiple or not; 0: it has the file's size */
+    ot_value *grad_norm; /* scalar; TRAIN only */
     ot_value *loss_scale; /* fp16: f32 state; an update with a non-finite grad_norm changes only this.  Else NULL */
     ot_value *correct, *counted; /* metrics: scalars f32; NULL: none */
     const char *counted_of;      /* the output that they measure */

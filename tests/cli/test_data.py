@@ -338,7 +338,7 @@ def chosen():
              (1, 'Sigmoid', 'yes', 'loss bce combined', lambda z, y: bce(z, yes[:, None])),
              (1, 'Sigmoid', 'yes column', 'loss bce combined', lambda z, y: bce(z, yes[:, None])),
              (1, 'Identity', 'whole', 'loss mse', lambda z, y: mse(y, targets['whole'][:, None])),
-             (3, 'LogSoftmax', 'several', None, 'it contains log-probabilities (LogSoftmax)'), (3, 'Sigmoid', 'classes', None, 'it ends in Sigmoid'),
+             (3, 'LogSoftmax', 'several', None, 'it contains log-probabilities (LogSoftmax)'), (3, 'Sigmoid', 'classes', 'loss bce combined', lambda z, y: bce(z, hot)),
              (1, 'Identity', 'yes', None, 'does not end in Sigmoid'), (1, 'Sigmoid', 'whole', None, 'mse for values')]
     for n, tail, t, line, loss in rows:
         w, b = weight('w', 4, n), weight('b', n)

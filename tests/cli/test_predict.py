@@ -119,7 +119,7 @@ def record(path):
 
 
 def learnt(d):
-    """A --loss is recorded beside names of classes, and eval and predict take it; files without metadata of ours get none."""
+    """The loss is recorded beside names of classes or columns, and eval and predict take it; files without metadata of ours get none."""
     w = np.array([1, -1, 0.5, 0, 2, -1])
     yes = (x @ w > 0).astype(int)
     rows = [','.join(f'{v:.4f}' for v in r) + (',yes' if b else ',no') for r, b in zip(x, yes)]
@@ -152,11 +152,23 @@ def learnt(d):
     check(head == ['sample', 'class', 'probability'] and [int(r[1]) for r in got] == list((y > 0).astype(int)), f'by the loss: {head}')
     np.savez(f'{d}/r.npz', x=x, target=(x @ w)[:, None].astype('f4'))
     call('train', f'{d}/nameless.onnx', '--data', f'{d}/r.npz', *to)
-    check(record(f'{d}/l.onnx') == '[]', f'another loss: {record(f"{d}/l.onnx")}')
+    check(record(f'{d}/l.onnx') == '["mse"]', f'another loss: {record(f"{d}/l.onnx")}')
     call('train', f'{d}/nameless.onnx', '--data', f'{d}/r.npz', '--loss', 'l1', *to)
     check(record(f'{d}/l.onnx') == '["l1"]', f'another loss: {record(f"{d}/l.onnx")}')
     call('train', f'{d}/m.onnx', '--data', f'{d}/r.npz', '--loss', 'l1', *to)
     check(record(f'{d}/l.onnx') is None, 'arrays leave no metadata')
+    numbers = [r.replace('yes', '1').replace('no', '0') for r in rows]  # classes without names, default losses
+    open(f'{d}/numbers.csv', 'w').write('a,b,c,d,e,f,target\n' + '\n'.join(numbers) + '\n')
+    for outputs, texts in ([('y', 2, None, False)], ['cross_entropy']), ([('y', 2, 'Sigmoid', False)], ['bce']):
+        model(f'{d}/two.onnx', outputs)
+        call('train', f'{d}/two.onnx', '--data', f'{d}/numbers.csv', *to)
+        check(json.loads(record(f'{d}/l.onnx')) == texts, f'default loss: {record(f"{d}/l.onnx")}')
+        y = onnxruntime.InferenceSession(f'{d}/l.onnx').run(None, {'x': np.round(x, 4)})[0].astype(float)
+        head, got = table(call('predict', f'{d}/l.onnx', f'{d}/new.csv').stdout)
+        if texts == ['bce']:
+            check(head == ['sample', 'y_0', 'y_1'] and near([r[1:] for r in got], y), f'labels: {head}')
+        else:
+            check(head == ['sample', 'class', 'probability'] and [int(r[1]) for r in got] == list(y.argmax(1)), f'classes: {head}')
     for bad in '{', '["guess"]', '[1]', '{"y": 1}', '["z=mse"]', '["mse","l1"]', '["y=mse","y=mse"]':  # of others: ignored
         del m.metadata_props[:]
         m.metadata_props.add(key='onnxtrain.loss', value=bad)

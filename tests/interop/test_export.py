@@ -498,7 +498,7 @@ def training():
     props = {p.key: p.value for p in onnx.load(f'{folder}/l-d.onnx').metadata_props}
     record = json.loads(props.pop('onnxtrain.preprocess'))['inputs']['input']
     assert record == {'kind': 'array', 'scale': 1 / 255, 'mean': [0.13], 'std': [0.31]}, record
-    assert props == {'onnxtrain.input.name': 'input', 'onnxtrain.input.scale': '0.00392156863', 'onnxtrain.input.mean': '0.13',
+    assert props == {'onnxtrain.loss': '["cross_entropy"]', 'onnxtrain.input.name': 'input', 'onnxtrain.input.scale': '0.00392156863', 'onnxtrain.input.mean': '0.13',
                      'onnxtrain.input.std': '0.31'}, props
     print('--deploy: ok')
 

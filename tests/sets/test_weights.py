@@ -7,7 +7,7 @@ import tempfile
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from runs import call, expect, finish
 
@@ -129,6 +129,38 @@ def of_ones(folder):
     expect("pos_weight", np.allclose(said(run, "pos_weight"), (1 - y).sum(0) / y.sum(0), rtol=1e-5))
 
 
+def of_class_numbers(folder):
+    """bce of class numbers: one class of a sample is 1, the others are 0; the last class does not occur in the training set."""
+    r = np.random.default_rng(8)
+    x, y = r.standard_normal((N, CLASSES)).astype(np.float32), r.choice(CLASSES - 1, N, p=[0.6, 0.3, 0.1])
+    hot = np.eye(CLASSES, dtype=np.float32)[y]
+    model(folder / "c.onnx", CLASSES)
+    np.savez(folder / "c.npz", x=x, target=y)
+    np.savez(folder / "h.npz", x=x, target=hot)
+    z = np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0) - x * hot
+    e = evaluate(folder, "c.onnx", "--data", "c.npz", "--loss", "bce_with_logits")
+    expect(f"binary cross-entropy of class numbers: {e}", np.isclose(e["loss"], z.mean(), rtol=2e-6) and np.isclose(e["accuracy"], (x.argmax(1) == y).mean()))
+    run = call(folder, "train", "c.onnx", "--data", "c.npz", "--steps", "3", "--run-dir", "c", "-o", "o.onnx", "--loss", "bce_with_logits:pos_weight=auto")
+    w = np.array([(N - (y == c).sum()) / max((y == c).sum(), 1) if (y == c).any() else 1 for c in range(CLASSES)])
+    expect("pos_weight of class numbers", np.allclose(said(run, "pos_weight"), w[: CLASSES - 1], rtol=1e-5))
+    listed = "bce_with_logits:pos_weight=[" + ",".join(map(repr, w.tolist())) + "]"
+    call(folder, "train", "c.onnx", "--data", "h.npz", "--steps", "3", "--run-dir", "none", "-o", "p.onnx", "--loss", listed)
+    a, b = (numpy_helper.to_array(onnx.load(folder / f).graph.initializer[0]) for f in ("o.onnx", "p.onnx"))
+    expect("trains as one-hot targets do", np.allclose(a, b, rtol=1e-6, atol=1e-7))
+    expect("eval of the run", np.isclose(evaluate(folder, "c")["loss"], evaluate(folder, "o.onnx", "--data", "h.npz", "--loss", listed)["loss"], rtol=1e-6))
+    n = N // 4  # an output of (n, C, 4): the axis of classes is 1
+    np.savez(folder / "s.npz", x=x[: 4 * n].reshape(n, 4 * CLASSES), target=y[: 4 * n].reshape(n, 4))
+    g = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["r"]), helper.make_node("Reshape", ["r", "s"], ["q"]),
+                           helper.make_node("Transpose", ["q"], ["y"], perm=[0, 2, 1])], "g",
+                          [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4 * CLASSES])],
+                          [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", CLASSES, 4])],
+                          [identity("w", 4 * CLASSES), numpy_helper.from_array(np.array([-1, 4, CLASSES]), "s")])
+    onnx.save(helper.make_model(g, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "s.onnx")
+    got = evaluate(folder, "s.onnx", "--data", "s.npz", "--loss", listed + ",class_axis=1")["loss"]
+    full = ((1 - hot) * x + (1 + (w - 1) * hot) * np.log1p(np.exp(-x.astype(float))))[: 4 * n]
+    expect(f"along another axis: {got}, {full.mean()}", np.isclose(got, full.mean(), rtol=2e-6))
+
+
 def overfit(folder):
     call(folder, "new", "mlp", "--input", "1x4x4", "--hidden", "32", "--classes", "3", "-o", "n.onnx")
     r = np.random.default_rng(6)
@@ -150,7 +182,7 @@ def overfit(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as temporary:
-        for part in of_classes, of_two_outputs, of_ones, overfit:
+        for part in of_classes, of_two_outputs, of_ones, of_class_numbers, overfit:
             part(pathlib.Path(temporary))
     finish()
 

@@ -107,7 +107,8 @@ static ot_task task_by(const ot_spec *loss, const ot_prediction *a)
     bool binary = l->undoes & OT_TAIL_BIT(SIGMOID),
          classes = l->takes == OT_TAKES_CLASSES || l->takes == OT_TAKES_NUMBERS;
     if (a->each == 1) return binary ? OT_TASK_CLASSES : OT_TASK_AUTO;
-    return classes || l->takes == OT_TAKES_EITHER ? OT_TASK_CLASSES : binary ? OT_TASK_LABELS : OT_TASK_AUTO;
+    if (binary && !(l->undoes & OT_TAIL_BIT(SOFTMAX))) return OT_TASK_LABELS; /* each is yes or no */
+    return classes || l->takes == OT_TAKES_EITHER ? OT_TASK_CLASSES : OT_TASK_AUTO;
 }
 
 static void choose_task(job *j, ot_task asked, ot_prediction *a)

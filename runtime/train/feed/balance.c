@@ -9,21 +9,26 @@
 #include "runtime/losses/losses.h"
 #include "runtime/train/feed/masks.h"
 
+static const char *const keys[] = { "class_weights", "pos_weight" };
+
 enum { MOST_CLASSES = 1 << 20, SHOWN = 20 };
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data"); }
 
-/* w: how many samples each of n classes has, and becomes samples / (classes * samples of the class), of the classes that occur;
- * 1 for others. */
-static void balance(double *w, int64_t n)
+/* w: how many samples each of n classes has, and becomes samples / (classes * samples of the class), of the classes that occur; of
+ * ones, the samples of others / samples of the class, of the classes that have both.  1 for others. */
+static void balance(double *w, int64_t n, bool ones)
 {
     double all = 0, there = 0;
     for (int64_t c = 0; c < n; c++) all += w[c], there += w[c] > 0;
-    for (int64_t c = 0; c < n; c++) w[c] = w[c] > 0 ? all / (there * w[c]) : 1;
+    for (int64_t c = 0; c < n; c++) {
+        double of = ones ? all - w[c] : all / there;
+        w[c] = w[c] > 0 && of > 0 ? of / w[c] : 1;
+    }
 }
 
-static ot_status of_classes(const ot_spec *loss, const ot_array *labels, ot_arena *a, double **out, int *n,
-                            ot_error *err)
+static ot_status of_classes(const ot_spec *loss, const char *key, const ot_array *labels, ot_arena *a, double **out,
+                            int *n, ot_error *err)
 {
     const ot_param *ignore = ot_spec_find(loss, "ignore_index");
     int64_t skip = ignore && !isnan(ignore->num) ? (int64_t)ignore->num : OT_IGNORED, most = -1;
@@ -35,8 +40,8 @@ static ot_status of_classes(const ot_spec *loss, const ot_array *labels, ot_aren
         if (y != (double)skip && y > (double)most) most = (int64_t)y;
     }
     if (most < 0 || most >= MOST_CLASSES)
-        return ot_fail(err, OT_E_DATA, "loss %s: class_weights=auto: the target contains no class numbers that count",
-                       loss->name);
+        return ot_fail(err, OT_E_DATA, "loss %s: %s=auto: the target contains no class numbers that count", loss->name,
+                       key);
     double *w = ot_arena_alloc(a, (size_t)(most + 1) * sizeof *w);
     if (!w) return no_memory(err);
     memset(w, 0, (size_t)(most + 1) * sizeof *w);
@@ -44,13 +49,14 @@ static ot_status of_classes(const ot_spec *loss, const ot_array *labels, ot_aren
         double y = ot_get_f64(t->data, t->dtype, ot_array_at(labels, i));
         if (y != (double)skip && y >= 0) w[(int64_t)y]++;
     }
-    balance(w, most + 1);
+    balance(w, most + 1, !strcmp(key, keys[1]));
     *out = w;
     *n = (int)most + 1;
     return OT_OK;
 }
 
-/* Of masks in files: the pixels as they train, each a sample.  ones: zeros / ones instead. */
+/* Of masks in files: the pixels as they train, each a sample.  ones: zeros / ones instead, of each class unless the masks are of
+ * 0 and 1. */
 static ot_status of_masks(const ot_adapt_env *e, const ot_spec *loss, const ot_feeder *f, bool ones, double **out,
                           int *n, ot_error *err)
 {
@@ -65,9 +71,10 @@ static ot_status of_masks(const ot_adapt_env *e, const ot_spec *loss, const ot_f
         if (w[v] > 0) most = v;
     }
     if (most < 0) return ot_fail(err, OT_E_DATA, "loss %s: the masks contain no class numbers that count", loss->name);
-    *n = ones ? 1 : (int)most + 1;
-    if (ones) w[0] = w[0] > 0 && w[1] > 0 ? w[0] / w[1] : 1;
-    else balance(w, *n);
+    bool binary = ones && !ot_is_int(f->dtype);
+    *n = binary ? 1 : (int)most + 1;
+    if (binary) w[0] = w[0] > 0 && w[1] > 0 ? w[0] / w[1] : 1;
+    else balance(w, *n, ones);
     ot_adapt_note(e, "loss %s: %lld masks are counted, %lldx%lld pixels each", loss->name, (long long)f->src->t.dim[0],
                   (long long)f->to.h, (long long)f->to.w);
     return OT_OK;
@@ -121,7 +128,6 @@ static void say(const ot_adapt_env *e, const ot_spec *loss, const char *key, con
 
 ot_status ot_adapt_balance(const ot_adapt_env *e, ot_spec *loss, const ot_feeder *f, ot_error *err)
 {
-    static const char *const keys[] = { "class_weights", "pos_weight" };
     for (int k = 0; k < OT_LEN(keys); k++) {
         const ot_param *p = ot_spec_find(loss, keys[k]);
         double *w = NULL;
@@ -137,7 +143,7 @@ ot_status ot_adapt_balance(const ot_adapt_env *e, ot_spec *loss, const ot_feeder
             return ot_fail(err, OT_E_USAGE, "loss %s: class_weights=auto needs class numbers as the target",
                            loss->name);
         if (f->mask) OT_TRY(of_masks(e, loss, f, k, &w, &n, err));
-        else OT_TRY(k ? of_ones(f, e->a, &w, &n, err) : of_classes(loss, f->src, e->a, &w, &n, err));
+        else OT_TRY(numbers ? of_classes(loss, keys[k], f->src, e->a, &w, &n, err) : of_ones(f, e->a, &w, &n, err));
         OT_TRY(set_list(loss, keys[k], w, n, e->a, err));
         say(e, loss, keys[k], w, n);
     }

@@ -1,4 +1,4 @@
-/* recorded_loss.c - the --loss of a training as text: in its checkpoint, and, where the file has other metadata of ours, in those of
+/* recorded_loss.c - the losses of a training as texts of --loss: in its checkpoint, and, where the file has other metadata of ours, in those of
  * its model (save.c), where eval and predict find it. */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static void spell(FILE *f, const char *value, const ot_spec *l, int64_t classes)
         if (!at) continue;
         fprintf(f, "%.*s%s=[", (int)(at - value), value, p->key);
         for (int k = 0; k < p->n; k++) fprintf(f, "%s%.17g", k ? "," : "", p->list[k]);
-        for (int64_t k = p->n; k < classes && !strcmp(p->key, "class_weights"); k++) fputs(",1", f);
+        for (int64_t k = p->n; k < classes; k++) fputs(",1", f);
         fputc(']', f);
         value = at + strlen(spelt);
     }
@@ -34,18 +34,36 @@ void ot_loss_spell(FILE *f, const ot_trainer *t, int k)
     else fputs(value, f);
 }
 
+/* Loss k of those chosen by the loss pass. */
+static char *spell_default(const ot_trainer *t, int k)
+{
+    const ot_default_loss *d = &t->x.slot[t->x.lead].plan->defaults[k];
+    bool only = !t->m->outputs[0] || !t->m->outputs[1];
+    char *text = NULL;
+    return asprintf(&text, "%s%s%s", only ? "" : d->output, only ? "" : "=", d->name) < 0 ? NULL : text;
+}
+
+static char *spell_given(const ot_trainer *t, int k)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    if (f) ot_loss_spell(f, t, k);
+    if (f && ot_memstream_close(f)) return text;
+    free(text);
+    return NULL;
+}
+
 ot_status ot_losses_text(const ot_trainer *t, ot_arena *a, const char **out, ot_error *err)
 {
+    int given = t->s.options.n_losses, n = given ? given : t->x.slot[t->x.lead].plan->n_defaults;
     *out = NULL;
-    if (!t->s.options.n_losses && !ot_import_metadata(t->loaded->file, OT_LOSS_KEY)) return OT_OK;
+    if (!n && !ot_import_metadata(t->loaded->file, OT_LOSS_KEY)) return OT_OK;
     json_t *list = json_array();
-    for (int k = 0; k < t->s.options.n_losses; k++) {
-        char *text = NULL;
-        size_t n;
-        FILE *f = open_memstream(&text, &n);
-        if (f) ot_loss_spell(f, t, k);
-        ot_json_add(&list, f && ot_memstream_close(f) ? ot_json_text(text) : NULL);
-        free(text);
+    for (int k = 0; k < n; k++) {
+        char *one = given ? spell_given(t, k) : spell_default(t, k);
+        ot_json_add(&list, one ? ot_json_text(one) : NULL);
+        free(one);
     }
     char *text = ot_json_dump(list, JSON_COMPACT);
     *out = text ? ot_arena_strdup(a, text) : NULL;
