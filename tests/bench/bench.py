@@ -50,8 +50,11 @@ WORKLOADS = {
     'gpt': (lambda: peers.Gpt2(384, 6, 256, 256), 8, tokens(256, 256), 256, 'adamw'),
     'bert': (lambda: peers.Bert(384, 6, 128, 8192), 16, tokens(8192, 128, mask=True), 2, 'adamw'),
     'lstm': (lambda: peers.Recurrent(torch.nn.LSTM, 1), 64, tokens(256, 64), 10, 'adamw'),
+    'gpt2': (lambda: peers.Gpt2(768, 12, 1024, 50257), 1, tokens(50257, 1024), 50257, 'adamw'),
     'gru3': (lambda: peers.Recurrent(torch.nn.GRU, 3), 64, tokens(256, 64), 10, 'adamw'),
 }
+
+LONG = {'gpt2'}  # by name only: seconds per step
 
 
 def call(*command):
@@ -248,7 +251,7 @@ def main():
     more = [] if a.predict else ['onnxtrain / floor', 'memory, MiB', 'start to first step, s']
     print(f"| network | batch | {' | '.join(sides).replace('ours', 'onnxtrain')} | best / onnxtrain |{''.join(f' {m} |' for m in more)}")
     print('|---' * (len(sides) + len(more) + 3) + '|')
-    for name in a.workloads or WORKLOADS:
+    for name in a.workloads or [n for n in WORKLOADS if n not in LONG]:
         with tempfile.TemporaryDirectory() as folder:
             y = prepare(name, folder)
             beside, times = (predict_row if a.predict else train_row)(a.program, name, folder, y, a)
