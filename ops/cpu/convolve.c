@@ -60,9 +60,7 @@ typedef struct conv_state {
     ot_winograd *winograd;
     ot_row_conv *rows;
     ot_pixels_dw *pixels;
-    cpu_map *map; /* NULL: none follows */
-    const ot_node *map_node;
-    size_t map_work; /* where its workspace is */
+    cpu_behind behind;
 } conv_state;
 
 void ot_cpu_convolve_release(void *state)
@@ -73,17 +71,15 @@ void ot_cpu_convolve_release(void *state)
     ot_rows_free(s->rows);
     free(s->winograd);
     free(s->pixels);
-    free(s->map);
+    free(s->behind.map);
     free(s);
 }
 
 ot_status ot_cpu_convolve_run(const ot_call *c, const void *const *map_in)
 {
     const conv_state *s = c->state;
-    ot_call map = {
-        .node = s->map_node, .in = map_in, .out = c->out, .state = s->map, .work = (char *)c->work + s->map_work
-    };
-    const ot_call *behind = s->map ? &map : NULL;
+    ot_call map = cpu_behind_call(&s->behind, c, map_in);
+    const ot_call *behind = s->behind.map ? &map : NULL;
     if (s->rows) return ot_rows_run(s->rows, c, behind);
     if (s->winograd) return ot_winograd_run(s->winograd, c, behind);
     if (s->pixels) return ot_pixels_dw_run(s->pixels, c), OT_OK;
@@ -143,17 +139,6 @@ static bool bf16_pays(const ot_conv_call *c)
     return C >= 16 && M >= 16 && C * taps >= 64 && M * taps >= 64;
 }
 
-static ot_status add_map(conv_state *s, const ot_node *map, ot_prep *p)
-{
-    size_t work;
-    s->map_node = map;
-    if (!map) return OT_OK;
-    s->map = cpu_map_new(map, p->threads, &work);
-    s->map_work = (p->work + 63) / 64 * 64;
-    p->work = s->map_work + work;
-    return s->map ? OT_OK : ot_fail(p->err, OT_E_NOMEM, "%s: no memory to plan a Map", map->name);
-}
-
 static ot_status prepare(const ot_node *n, const ot_node *map, ot_prep *p, ot_conv_call *c)
 {
     conv_state *s = calloc(1, sizeof *s);
@@ -170,7 +155,7 @@ static ot_status prepare(const ot_node *n, const ot_node *map, ot_prep *p, ot_co
                   : rows                            ? ot_rows_new(n, c, ot_instruction_set(), p, &s->rows)
                                                     : direct(n, p, c, &s->script);
     snprintf(p->how, sizeof p->how, "%s", c->bf16 ? OT_BF16_PRODUCT : winograd ? "Winograd" : rows ? "rows" : "oneDNN");
-    if (e == OT_OK) e = add_map(s, map, p);
+    if (e == OT_OK) e = cpu_behind_new(map, p, &s->behind);
     if (e != OT_OK) ot_cpu_convolve_release(s);
     else p->state = s;
     return e;

@@ -238,8 +238,8 @@ ot_status ot_rows_product(const ot_node *n, const ot_rows_dot *d, int set, ot_pr
     *out = s;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     s->tiles = ot_rows_tiles_of(set);
-    s->x_arg = OT_ARG_IN, s->w_arg = OT_ARG_IN + 1, s->y_arg = OT_ARG_OUT;
-    s->b_arg = d->bias ? OT_ARG_IN + 2 : OT_ARG_NONE;
+    s->x_arg = d->x_arg, s->b_arg = d->bias_arg, s->y_arg = d->y_arg; /* w is packed here */
+    s->w_arg = OT_ARG_NONE;
     s->job.C = d->K, s->job.M = s->width = d->N;
     s->step_m = d->turned ? d->K : 1;
     s->step_c = d->turned ? 1 : d->N;

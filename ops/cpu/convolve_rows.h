@@ -25,7 +25,8 @@ ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep 
 typedef struct ot_rows_dot {
     int64_t rows, K, N;
     const float *b;
-    bool turned, bias;
+    bool turned;
+    int x_arg, bias_arg, y_arg; /* bias: OT_ARG_NONE: none */
 } ot_rows_dot;
 ot_status ot_rows_product(const ot_node *n, const ot_rows_dot *d, int set, ot_prep *p, ot_row_conv **out);
 

@@ -8,6 +8,7 @@
 
 #include "ops/cpu/convolve_rows.h"
 #include "ops/cpu/dot_packed.h"
+#include "ops/cpu/map.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/vector.h"
 #include "ops/kernels/dot.h"
@@ -102,11 +103,12 @@ static ot_dot_call call_of(const ot_node *n, const ot_dot_operands *at, const ot
     return c;
 }
 
-/* One of them. */
+/* One of the first three. */
 typedef struct dot_state {
     ot_script *script;
     ot_dot_packed *packed;
     ot_row_conv *rows;
+    cpu_behind behind;
 } dot_state;
 
 void ot_cpu_dot_release(void *state)
@@ -116,6 +118,7 @@ void ot_cpu_dot_release(void *state)
     ot_script_free(s->script);
     free(s->packed);
     ot_rows_free(s->rows);
+    free(s->behind.map);
     free(s);
 }
 
@@ -128,63 +131,81 @@ static ot_status by_script(const ot_node *n, const ot_dot_call *c, ot_prep *p, o
 
 /* Packing the weights, once here and in every product by oneDNN, counts where rows are few; with very few, weights are read at the
  * speed of memory by either, and threads have no work. */
-static bool is_product_of_rows(const ot_node *n, const ot_dot_operands *at, const ot_prep *p, ot_rows_dot *d)
+static bool is_product_of_rows(const ot_node *n, int threads, ot_rows_dot *d)
 {
     enum { MOST_ROWS = 1024, ROWS_PER_THREAD = 24, MOST_BYTES = 16 << 20 };
     const ot_dot *t = n->attrs;
     const ot_value *b = n->in[1], *bias = n->n_in > 2 ? n->in[2] : NULL, *y = n->out[0];
-    if (!p->settled || t->ta || at->add != OT_ARG_NONE || ot_numel(&b->shape) * 4 > MOST_BYTES ||
-        (p->bf16 && ot_onednn_has_bf16()))
-        return false;
+    if (t->ta || ot_numel(&b->shape) * 4 > MOST_BYTES) return false;
     if (bias && ot_numel(&bias->shape) != y->shape.dim[y->shape.rank - 1]) return false;
     int64_t N = y->shape.dim[y->shape.rank - 1], K = n->in[0]->shape.dim[n->in[0]->shape.rank - 1];
-    *d = (ot_rows_dot){ .rows = ot_numel(&y->shape) / N,
-                        .K = K,
-                        .N = N,
-                        .b = ot_settled_bytes(n->graph, b),
-                        .turned = t->tb,
-                        .bias = bias != NULL };
+    *d = (ot_rows_dot){
+        .rows = ot_numel(&y->shape) / N, .K = K, .N = N, .b = ot_settled_bytes(n->graph, b), .turned = t->tb
+    };
     return d->b && ot_numel(&b->shape) == K * N && ot_numel(&n->in[0]->shape) == d->rows * K && d->rows <= MOST_ROWS &&
-           d->rows >= (int64_t)ROWS_PER_THREAD * p->threads;
+           d->rows >= (int64_t)ROWS_PER_THREAD * threads;
 }
 
-ot_status ot_cpu_dot_prepare(const ot_node *n, const ot_dot_operands *at, ot_prep *p)
+/* Rounded weights are not those that are packed. */
+static bool packs_rows(const ot_node *n, const ot_dot_operands *at, const ot_prep *p, ot_rows_dot *d)
+{
+    return p->settled && at->add == OT_ARG_NONE && !(p->bf16 && ot_onednn_has_bf16()) &&
+           is_product_of_rows(n, p->threads, d);
+}
+
+bool ot_cpu_dot_takes(const ot_node *n, const ot_node *map, const char **why)
+{
+    const ot_value *y = n->out[0], *z = map->out[0];
+    ot_rows_dot d;
+    if (!can(n, why) || !ot_cpu_Map.can(map, why)) return false;
+    *why = "the Map changes types, shapes or layouts";
+    if (map->n_out != 1 || z->dtype != OT_F32 || z->layout != y->layout || !ot_shape_eq(&z->shape, &y->shape))
+        return false;
+    *why = "no product of few rows with settled weights";
+    return is_product_of_rows(n, 1, &d);
+}
+
+ot_status ot_cpu_dot_prepare(const ot_node *n, const ot_node *map, const ot_dot_operands *at, ot_prep *p)
 {
     dot_state *s = calloc(1, sizeof *s);
     ot_rows_dot d;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     ot_dot_call c = call_of(n, at, p);
-    bool rows = is_product_of_rows(n, at, p, &d), packs = !rows && ot_dot_packed_pays(&c, p->threads);
+    bool rows = packs_rows(n, at, p, &d), packs = !rows && ot_dot_packed_pays(&c, p->threads);
     if (rows || packs) strcpy(p->how, rows ? "rows" : "packed");
+    d.x_arg = at->a, d.bias_arg = at->bias, d.y_arg = at->y;
     ot_status e = rows    ? ot_rows_product(n, &d, ot_instruction_set(), p, &s->rows)
                   : packs ? ot_dot_packed_new(n, &c, ot_instruction_set(), p, &s->packed)
                           : by_script(n, &c, p, &s->script);
+    if (e == OT_OK) e = cpu_behind_new(map, p, &s->behind);
     p->state = e == OT_OK ? s : NULL;
     if (e != OT_OK) ot_cpu_dot_release(s);
     return e;
 }
 
-ot_status ot_cpu_dot_run(const ot_call *c)
+ot_status ot_cpu_dot_run(const ot_call *c, const void *const *map_in)
 {
     const dot_state *s = c->state;
-    ot_call own = *c;
-    if (s->rows) return ot_rows_run(s->rows, c, NULL);
-    if (s->packed) {
-        ot_dot_packed_run(s->packed, c);
-        return OT_OK;
-    }
+    ot_call own = *c, map = cpu_behind_call(&s->behind, c, map_in);
+    const ot_call *behind = s->behind.map ? &map : NULL;
+    if (s->rows) return ot_rows_run(s->rows, c, behind);
     own.state = s->script;
-    return ot_script_run(&own);
+    if (s->packed) ot_dot_packed_run(s->packed, c);
+    else OT_TRY(ot_script_run(&own));
+    if (behind) cpu_map_all(behind);
+    return OT_OK;
 }
+
+static ot_status run(const ot_call *c) { return ot_cpu_dot_run(c, NULL); }
 
 static ot_status prepare(const ot_node *n, ot_prep *p)
 {
     bool bias = n->n_in > 2 && n->in[2];
     return ot_cpu_dot_prepare(
-        n, &(ot_dot_operands){ OT_ARG_IN, OT_ARG_IN + 1, bias ? OT_ARG_IN + 2 : OT_ARG_NONE, OT_ARG_NONE, OT_ARG_OUT },
-        p);
+        n, NULL,
+        &(ot_dot_operands){ OT_ARG_IN, OT_ARG_IN + 1, bias ? OT_ARG_IN + 2 : OT_ARG_NONE, OT_ARG_NONE, OT_ARG_OUT }, p);
 }
 
 const ot_kernel ot_cpu_Dot = {
-    .name = "onednn", .can = can, .prepare = prepare, .run = ot_cpu_dot_run, .release = ot_cpu_dot_release
+    .name = "onednn", .can = can, .prepare = prepare, .run = run, .release = ot_cpu_dot_release
 };

@@ -1,5 +1,6 @@
-/* fused.c - Fused on the CPU: any Map behind a convolution of our own (convolve.c); a residual and ReLU or ReLU6 behind BatchNorm,
- * their gradient before its own (batchnorm.c); a residual behind a matrix product (oneDNN) and the gradient of LayerNorm. */
+/* fused.c - Fused on the CPU: any Map behind a convolution of our own (convolve.c), or behind a product of few rows with settled
+ * weights (dot.c); a residual and ReLU or ReLU6 behind BatchNorm, their gradient before its own (batchnorm.c); a residual behind a
+ * matrix product (oneDNN) and the gradient of LayerNorm. */
 #include "ops/kernels/fused.h"
 
 #include <math.h>
@@ -49,14 +50,16 @@ static bool can(const ot_node *n, const char **why)
     if (all->mask_out >= 0 || all->masked) return false;
     if (behind && ot_fused_op(n)->out[0] >= 0) return false;
     if (op->op == &ot_op_Convolve && behind) return ot_cpu_convolve_takes(op, behind->node, why);
-    if (!form_of(n, &f)) return false;
+    bool known = form_of(n, &f);
+    if (op->op == &ot_op_Dot && behind && !(known && !f.relu)) return ot_cpu_dot_takes(op, behind->node, why);
+    if (!known) return false;
     if (op->op == &ot_op_BatchNorm && behind)
         return ot_fused_like(behind->node, op->out[0], false) && base_can(op, &ot_cpu_BatchNorm, why);
     if (op->op == &ot_op_BatchNormDx && before)
         return ot_fused_like(before->node, op->in[1], false) && op->out[0] && op->out[0]->layout == op->in[1]->layout &&
                base_can(op, &ot_cpu_BatchNormDx, why);
     if (op->op == &ot_op_Dot && behind)
-        return !f.relu && ot_fused_like(behind->node, op->out[0], true) && base_can(op, &ot_cpu_Dot, why);
+        return ot_fused_like(behind->node, op->out[0], true) && base_can(op, &ot_cpu_Dot, why);
     if (op->op == &ot_op_LayerNormDx && behind)
         return !f.relu && ot_fused_like(behind->node, op->in[1], true) && base_can(op, &ot_cpu_LayerNormDx, why);
     return false;
@@ -80,12 +83,12 @@ static ot_status prepare_dot(const ot_node *n, ot_prep *p)
     const ot_fused_part *op = ot_fused_op(n), *behind = ot_fused_behind(n);
     bool bias = op->node->n_in > 2 && op->node->in[2];
     form f;
-    form_of(n, &f);
-    return ot_cpu_dot_prepare(op->node,
+    bool residual = form_of(n, &f) && !f.relu;
+    return ot_cpu_dot_prepare(op->node, residual ? NULL : behind->node,
                               &(ot_dot_operands){ .a = OT_ARG_IN + op->in[0],
                                                   .b = OT_ARG_IN + op->in[1],
                                                   .bias = bias ? OT_ARG_IN + op->in[2] : OT_ARG_NONE,
-                                                  .add = OT_ARG_IN + behind->in[f.add],
+                                                  .add = residual ? OT_ARG_IN + behind->in[f.add] : OT_ARG_NONE,
                                                   .y = OT_ARG_OUT + behind->out[0] },
                               p);
 }
@@ -109,13 +112,15 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     return e;
 }
 
-static ot_status convolve_run(const ot_call *c, const ot_call *call)
+/* The operands of the Map behind; that between the parts is at y, where the Map's result will be. */
+static void map_operands(const ot_call *c, const void *y, const void *in[OT_FUSED_IN])
 {
     const ot_fused_part *map = ot_fused_behind(c->node);
-    const void *in[OT_FUSED_IN] = { NULL };
-    for (int i = 0; i < map->node->n_in; i++)
-        in[i] = map->in[i] == OT_FUSED_BETWEEN ? call->out[0] : map->in[i] < 0 ? NULL : c->in[map->in[i]];
-    return ot_cpu_convolve_run(call, in);
+    for (int i = 0; i < OT_FUSED_IN; i++)
+        in[i] = i >= map->node->n_in             ? NULL
+                : map->in[i] == OT_FUSED_BETWEEN ? y
+                : map->in[i] < 0                 ? NULL
+                                                 : c->in[map->in[i]];
 }
 
 static ot_status norm_dx_run(const ot_call *c, ot_fused_call *call, const form *f)
@@ -138,11 +143,18 @@ static ot_status run(const ot_call *c)
     const fused_state *s = c->state;
     ot_call own = *c;
     ot_fused_call call;
+    const void *map_in[OT_FUSED_IN];
     form f;
     own.state = s->of;
-    if (op == &ot_op_Dot) return ot_cpu_dot_run(&own);
+    if (op == &ot_op_Dot) {
+        map_operands(c, c->out[behind->out[0]], map_in);
+        return ot_cpu_dot_run(&own, map_in);
+    }
     ot_fused_call_of(&own, &call);
-    if (op == &ot_op_Convolve) return convolve_run(&own, &call.call);
+    if (op == &ot_op_Convolve) {
+        map_operands(c, call.call.out[0], map_in);
+        return ot_cpu_convolve_run(&call.call, map_in);
+    }
     form_of(c->node, &f);
     if (op == &ot_op_BatchNormDx) return norm_dx_run(&own, &call, &f);
     const float *add = f.add < 0 ? NULL : c->in[behind->in[f.add]];

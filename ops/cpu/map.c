@@ -245,6 +245,22 @@ cpu_map *cpu_map_new(const ot_node *n, int threads, size_t *work)
     return m;
 }
 
+ot_status cpu_behind_new(const ot_node *map, ot_prep *p, cpu_behind *out)
+{
+    size_t work;
+    *out = (cpu_behind){ .node = map };
+    if (!map) return OT_OK;
+    out->map = cpu_map_new(map, p->threads, &work);
+    out->work = (p->work + 63) / 64 * 64;
+    p->work = out->work + work;
+    return out->map ? OT_OK : ot_fail(p->err, OT_E_NOMEM, "%s: no memory to plan a Map", map->name);
+}
+
+ot_call cpu_behind_call(const cpu_behind *b, const ot_call *c, const void *const *in)
+{
+    return (ot_call){ .node = b->node, .in = in, .out = c->out, .state = b->map, .work = (char *)c->work + b->work };
+}
+
 static int64_t tiles_of(int64_t total) { return (total + CPU_MAP_TILE - 1) / CPU_MAP_TILE; }
 
 static ot_status map_prepare(const ot_node *n, ot_prep *prep)

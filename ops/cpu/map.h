@@ -58,6 +58,19 @@ void cpu_map_range(const ot_call *c, int thread, int64_t from, int64_t to);
 /* map.c: all elements, with all threads. */
 void cpu_map_all(const ot_call *c);
 
+/* A Map of another kernel's result, computed part by part where the result is in the cache. */
+typedef struct cpu_behind {
+    cpu_map *map; /* NULL: none follows; free() releases it */
+    const ot_node *node;
+    size_t work; /* where its workspace is in that of the kernel */
+} cpu_behind;
+
+/* map.c: adds the workspace to p->work.  map: NULL: none.  Errors: OT_E_NOMEM. */
+ot_status cpu_behind_new(const ot_node *map, ot_prep *p, cpu_behind *out);
+
+/* The call of the Map with these inputs; its outputs are those of c. */
+ot_call cpu_behind_call(const cpu_behind *b, const ot_call *c, const void *const *in);
+
 /* map_move.c: n elements from position `start` of the joined axes, to or from a dense array. */
 void cpu_map_gather(const cpu_map *m, const cpu_operand *o, const void *x, int64_t start, int64_t n, void *dense);
 void cpu_map_scatter(const cpu_map *m, const cpu_operand *o, void *y, int64_t start, int64_t n, const void *dense);

@@ -4,7 +4,7 @@
  *           few for the threads, or r is larger than a cache, the units are divided instead, and the threads meet at
  *           every step.  The same bits with any number of threads, but for the gradient of the
  *           biases: sums by part of the samples, added in order
- * Memory    workspace: packed r, two states, and rows of sums for each part of the samples */
+ * Memory    workspace: packed r, in front of it w if x is its product with the inputs, two states, and rows of sums for each part of the samples */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,9 +28,9 @@ typedef struct recurrent_state {
     bool gradient;
     int threads;
     int64_t groups, parts;            /* of the units, of the samples */
-    int64_t strips, depth;            /* of a group's packed r: strips of columns, rows */
+    int64_t strips, depth;            /* of a group's packed w and r: strips of columns, rows */
     int64_t part_work;                /* floats */
-    int64_t zeros, bias, spare, work; /* offsets in the workspace, floats; packed r comes first */
+    int64_t zeros, bias, spare, work; /* offsets in the workspace, floats; packed w and r come first */
 } recurrent_state;
 
 static const ot_recurrent_steps *best_steps(void)
@@ -43,8 +43,16 @@ static const ot_recurrent_steps *best_steps(void)
 static bool can(const ot_node *n, const char **why)
 {
     ot_recurrent_sizes z = ot_recurrent_sizes_of(n);
-    if (n->in[0]->dtype != OT_F32) {
+    if (n->in[n->op == &ot_op_Recurrent ? OT_REC_R : OT_RECDX_R]->dtype != OT_F32) {
         *why = "only float32";
+        return false;
+    }
+    if (z.I && ((const ot_recurrent *)n->attrs)->cell == OT_CELL_GRU) {
+        *why = "GRU does not add the product of the inputs to that of the state";
+        return false;
+    }
+    if (z.I && z.G * z.H * (z.H + z.I) * (int64_t)sizeof(float) > CACHED) {
+        *why = "w and r are larger than a cache: a product of all steps reads w once";
         return false;
     }
     if (z.T * z.N * z.H == 0) {
@@ -92,7 +100,7 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     int64_t blocks = (z->H + BLOCK - 1) / BLOCK, units = (blocks + st->groups - 1) / st->groups * BLOCK,
             rows = (z->N + st->parts - 1) / st->parts, wide = z->G * z->H;
     st->strips = ot_recurrent_strips(st->gradient ? units : z->G * units);
-    st->depth = st->gradient ? wide : z->H;
+    st->depth = st->gradient ? wide : z->I + z->H;
     st->part_work = ot_recurrent_work(z, rows, units, st->gradient);
     st->zeros = st->groups * st->strips * st->depth * OT_STRIP;
     st->bias = st->zeros + ot_recurrent_up(z->H);
@@ -181,6 +189,7 @@ static ot_status forward_run(const ot_call *c)
     join_biases(st, in(c, OT_REC_B), j.a.cell == OT_CELL_GRU, bias);
     j.bias = bias, j.q_bias = bias + st->z.G * st->z.H;
     j.x = in(c, OT_REC_X), j.r = in(c, OT_REC_R);
+    j.inputs = in(c, OT_REC_INPUTS), j.w = in(c, OT_REC_W);
     j.y = out(c, OT_REC_Y), j.h = out(c, OT_REC_H), j.c = out(c, OT_REC_C);
     j.gates = out(c, OT_REC_GATES), j.cells = out(c, OT_REC_CELLS);
     j.state = (float *)c->work + st->spare;

@@ -14,7 +14,8 @@ typedef struct ot_recurrent_job {
     const float *r;
     const float *zeros; /* H of them */
     /* Forward; NULL: not needed. */
-    const float *x, *bias, *q_bias; /* bias: (G H), added to x; q_bias: (H) GRU, to q */
+    const float *x, *inputs, *w; /* x, or inputs and w */
+    const float *bias, *q_bias;  /* bias: (G H), added to x; q_bias: (H) GRU, to q */
     float *y, *h, *c, *gates, *cells;
     float *state; /* (2, N, H): where y cannot stand for it, step k reads k % 2 and writes the other */
     float *cell;  /* (N, H) LSTM */
@@ -27,7 +28,8 @@ typedef struct ot_recurrent_job {
 /* Samples n to n_end, units u to u_end. */
 typedef struct ot_recurrent_part {
     int64_t n, n_end, u, u_end;
-    const float *packed; /* r as the products read it: strips of OT_STRIP columns */
+    const float
+        *packed; /* w and r as the products read them: strips of OT_STRIP columns, rows of w before those of r */
     float *work;
 } ot_recurrent_part;
 

@@ -8,13 +8,18 @@
 
 ot_recurrent_sizes ot_recurrent_sizes_of(const ot_node *n)
 {
-    const ot_shape *x = &n->in[n->op == &ot_op_Recurrent ? OT_REC_X : OT_RECDX_GATES]->shape;
+    bool forward = n->op == &ot_op_Recurrent, inputs = forward && !n->in[OT_REC_X];
+    const ot_shape *x = &n->in[!forward ? OT_RECDX_GATES : inputs ? OT_REC_INPUTS : OT_REC_X]->shape;
     int G = ot_cell_gates(((const ot_recurrent *)n->attrs)->cell);
-    return (ot_recurrent_sizes){ .T = x->dim[0], .N = x->dim[1], .H = x->dim[2] / G, .G = G };
+    return (ot_recurrent_sizes){ .T = x->dim[0],
+                                 .N = x->dim[1],
+                                 .H = inputs ? n->in[OT_REC_R]->shape.dim[1] : x->dim[2] / G,
+                                 .G = G,
+                                 .I = inputs ? x->dim[2] : 0 };
 }
 
 typedef struct shapes {
-    ot_shape r, b, state, lens, y, x;
+    ot_shape r, b, state, lens, y, x, inputs, w;
 } shapes;
 
 static shapes shapes_of(const ot_node *n)
@@ -25,7 +30,9 @@ static shapes shapes_of(const ot_node *n)
                      .state = { 2, { z.N, z.H } },
                      .lens = { 1, { z.N } },
                      .y = { 3, { z.T, z.N, z.H } },
-                     .x = { 3, { z.T, z.N, z.G * z.H } } };
+                     .x = { 3, { z.T, z.N, z.G * z.H } },
+                     .inputs = { 3, { z.T, z.N, z.I } },
+                     .w = { 2, { z.G * z.H, z.I } } };
 }
 
 static ot_status check(const ot_node *n, const ot_shape *const *want, int count, ot_error *err)
@@ -42,12 +49,16 @@ static ot_status check(const ot_node *n, const ot_shape *const *want, int count,
 
 static ot_status recurrent_infer(ot_node *n, ot_error *err)
 {
-    if (n->in[OT_REC_X]->shape.rank != 3) return ot_node_fail(n, err, "x has another rank than 3");
+    const ot_value *x = n->in[OT_REC_X] ? n->in[OT_REC_X] : ot_node_in(n, OT_REC_INPUTS);
+    if (!x || (!n->in[OT_REC_X] && !ot_node_in(n, OT_REC_W))) return ot_node_fail(n, err, "x is missing");
+    if (x->shape.rank != 3 || n->in[OT_REC_R]->shape.rank != 2)
+        return ot_node_fail(n, err, "x has another rank than 3, or r than 2");
     shapes s = shapes_of(n);
-    OT_TRY(check(n, (const ot_shape *[]){ &s.x, &s.r, &s.b, &s.state, &s.state, &s.lens }, OT_REC_IN, err));
+    const ot_shape *in[] = { &s.r, &s.x, &s.b, &s.state, &s.state, &s.lens, &s.inputs, &s.w };
+    OT_TRY(check(n, in, OT_REC_IN, err));
     const ot_shape *out[] = { &s.y, &s.state, &s.x, &s.y, &s.state };
     for (int i = 0; i < n->n_out; i++)
-        if (n->out[i]) ot_set(n->out[i], n->in[OT_REC_X]->dtype, out[i]);
+        if (n->out[i]) ot_set(n->out[i], x->dtype, out[i]);
     return OT_OK;
 }
 
@@ -97,11 +108,11 @@ static void recurrent_grad(ot_build *b)
 
 static int64_t inner(const ot_node *n) { return ot_recurrent_sizes_of(n).H; }
 
-/* One product of each step; the element-wise work is small. */
+/* One product of each step, or two; the element-wise work is small. */
 static double flops(const ot_node *n)
 {
     ot_recurrent_sizes z = ot_recurrent_sizes_of(n);
-    return 2 * (double)(z.T * z.N) * (double)(z.G * z.H) * (double)z.H;
+    return 2 * (double)(z.T * z.N) * (double)(z.G * z.H) * (double)(z.H + z.I);
 }
 
 static void words(FILE *f, const void *attrs)
@@ -113,8 +124,8 @@ static void words(FILE *f, const void *attrs)
 
 const ot_op ot_op_Recurrent = {
     .name = "Recurrent",
-    .types = { "TTTTTx", .T = OT_SET_FLOAT },
-    .in = { 2, OT_REC_IN },
+    .types = { "TTTTTxTT", .T = OT_SET_FLOAT },
+    .in = { 1, OT_REC_IN },
     .out = { 3, 5 },
     .spare = 1u << OT_REC_H | 1u << OT_REC_GATES | 1u << OT_REC_CELLS | 1u << OT_REC_C,
     .nondiff = 1u << OT_REC_LENS,

@@ -1,8 +1,9 @@
 /* recurrent.h - attributes and operands of Recurrent and RecurrentDx: all steps of one direction of LSTM, GRU or RNN.
  *
- * Recurrent   (x, r[, b, h0, c0, lens]) -> y, h, gates[, cells[, c]]
+ * Recurrent   (r, x[, b, h0, c0, lens[, inputs, w]]) -> y, h, gates[, cells[, c]]
  *           x: (T, N, G H) what the inputs add to the gates   r: (G H, H)   b: (2 G H) biases, added to x and to a below
  *           h0, c0: (N, H); missing: zeros   lens: (N) steps of each sample, within 0..T; missing: T
+ *           inputs: (T, N, I)   w: (G H, I)   instead of x, which is their product then: the pass `project`, when gradients are there
  *           y: (T, N, H), 0 after the end of a sample   h, c: (N, H) the last state
  *           gates: (T, N, G H) activated   cells: (T, N, H) LSTM: c of the step; GRU: q, below.  Both for the gradient,
  *           0 after the end of a sample
@@ -28,7 +29,7 @@ typedef struct ot_recurrent {
     int64_t reverse;
 } ot_recurrent;
 
-enum { OT_REC_X, OT_REC_R, OT_REC_B, OT_REC_H0, OT_REC_C0, OT_REC_LENS, OT_REC_IN };
+enum { OT_REC_R, OT_REC_X, OT_REC_B, OT_REC_H0, OT_REC_C0, OT_REC_LENS, OT_REC_INPUTS, OT_REC_W, OT_REC_IN };
 enum { OT_REC_Y, OT_REC_H, OT_REC_GATES, OT_REC_CELLS, OT_REC_C };
 enum {
     OT_RECDX_R,
@@ -46,7 +47,7 @@ enum {
 enum { OT_RECDX_DX, OT_RECDX_BEFORE, OT_RECDX_DH0, OT_RECDX_DB, OT_RECDX_DC0, OT_RECDX_DA = OT_RECDX_DC0 };
 
 typedef struct ot_recurrent_sizes {
-    int64_t T, N, H, G;
+    int64_t T, N, H, G, I; /* I: 0 where x is given */
 } ot_recurrent_sizes;
 
 ot_recurrent_sizes ot_recurrent_sizes_of(const ot_node *n); /* of either node */

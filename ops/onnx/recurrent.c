@@ -448,12 +448,12 @@ static state recur(ot_build *b, const direction *d, ot_value *x, int64_t k, int 
 {
     ot_recurrent a = { .cell = cell, .reverse = d->a->direction == REVERSE || k == 1 };
     bool lstm = cell == OT_CELL_LSTM, ends = d->lens && !all_longer(b->node->in[LENS], d->z.T - 1);
-    ot_value *in[OT_REC_IN] = { project(b, d, x, k, NULL),
-                                d->r,
-                                given(b->node, B) ? slice(b, b->node->in[B], 0, k) : NULL,
-                                start(b, d, H0, k),
-                                lstm ? start(b, d, C0, k) : NULL,
-                                ends ? d->lens : NULL };
+    ot_value *in[OT_REC_IN] = { [OT_REC_R] = d->r,
+                                [OT_REC_X] = project(b, d, x, k, NULL),
+                                [OT_REC_B] = given(b->node, B) ? slice(b, b->node->in[B], 0, k) : NULL,
+                                [OT_REC_H0] = start(b, d, H0, k),
+                                [OT_REC_C0] = lstm ? start(b, d, C0, k) : NULL,
+                                [OT_REC_LENS] = ends ? d->lens : NULL };
     ot_node *n = ot_emit_n(b, &ot_op_Recurrent, &a, in, OT_REC_IN, ot_cell_outputs(cell));
     *y = n ? n->out[OT_REC_Y] : NULL;
     return (state){ n ? n->out[OT_REC_H] : NULL, n && lstm ? n->out[OT_REC_C] : NULL };

@@ -41,6 +41,18 @@ static void unit_step(ot_cell cell, double x[4], const double a[4], double *h, d
     }
 }
 
+/* What the inputs of step t of sample n add to element k of its gates. */
+OT_INLINE double from_inputs(ot_dtype type, const ot_call *c, const ot_recurrent_sizes *z, int64_t t, int64_t n,
+                             int64_t k)
+{
+    double sum = 0;
+    if (c->in[OT_REC_X]) return ot_load(c->in[OT_REC_X], type, (t * z->N + n) * z->G * z->H + k);
+    for (int64_t i = 0; i < z->I; i++)
+        sum += ot_load(c->in[OT_REC_W], type, k * z->I + i) *
+               ot_load(c->in[OT_REC_INPUTS], type, (t * z->N + n) * z->I + i);
+    return sum;
+}
+
 /* One step of sample n; `a` has room for all gates. */
 OT_INLINE void step(ot_dtype type, const ot_call *c, int64_t t, int64_t n, double *h, double *cell, double *a)
 {
@@ -56,7 +68,7 @@ OT_INLINE void step(ot_dtype type, const ot_call *c, int64_t t, int64_t n, doubl
         double x[4], from[4];
         int64_t row = (t * z.N + n) * z.G * z.H + u;
         for (int64_t g = 0; g < z.G; g++) {
-            x[g] = ot_load(c->in[OT_REC_X], type, row + g * z.H) + load_or_zero(b, type, g * z.H + u);
+            x[g] = from_inputs(type, c, &z, t, n, g * z.H + u) + load_or_zero(b, type, g * z.H + u);
             from[g] = a[g * z.H + u];
         }
         unit_step((ot_cell)at->cell, x, from, &h[u], &cell[u]);
@@ -195,7 +207,7 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
 
 static ot_status forward_run(const ot_call *c)
 {
-    OT_BY_TYPE(c->node->in[OT_REC_X]->dtype, forward, c);
+    OT_BY_TYPE(c->node->in[OT_REC_R]->dtype, forward, c);
     return OT_OK;
 }
 

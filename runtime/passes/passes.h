@@ -32,6 +32,7 @@
     P(autodiff,    "adds the gradient of each trained weight")                                                            \
     P(optimizer,   "adds accumulation, gradient norm, clipping and the update of each weight")                                            \
     P(fold_scale,  "predictions: scales and shifts that follow convolutions become part of their weights") \
+    P(project,     "joins the product of inputs and weights with the recurrent operator that reads it") \
     P(simplify,    "removes unused, repeated and redundant nodes")                                                            \
     P(fuse,        "fuses element-wise operators")                                                                     \
     P(layout,      "chooses layouts; inserts conversions")                                                       \
