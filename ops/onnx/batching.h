@@ -18,6 +18,7 @@ typedef struct ot_batching {
     ot_graph *g;
     int64_t count;    /* number of micro-batches, each of the file's own batch size; 0: row by row */
     int64_t from, to; /* row by row: batch sizes.  No operator may act along the batch axis, whose size changes */
+    int *samples;     /* by output: the axis of the file's samples; -1: not known */
     bool apart;       /* no rules except for operators intended for a whole batch */
     int followed;     /* number of operators that a rule changed */
     int repeated;     /* number of operators without a rule: repeated for each micro-batch */

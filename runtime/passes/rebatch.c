@@ -15,6 +15,7 @@
 #include "ops/op.h"
 #include "ops/onnx/batching.h"
 #include "runtime/passes/passes.h"
+#include "runtime/passes/samples.h"
 
 /* ---- binding inputs -------------------------------------------------------- */
 
@@ -370,8 +371,9 @@ static ot_status fill_up(ot_batching *b)
 }
 
 /* The batch axis that an output would have in a file with an open batch size. */
-static int natural_axis(const ot_batching *b, const ot_value *v, const ot_shape *own)
+static int natural_axis(const ot_batching *b, int output, const ot_value *v, const ot_shape *own)
 {
+    if (b->samples[output] >= 0) return b->samples[output];
     if (own->dim[ot_batch_axis(v)] == b->from) return ot_batch_axis(v);
     for (int d = 0; d < own->rank; d++)
         if (own->dim[d] == b->from) return d;
@@ -387,7 +389,7 @@ static ot_status finish_outputs(ot_batching *b)
         bool cut = v->mark && b->count && b->count * b->from != b->to;
         if (!v->mark) continue;
         ot_shape own = ot_own_shape(b, v);
-        int axis = v->mark == OT_ALONE ? 0 : natural_axis(b, v, &own);
+        int axis = v->mark == OT_ALONE ? 0 : natural_axis(b, i, v, &own);
         if (v->mark != OT_ALONE && b->count) y = ot_batch_move(b, v, axis);
         if (cut && (v->mark == OT_ALONE || own.dim[axis] != b->from))
             return ot_fail(g->err, OT_E_DATA,
@@ -435,7 +437,8 @@ static bool goes(const ot_plan *p, const ot_config *c, ot_batching b)
     if (!g) return false;
     b.g = g;
     bind_own(p, c, g, b.from, b.to);
-    bool ok = ot_infer_graph(g) == OT_OK && (b.count || join_graph(&b, &fits) == OT_OK);
+    bool ok = ot_infer_graph(g) == OT_OK && ot_find_samples(g, b.from, &b.samples) == OT_OK &&
+              (b.count || join_graph(&b, &fits) == OT_OK);
     ot_graph_free(g);
     return ok && (b.count || fits);
 }
@@ -512,6 +515,7 @@ ot_status ot_pass_rebatch(ot_plan *p, const ot_config *c)
     p->baked = b.from;
     bind_own(p, c, g, b.from, b.to);
     OT_TRY(ot_infer_graph(g));
+    OT_TRY(ot_find_samples(g, b.from, &b.samples));
     OT_TRY(join_graph(&b, &fits));
     if (!fits)
         return ot_fail(g->err, OT_E_DATA, "the batch has %lld samples, expected %lld as in the file", (long long)b.to,

@@ -78,6 +78,12 @@ graphs = {
     'frames': (1, [16], [1, 3, 5, 2], [node('MatMul', 'x w', 'a'), node('Unsqueeze', 'a e', 'b'), node('STFT', 'b t v', 'y')], [W(16, 16), ints('e', 2), tensor('t', 4, np.int64), random('v', 8)]),
     'own_bias': (2, [3], [2, 3], [node('MatMul', 'x w', 'a'), node('Add', 'a b', 'y')], [W(3, 3), random('b', 2, 3)]),
     'rows': (4, [2, 4], [4, 3], [node('Reshape', 'x s', 'a'), node('Gemm', 'a w', 'y')], [ints('s', -1, 8), W(8, 3)]),
+    'as_many_steps': (4, [4, 3], [4, 4, 3], [node('Transpose', 'x', 't', perm=[1, 0, 2]), node('Reshape', 't s', 'f'), node('MatMul', 'f w', 'a'), node('Reshape', 'a r', 'b'),
+                      node('Transpose', 'b', 'y', perm=[1, 0, 2])], [ints('s', 16, 3), W(3, 3), ints('r', 4, 4, 3)]),
+    'as_many_heads': (4, [4, 4], [4, 4, 4], [node('MatMul', 'x w', 'a'), node('Reshape', 'a s', 'b'), node('Transpose', 'b', 'c', perm=[3, 1, 0, 2, 4]), node('Gather', 'c i', 'q', axis=0),
+                      node('Gather', 'c j', 'k', axis=0), node('Reshape', 'q h', 'q1'), node('Reshape', 'k h', 'k1'), node('Mul', 'q1 k1', 'm'), node('Reshape', 'm o', 'n'),
+                      node('Transpose', 'n', 'y', perm=[1, 0, 2])],
+                      [W(4, 8), ints('s', 4, 4, 4, 2, 1), tensor('i', 0, np.int64), tensor('j', 1, np.int64), ints('h', 4, 16, 1), ints('o', 4, 4, 4)]),
     'rows_baked': (4, [2, 4], [8, 3], [node('Reshape', 'x s', 'a'), node('MatMul', 'a w', 'y')], [ints('s', 8, 4), W(4, 3)]),
 }
 
