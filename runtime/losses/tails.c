@@ -6,7 +6,8 @@
  *
  * Classifiers of scikit-learn end in probabilities that are not from a Softmax: Sigmoids divided by their sum, or 1
  * - p beside p.  Values that sum to 1 are the Softmax of their logarithms, and the logarithm of a Sigmoid is
- * computed without cancellation. */
+ * computed without cancellation.  Others (one network per class, joined and divided by their sum) have the logarithm of
+ * what is there. */
 #include "runtime/losses/tails.h"
 
 #include "ops/kernels/map.h"
@@ -166,7 +167,46 @@ static bool find_shares(ot_tail *t, const ot_node *n, bool divided)
     return true;
 }
 
-/* The logarithms whose Softmax is the tail. */
+/* Values that are not negative, whoever computes them. */
+static bool is_positive(const ot_value *v, int depth)
+{
+    static const ot_op *const positive[] = { &ot_op_Sigmoid, &ot_op_Softmax, &ot_op_Exp,      &ot_op_Relu,
+                                             &ot_op_Abs,     &ot_op_Sqrt,    &ot_op_Softplus, &ot_op_HardSigmoid };
+    enum { DEEPEST = 6 };
+    const ot_node *n = v ? v->producer : NULL;
+    if (!n || depth > DEEPEST) return false;
+    for (int i = 0; i < OT_LEN(positive); i++)
+        if (ot_is(n, positive[i])) return true;
+    if (ot_is(n, &ot_op_Clip) && bound(n, 1, -INFINITY) >= 0) return true;
+    bool all = ot_is(n, &ot_op_Concat) || ot_is(n, &ot_op_Add) || ot_is(n, &ot_op_Mul);
+    if (!all && !mover_of(n)) return false;
+    for (int i = 0; i < (all ? n->n_in : 1); i++)
+        if (!is_positive(n->in[i], depth + 1)) return false;
+    return true;
+}
+
+/* Probabilities of an unknown origin: divided by their sum, at move `at` of t, or p beside 1 - p at n. */
+static bool find_probabilities(ot_tail *t, int at, const ot_node *n)
+{
+    int64_t along;
+    const ot_node *made = at < 0 ? n : t->move[at];
+    bool divided = at >= 0 && divides_by_sum(made, &along) && is_positive(made->in[0], 0);
+    if (!divided && (at >= 0 || !n || pair_of(n, false) < 0)) return false;
+    if (!divided) along = ot_attr_get(n, "axis", 0);
+    t->kind = OT_TAIL_SOFTMAX;
+    t->probs = true;
+    t->x = made->out[0];
+    if (divided) t->n = at;
+    if (!known(t->x) || !ot_axis(along, t->x->shape.rank, &t->axis)) t->axis = -1;
+    return true;
+}
+
+/* The logarithms whose Softmax is the tail.  Of 0 there is none: probabilities are at least 1e-7, as in Keras. */
+static ot_value *log_probabilities(ot_build *b, const ot_tail *t)
+{
+    return ot_map1(b, OT_FN_Log, 0, 0, ot_map2(b, OT_FN_Max, 0, 0, t->x, ot_scalar(b, t->x->dtype, 1e-7)));
+}
+
 static ot_value *log_shares(ot_build *b, const ot_tail *t)
 {
     ot_value *z = t->x, *no = ot_map1(b, OT_FN_Neg, 0, 0, z);
@@ -220,6 +260,7 @@ ot_tail ot_tail_find(const ot_value *v)
     ot_tail t = { .axis = -1 };
     const ot_node *n = v->producer;
     bool log = false, clip = false, clipped_log = false, divided = false;
+    int divided_at = -1;
     for (; n && n->n_in; n = n->in[0]->producer) {
         if (ot_is(n, &ot_op_Log) && !log) {
             log = true, clipped_log = clip;
@@ -228,16 +269,19 @@ ot_tail ot_tail_find(const ot_value *v)
         bool divides = !divided && !log && divides_by_sum(n, &along);
         if (!divides && !mover_of(n)) break;
         if (t.n == OT_TAIL_MOVES) return (ot_tail){ .axis = -1 };
-        divided |= divides;
+        if (divides) divided = true, divided_at = t.n;
         clip |= ot_is(n, &ot_op_Clip);
         t.move[t.n++] = n;
     }
     if (ot_is(n, &ot_op_LogSoftmax)) clipped_log |= clip;
     if (!n || log || !find_shares(&t, n, divided)) {
         t.kind = n ? kind_of(n, log, clipped_log) : OT_TAIL_NONE;
-        if (!t.kind || (divided && t.kind != OT_TAIL_SOFTMAX)) return (ot_tail){ .axis = -1 };
-        t.x = n->in[0];
-        if (t.kind != OT_TAIL_SIGMOID) t.axis = normalised(n);
+        if (!t.kind || (divided && t.kind != OT_TAIL_SOFTMAX)) {
+            if (log || !find_probabilities(&t, divided_at, n)) return (ot_tail){ .axis = -1 };
+        } else {
+            t.x = n->in[0];
+            if (t.kind != OT_TAIL_SIGMOID) t.axis = normalised(n);
+        }
     }
     for (int i = t.n - 1; i >= 0 && (t.axis >= 0 || t.shares); i--) t.axis = follow(&t, t.move[i], t.axis);
     return t;
@@ -246,12 +290,14 @@ ot_tail ot_tail_find(const ot_value *v)
 const char *ot_tail_name(const ot_tail *t)
 {
     static const char *const name[] = { "", "Softmax", "LogSoftmax", "Sigmoid" };
-    return t->shares ? "normalised Sigmoid (its probabilities add up to 1)" : name[t->kind];
+    return t->shares  ? "normalised Sigmoid (its probabilities add up to 1)"
+           : t->probs ? "probabilities that add up to 1"
+                      : name[t->kind];
 }
 
 ot_value *ot_tail_undo(ot_build *b, const ot_tail *t)
 {
-    ot_value *v = t->shares ? log_shares(b, t) : t->x;
+    ot_value *v = t->shares ? log_shares(b, t) : t->probs ? log_probabilities(b, t) : t->x;
     for (int i = t->n - 1; i >= 0 && v; i--) {
         const ot_node *n = t->move[i];
         ot_value *in[8] = { v };

@@ -22,7 +22,7 @@ def const(name, v, t=np.int64):
 
 
 CONSTANTS = [const('one', [1]), const('minus', [-1]), const('two', [2]), const('three', [3]), const('zero', [0]), const('first', 0),
-             const('lo', 1e-7, np.float32), const('hi', 1 - 1e-7, np.float32), const('half', 0.5, np.float32), const('nct', [0, 4, 5]),
+             const('lo', 1e-7, np.float32), const('hi', 1 - 1e-7, np.float32), const('half', 0.5, np.float32), const('hi1', 1, np.float32), const('nct', [0, 4, 5]),
              const('ntc', [0, 5, 4]), const('square', [0, 4, 4]), const('pixels', [0, 4, 1, 1])]
 
 
@@ -130,6 +130,16 @@ def tails():
     row('LogSoftmax, Cast', [('LogSoftmax', {'axis': 1}), ('Cast', {'to': T.DOUBLE})], 4, ['N', 4], c4, 'loss nll combined with the LogSoftmax', ce)
     row('Softmax, Clip, Log', [softmax, clip, 'Log'], 4, ['N', 4], c4, 'loss nll combined with the LogSoftmax', ce)
     row('old Softmax, Flatten', [('Reshape', 'pixels'), ('Softmax', {'axis': 1}), 'Flatten'], 4, ['N', 4], c4, 'loss cross_entropy combined with the Softmax', ce, opset=11)
+    node = helper.make_node
+    sums = [node('ReduceSum', ['s', 'one'], ['r']), node('Div', ['s', 'r'], ['q']), node('Identity', ['q'], ['out'])]
+    beside = [node('Squeeze', ['s', 'one'], ['p1']), node('Unsqueeze', ['p1', 'one'], ['p']), node('Sub', ['hi1', 'p'], ['no']), node('Concat', ['no', 'p'], ['out'], axis=1)]
+    for name, features, t, first, last, p in (
+            ('Softplus divided by its sum', 4, c4, node('Softplus', ['z'], ['s']), sums, lambda z: np.logaddexp(0, z) / np.logaddexp(0, z).sum(1, keepdims=True)),
+            ('1 - p beside p', 1, yes, node('HardSigmoid', ['z'], ['s']), beside, lambda z: np.concatenate([1 - np.clip(0.2 * z + 0.5, 0, 1), np.clip(0.2 * z + 0.5, 0, 1)], 1))):
+        w, b = model('m.onnx', [first, *last], features, ['N', max(features, 2)])
+        x = rng.standard_normal((N, 6)).astype(np.float32)
+        np.savez('d.npz', x=x, target=t)
+        look(name, 'loss cross_entropy combined with the probabilities that add up to 1', ce(np.log(np.maximum(p(x @ w + b), 1e-7)), t), (), ())
     row('Softmax along axis 1, Transpose', [('Reshape', 'nct'), ('Softmax', {'axis': 1}), ('Transpose', {'perm': [0, 2, 1]})], 20, ['N', 5, 4], c45,
         'combined with the Softmax', lambda z, t: ce(z.reshape(N, 4, 5), t, 1))
     row('Softmax along the last axis, Transpose', [('Reshape', 'ntc'), softmax, ('Transpose', {'perm': [0, 2, 1]})], 20, ['N', 4, 5], c45,
