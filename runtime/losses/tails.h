@@ -13,7 +13,7 @@ typedef struct ot_tail {
     ot_tail_kind kind;
     ot_value *x; /* the input of the Softmax or Sigmoid; NULL: there is none */
     bool shares; /* Sigmoids that sum to 1: the Softmax of their logarithms */
-    bool probs;  /* x itself has probabilities that sum to 1, however they are computed: the Softmax of its logarithms */
+    bool probs; /* x itself has probabilities that sum to 1, however they are computed: the Softmax of its logarithms */
     const ot_node
         *pair; /* of those: the Concat of a Sigmoid, its input `of`, and 1 minus that; NULL: x has all of them */
     int of;

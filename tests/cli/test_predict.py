@@ -142,6 +142,9 @@ def learnt(d):
     head, got = table(call('predict', f'{d}/l.onnx', f'{d}/new.csv').stdout)
     check(head[1:3] == ['class', 'class_name'] and [r[2] for r in got] == ['yes' if v > 0 else 'no' for v in y], f'predict: {head}')
 
+    call('train', f'{d}/m.onnx', '--data', f'{d}/two.csv', '--epochs', '1', '--run-dir', 'none', '-o', f'{d}/d.onnx')
+    check(record(f'{d}/d.onnx') == '["bce_with_logits"]', f'one logit and a target of texts: {record(f"{d}/d.onnx")}')
+
     # Without names it is the loss that tells labels from values; another training replaces it.
     m = onnx.load(f'{d}/l.onnx')
     for k in reversed(range(len(m.metadata_props))):

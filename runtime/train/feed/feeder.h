@@ -24,6 +24,7 @@ typedef struct ot_feeder {
     bool as_is;   /* whole, and its first dimension may be another than the file's */
     bool open;    /* the file does not say the first dimension */
     bool binary;  /* a target of zeros and ones */
+    bool named;   /* a target of texts */
     bool ignores; /* a target some of whose class numbers are OT_IGNORED */
     bool
         uncounted; /* a target some of whose class numbers are `ignored`, and its loss is a mean: of a batch of those alone, of nothing */

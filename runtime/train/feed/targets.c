@@ -580,6 +580,7 @@ static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sa
                       .output = w->output ? w->output->name : NULL,
                       .target = true,
                       .binary = zeros_and_ones(w->array),
+                      .named = w->data && ot_dataset_string_column(w->data, w->array),
                       .adds_up = { adds_up(w->array, sample, 0), adds_up(w->array, sample, sample->rank - 1) },
                       .dtype = t,
                       .sample = *sample };

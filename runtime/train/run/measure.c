@@ -11,7 +11,7 @@
 /* The output that a target is of; -1: it is not among the plan's. */
 static int output_of(const ot_plan *p, const ot_feeder *f)
 {
-    const char *name = strncmp(f->name, "target_", 7) ? NULL : f->name + 7;
+    const char *name = f->output ? f->output : strncmp(f->name, "target_", 7) ? NULL : f->name + 7;
     for (int i = 0; i < p->graph->n_outputs; i++)
         if (!name || !strcmp(p->graph->outputs[i]->name, name)) return i;
     return -1;
