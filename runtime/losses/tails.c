@@ -7,7 +7,7 @@
  * Classifiers of scikit-learn end in probabilities that are not from a Softmax: Sigmoids divided by their sum, or 1
  * - p beside p.  Values that sum to 1 are the Softmax of their logarithms, and the logarithm of a Sigmoid is
  * computed without cancellation.  Others (one network per class, joined and divided by their sum) have the logarithm of
- * what is there. */
+ * the value. */
 #include "runtime/losses/tails.h"
 
 #include "ops/kernels/map.h"
@@ -167,7 +167,7 @@ static bool find_shares(ot_tail *t, const ot_node *n, bool divided)
     return true;
 }
 
-/* Values that are not negative, whoever computes them. */
+/* Values that are not negative. */
 static bool is_positive(const ot_value *v, int depth)
 {
     static const ot_op *const positive[] = { &ot_op_Sigmoid, &ot_op_Softmax, &ot_op_Exp,      &ot_op_Relu,

@@ -172,6 +172,10 @@ def learnt(d):
             check(head == ['sample', 'y_0', 'y_1'] and near([r[1:] for r in got], y), f'labels: {head}')
         else:
             check(head == ['sample', 'class', 'probability'] and [int(r[1]) for r in got] == list(y.argmax(1)), f'classes: {head}')
+    np.savez(f'{d}/c.npz', x=x, target=rng.integers(0, 3, N))
+    model(f'{d}/second.onnx', [('u', 2, None, False), ('y', 3, 'Identity', False)])
+    e = json.loads(call('eval', f'{d}/second.onnx', '--data', f'{d}/c.npz', '--loss', 'y=cross_entropy', '--json').stdout)
+    check(len(e.get('confusion', [])) == 3 and 'auc' not in e and e['f1'] >= 0, f'metrics of the second output: {e}')
     for bad in '{', '["guess"]', '[1]', '{"y": 1}', '["z=mse"]', '["mse","l1"]', '["y=mse","y=mse"]':  # of others: ignored
         del m.metadata_props[:]
         m.metadata_props.add(key='onnxtrain.loss', value=bad)

@@ -8,12 +8,12 @@
 #include "runtime/train/run/metrics.h"
 #include "runtime/train/run/trainer.h"
 
-/* The output that a target is of; -1: it is not among the plan's. */
-static int output_of(const ot_plan *p, const ot_feeder *f)
+/* The output that a target is of, by the model's names: in a plan another operator may compute it.  -1: it is not among the plan's. */
+static int output_of(const ot_trainer *t, const ot_plan *p, const ot_feeder *f)
 {
     const char *name = f->output ? f->output : strncmp(f->name, "target_", 7) ? NULL : f->name + 7;
-    for (int i = 0; i < p->graph->n_outputs; i++)
-        if (!name || !strcmp(p->graph->outputs[i]->name, name)) return i;
+    for (int i = 0; i < p->graph->n_outputs && t->m->outputs[i]; i++)
+        if (!name || !strcmp(t->m->outputs[i], name)) return i;
     return -1;
 }
 
@@ -49,13 +49,15 @@ static bool is_counted(const ot_plan *p, const char *output)
 }
 
 /* What kind of answers an output gives; false: none that is measured here. */
-static bool look_at(const ot_trainer *t, const ot_slot *q, const ot_feeder *f, const ot_value *y, ot_meter *m)
+static bool look_at(const ot_trainer *t, const ot_slot *q, const ot_feeder *f, int output, ot_meter *m)
 {
+    const ot_value *y = q->plan->graph->outputs[output];
+    const char *name = t->m->outputs[output];
     const ot_shape *s = &y->shape;
     int64_t per = q->batch > 0 ? ot_numel(s) / q->batch : 0, each = ot_numel(&f->sample);
-    bool counted = is_counted(q->plan, y->name);
+    bool counted = is_counted(q->plan, name);
     if (f->whole || f->batch_axis || s->rank < 1 || s->dim[0] != q->batch || !ot_is_float(y->dtype)) return false;
-    *m = (ot_meter){ .scale = scale_of(t, y->name), .inner = 1, .columns = each, .classes = 1 };
+    *m = (ot_meter){ .scale = scale_of(t, name), .inner = 1, .columns = each, .classes = 1 };
     m->mask = s->rank >= 4;
     if (f->gather.scale) m->unit = f->normalize.std, m->units = f->normalize.channels;
     if (per == each) {
@@ -77,8 +79,8 @@ bool ot_measure_fits(const ot_trainer *t, const ot_scored *e, int i, int *output
 {
     const ot_slot *q = &t->x.slot[e->slot];
     const ot_feeder *f = &e->fs.f[i];
-    *output = f->target ? output_of(q->plan, f) : -1;
-    return *output >= 0 && look_at(t, q, f, q->plan->graph->outputs[*output], m);
+    *output = f->target ? output_of(t, q->plan, f) : -1;
+    return *output >= 0 && look_at(t, q, f, *output, m);
 }
 
 void ot_measure_close(ot_scored *e)
@@ -138,13 +140,12 @@ void ot_measure_log(json_t **event, const ot_trainer *t, const ot_scored *e)
     json_t *heads = e->n_measured > 1 ? json_object() : NULL;
     for (int i = 0; i < e->n_measured; i++) {
         char name[1000];
-        const ot_value *y = t->x.slot[e->slot].plan->graph->outputs[e->measured[i].output];
         json_t *own = heads ? json_object() : NULL;
         for (int k = 0; k < OT_METRIC_COUNT; k++) {
             double v = ot_meter_value(&e->measured[i].meter, k);
             if (!isnan(v)) ot_json_real(heads ? &own : event, ot_metrics.entries[k]->name, v);
         }
-        if (heads) ot_json_set(&heads, ot_shown(y->name, name, sizeof name), own);
+        if (heads) ot_json_set(&heads, ot_shown(t->m->outputs[e->measured[i].output], name, sizeof name), own);
     }
     if (heads) ot_json_set(event, "metrics", heads);
 }
