@@ -10,6 +10,7 @@
 #include "importer/import.h"
 #include "ops/op.h"
 #include "proto/onnx.pb-c.h"
+#include "runtime/base/keyed_hash.h"
 
 /* ---- guard.c: walks all bytes before they are unpacked ----------------------- */
 
@@ -61,6 +62,7 @@ typedef struct ot_table {
     const char **key;
     const void **value;
     size_t n, cap;
+    ot_hash_key hash;
 } ot_table;
 
 void *ot_table_find(const ot_table *t, const char *key);            /* NULL: not there */

@@ -1,15 +1,11 @@
-/* table.c - a hash table with names as keys: open addressing, borrowed keys.
- *
- * The hash is seeded with an address, so that no file can be written whose names all collide. */
+/* table.c - a hash table with names as keys: open addressing, borrowed keys. */
 #include <string.h>
 
 #include "importer/internal.h"
 
 static size_t slot_of(const ot_table *t, const char *key)
 {
-    uint64_t h = 14695981039346656037u ^ (uint64_t)(uintptr_t)t->arena; /* FNV-1a */
-    for (const unsigned char *c = (const unsigned char *)key; *c; c++) h = (h ^ *c) * 1099511628211u;
-    size_t i = (size_t)(h ^ h >> 32) & (t->cap - 1);
+    size_t i = (size_t)ot_keyed_hash(&t->hash, key, strlen(key)) & (t->cap - 1);
     while (t->key[i] && strcmp(t->key[i], key)) i = (i + 1) & (t->cap - 1);
     return i;
 }
@@ -23,7 +19,9 @@ void *ot_table_find(const ot_table *t, const char *key)
 
 static bool grow(ot_table *t)
 {
-    ot_table wide = { t->arena, NULL, NULL, 0, t->cap ? t->cap * 2 : 16 };
+    ot_table wide = { .arena = t->arena,
+                      .cap = t->cap ? t->cap * 2 : 16,
+                      .hash = t->cap ? t->hash : ot_hash_key_new() };
     wide.key = ot_arena_alloc(t->arena, wide.cap * sizeof *wide.key);
     wide.value = ot_arena_alloc(t->arena, wide.cap * sizeof *wide.value);
     if (!wide.key || !wide.value) return false;

@@ -9,6 +9,7 @@
 
 #include <locale.h>
 
+#include "runtime/base/keyed_hash.h"
 #include "runtime/data/rows.h"
 
 /* ---- cells: cells.c ---------------------------------------------------------------------- */
@@ -53,6 +54,7 @@ typedef struct ot_words {
     bool full;         /* there were more than `most` */
     const char **word; /* in the arena */
     int *slot;         /* open addressing: number + 1; 0: free */
+    ot_hash_key key;
     size_t slots;
     int64_t bytes;
 } ot_words;

@@ -8,7 +8,7 @@ enum { FIRST = 64 };
 
 static size_t place(const ot_words *w, const char *text)
 {
-    size_t at = (size_t)ot_hash(0, text, strlen(text)) & (w->slots - 1);
+    size_t at = (size_t)ot_keyed_hash(&w->key, text, strlen(text)) & (w->slots - 1);
     while (w->slot[at] && strcmp(w->word[w->slot[at] - 1], text)) at = (at + 1) & (w->slots - 1);
     return at;
 }
@@ -25,6 +25,7 @@ static void number_all(ot_words *w)
 static ot_status grow(ot_words *w, ot_arena *a, const char *path, ot_error *err)
 {
     size_t slots = w->slots ? 2 * w->slots : FIRST;
+    if (!w->slots) w->key = ot_hash_key_new();
     int64_t need = (int64_t)(slots * (sizeof *w->slot + sizeof *w->word)) + w->bytes;
     bool fits = w->n < INT32_MAX / 2 && need <= ot_memory_available();
     int *slot = fits ? realloc(w->slot, slots * sizeof *slot) : NULL;

@@ -2,6 +2,7 @@
 #ifndef OT_TEXT_INTERNAL_H
 #define OT_TEXT_INTERNAL_H
 
+#include "runtime/base/keyed_hash.h"
 #include "runtime/text/text.h"
 
 /* ---- table.c: hash tables that only grow ------------------------------------------------------ */
@@ -13,6 +14,7 @@ typedef struct ot_string_table {
         int32_t value;
     } *slot;
     size_t room, used;
+    ot_hash_key key;
 } ot_string_table;
 
 int32_t ot_string_table_get(const ot_string_table *s, const char *p, size_t n); /* -1: not in it */

@@ -10,21 +10,9 @@ static uint64_t mix(uint64_t h)
     return h ^ h >> 29;
 }
 
-static uint64_t hash(const char *p, size_t n)
-{
-    uint64_t h = n, w;
-    for (; n >= 8; n -= 8, p += 8) {
-        memcpy(&w, p, 8);
-        h = mix(h ^ w);
-    }
-    w = 0;
-    if (n) memcpy(&w, p, n);
-    return mix(h ^ w);
-}
-
 static struct ot_string *place(const ot_string_table *s, const char *p, size_t n)
 {
-    size_t i = hash(p, n) & (s->room - 1);
+    size_t i = ot_keyed_hash(&s->key, p, n) & (s->room - 1);
     while (s->slot[i].p && (s->slot[i].n != n || memcmp(s->slot[i].p, p, n))) i = (i + 1) & (s->room - 1);
     return &s->slot[i];
 }
@@ -37,7 +25,7 @@ int32_t ot_string_table_get(const ot_string_table *s, const char *p, size_t n)
 
 static bool grow_strings(ot_string_table *s)
 {
-    ot_string_table wide = { .room = s->room ? 2 * s->room : 1024 };
+    ot_string_table wide = { .room = s->room ? 2 * s->room : 1024, .key = s->room ? s->key : ot_hash_key_new() };
     if (!(wide.slot = calloc(wide.room, sizeof *wide.slot))) return false;
     for (size_t i = 0; i < s->room; i++)
         if (s->slot[i].p) *place(&wide, s->slot[i].p, s->slot[i].n) = s->slot[i];

@@ -17,6 +17,7 @@ int ot_test_shape(void);
 int ot_test_dtype(void);
 int ot_test_io(void);
 int ot_test_random(void);
+int ot_test_keyed_hash(void);
 int ot_test_text(void);
 int ot_test_memory(void);
 

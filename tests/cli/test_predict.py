@@ -175,7 +175,16 @@ def learnt(d):
     np.savez(f'{d}/c.npz', x=x, target=rng.integers(0, 3, N))
     model(f'{d}/second.onnx', [('u', 2, None, False), ('y', 3, 'Identity', False)])
     e = json.loads(call('eval', f'{d}/second.onnx', '--data', f'{d}/c.npz', '--loss', 'y=cross_entropy', '--json').stdout)
-    check(len(e.get('confusion', [])) == 3 and 'auc' not in e and e['f1'] >= 0, f'metrics of the second output: {e}')
+    check(e.get('f1', -1) >= 0 and 'log_loss' in e, f'metrics of the second output: {e}')
+    for scale in {'mean': [0], 'std': [0]}, {'mean': [1, 2], 'std': [1]}, 1, {'mean': [0], 'std': [None]}:  # else the unit is another
+        model(f'{d}/scaled.onnx', [('y', 1, None, False)])
+        s = onnx.load(f'{d}/scaled.onnx')
+        s.metadata_props.add(key='onnxtrain.preprocess', value=json.dumps({'inputs': {}, 'targets': {'y': scale}}))
+        onnx.save(s, f'{d}/scaled.onnx')
+        for command in (['predict', f'{d}/scaled.onnx', f'{d}/x.npz'], ['eval', f'{d}/scaled.onnx', '--data', f'{d}/r.npz'],
+                        ['export', f'{d}/scaled.onnx', '-o', f'{d}/e.onnx']):
+            r = call(*command, code=3)
+            check("scaling of the target of output 'y' is invalid" in r.stderr, r.stderr)
     for bad in '{', '["guess"]', '[1]', '{"y": 1}', '["z=mse"]', '["mse","l1"]', '["y=mse","y=mse"]':  # of others: ignored
         del m.metadata_props[:]
         m.metadata_props.add(key='onnxtrain.loss', value=bad)

@@ -26,7 +26,8 @@ typedef struct deployment {
     ot_feed *feeds;
     int n_feeds;
     ot_tensor *in;
-    ot_tensors answers;   /* of the file it is made from */
+    json_t *record;       /* onnxtrain.preprocess of that file; NULL: none */
+    ot_tensors answers;   /* of it */
     const ot_node *draws; /* a node of random numbers that evaluation computes too; NULL: none */
     double difference;
 } deployment;
@@ -260,7 +261,7 @@ static void say_units(const deployment *d)
     char how[160];
     for (int i = 0; i < d->m->file->graph->n_outputs; i++) {
         const char *name = d->m->outputs[i];
-        if (ot_preprocess_target(ot_import_metadata(d->m->file, OT_PREPROCESS_KEY), name, &z))
+        if (ot_preprocess_target(d->record, name, &z))
             say(d, OT_INFO, "output '%s' is standardised; for the unit of the data %s", name,
                 ot_preprocess_unit(&z, how));
     }
@@ -312,6 +313,7 @@ static ot_status deploy(deployment *d, const ot_trainer *t, const char *path, ot
     d->fold = ot_options_flag(d->o, "fold");
     d->half = ot_options_flag(d->o, "fp16");
     d->draws = drawing_node(d->m->file->graph);
+    OT_TRY(ot_preprocess_read(ot_import_metadata(d->m->file, OT_PREPROCESS_KEY), &d->record, err));
     OT_TRY(metadata_collect(d, t, &md, err));
     OT_TRY(sizes_find(d, err));
     OT_TRY(inputs_make(d, err));
@@ -337,6 +339,7 @@ static ot_status run(const ot_model *m, const ot_options *o, const ot_callbacks 
     ot_status s = check_path(&in, t ? "--deploy" : "-o", path, d.a, &first);
     if (!s) s = deploy(&d, t, path, &first);
     ot_tensors_free(&d.answers);
+    json_decref(d.record);
     ot_arena_free(d.a);
     return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
 }

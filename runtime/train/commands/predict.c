@@ -152,7 +152,7 @@ static void find_unit(ot_trainer *t, bool npz, ot_prediction *a)
 {
     ot_normalize z;
     if (a->task != OT_TASK_VALUES || t->s.target_scale == OT_TARGET_AS_IS || !ot_is_float(a->dtype)) return;
-    if (!ot_preprocess_target(ot_import_metadata(t->m->file, OT_PREPROCESS_KEY), a->name, &z)) return;
+    if (!ot_preprocess_target(t->record, a->name, &z)) return;
     if (z.channels != 1 && z.channels != a->each) return;
     char how[160];
     if (npz)

@@ -2,6 +2,8 @@
 #ifndef OT_BIND_INPUTS_H
 #define OT_BIND_INPUTS_H
 
+#include <jansson.h>
+
 #include "importer/import.h"
 #include "runtime/train/feed/feeder.h"
 #include "runtime/train/options/options.h"
@@ -24,7 +26,7 @@ typedef struct ot_adapt_env {
     const ot_graph *graph; /* as imported */
     const ot_settings *s;
     ot_normalize *normalize;
-    const char *preprocess; /* of the model's metadata (preprocess.h): used for images in files; NULL: none */
+    const json_t *preprocess; /* of the model's metadata (preprocess.h): used for images in files; NULL: none */
     const ot_feeders
         *training; /* of the set that trains, whose sizes this one has too; NULL: there is none, or it is this one */
     const ot_imported *file; /* the model, for what other tools say in its metadata (declared.h); NULL: nothing */

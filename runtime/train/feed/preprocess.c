@@ -164,58 +164,75 @@ static bool read_scaling(const json_t *o, ot_normalize *z)
     return scale == 1 ? plain : fabs(scale * 255 - 1) < 1e-9;
 }
 
-/* What is recorded of an input; *all: free it.  NULL: nothing. */
-static const json_t *record_of(const char *text, const char *input, json_t **all)
+/* What is recorded of an input; NULL: nothing. */
+static const json_t *record_of(const json_t *record, const char *input)
 {
-    *all = text ? json_loads(text, 0, NULL) : NULL;
-    return json_object_get(json_object_get(*all, "inputs"), input);
+    return json_object_get(json_object_get(record, "inputs"), input);
 }
 
 /* Two positive numbers of a record of that kind. */
-static bool read_pair(const char *text, const char *input, const char *kind, const char *first, const char *second,
+static bool read_pair(const json_t *record, const char *input, const char *kind, const char *first, const char *second,
                       int64_t out[2])
 {
-    json_t *all;
-    const json_t *o = record_of(text, input, &all);
+    const json_t *o = record_of(record, input);
     const char *is = json_string_value(json_object_get(o, "kind"));
     json_int_t a = json_integer_value(json_object_get(o, first)), b = json_integer_value(json_object_get(o, second));
     bool good = is && !strcmp(is, kind) && a > 0 && b > 0;
     if (good) out[0] = a, out[1] = b;
-    json_decref(all);
     return good;
 }
 
-bool ot_preprocess_sound(const char *text, const char *input, int *rate, int64_t *length)
+bool ot_preprocess_sound(const json_t *record, const char *input, int *rate, int64_t *length)
 {
     int64_t v[2];
-    if (!read_pair(text, input, "audio", "rate", "length", v) || v[0] > INT_MAX) return false;
+    if (!read_pair(record, input, "audio", "rate", "length", v) || v[0] > INT_MAX) return false;
     *rate = (int)v[0];
     *length = v[1];
     return true;
 }
 
-bool ot_preprocess_size(const char *text, const char *input, int64_t *height, int64_t *width)
+bool ot_preprocess_size(const json_t *record, const char *input, int64_t *height, int64_t *width)
 {
     int64_t v[2];
-    if (!read_pair(text, input, "image", "height", "width", v) || v[0] > INT_MAX || v[1] > INT_MAX) return false;
+    if (!read_pair(record, input, "image", "height", "width", v) || v[0] > INT_MAX || v[1] > INT_MAX) return false;
     *height = v[0];
     *width = v[1];
     return true;
 }
 
-bool ot_preprocess_target(const char *text, const char *output, ot_normalize *out)
+static bool read_target(const json_t *o, ot_normalize *out)
 {
     int means, deviations;
     ot_normalize z = { .kind = OT_NORMALIZE_GIVEN, .plain = true };
-    json_t *all = text ? json_loads(text, 0, NULL) : NULL;
-    const json_t *o = json_object_get(json_object_get(all, "targets"), output);
     bool good = numbers(json_object_get(o, "mean"), z.mean, &means) &&
                 numbers(json_object_get(o, "std"), z.std, &deviations) && means == deviations;
     z.channels = good ? means : 0;
     good = good && ot_normalize_usable(&z);
-    json_decref(all);
     if (good) *out = z;
     return good;
+}
+
+bool ot_preprocess_target(const json_t *record, const char *output, ot_normalize *out)
+{
+    return read_target(json_object_get(json_object_get(record, "targets"), output), out);
+}
+
+ot_status ot_preprocess_read(const char *text, json_t **out, ot_error *err)
+{
+    const char *output;
+    json_t *target, *targets;
+    ot_normalize z;
+    *out = NULL;
+    if (!text) return OT_OK;
+    if (ot_json_parse(text, strlen(text), out)) return ot_fail(err, OT_E_NOMEM, "no memory for the model's metadata");
+    if (!*out) *out = json_null();
+    targets = json_object_get(*out, "targets");
+    json_object_foreach(targets, output, target) if (!read_target(target, &z)) return ot_fail(
+        err, OT_E_MODEL,
+        "onnxtrain.preprocess of the model: the scaling of the target of output '%.200s' is invalid; "
+        "expected as many numbers \"mean\" as positive numbers \"std\"",
+        output);
+    return OT_OK;
 }
 
 const char *ot_preprocess_unit(const ot_normalize *z, char text[160])
@@ -225,30 +242,26 @@ const char *ot_preprocess_unit(const ot_normalize *z, char text[160])
     return text;
 }
 
-bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *out)
+bool ot_preprocess_normalize(const json_t *record, const char *input, ot_normalize *out)
 {
     ot_normalize z = { 0 };
-    json_t *all;
-    const json_t *o = record_of(text, input, &all);
+    const json_t *o = record_of(record, input);
     bool good = json_is_object(o) && read_scaling(o, &z);
-    json_decref(all);
     if (good) *out = z;
     return good;
 }
 
-bool ot_preprocess_is_valid(const char *text, const char *input)
+bool ot_preprocess_is_valid(const json_t *record, const char *input)
 {
     ot_normalize z;
     int rate;
     int64_t v[2];
-    json_t *all;
-    const json_t *o = record_of(text, input, &all);
+    const json_t *o = record_of(record, input);
     const char *is = json_string_value(json_object_get(o, "kind"));
-    bool object = !text || json_is_object(all), none = object && !o;
+    bool object = !record || json_is_object(record), none = object && !o;
     bool array = is && !strcmp(is, "array"), image = is && !strcmp(is, "image"), sound = is && !strcmp(is, "audio");
     bool other = is && (!strcmp(is, "table") || !strcmp(is, "text"));
-    json_decref(all);
-    if (sound) return ot_preprocess_sound(text, input, &rate, &v[0]);
-    if (image) return ot_preprocess_size(text, input, &v[0], &v[1]) && ot_preprocess_normalize(text, input, &z);
-    return none || other || (array && ot_preprocess_normalize(text, input, &z));
+    if (sound) return ot_preprocess_sound(record, input, &rate, &v[0]);
+    if (image) return ot_preprocess_size(record, input, &v[0], &v[1]) && ot_preprocess_normalize(record, input, &z);
+    return none || other || (array && ot_preprocess_normalize(record, input, &z));
 }

@@ -2,6 +2,8 @@
 #ifndef OT_PREPROCESS_H
 #define OT_PREPROCESS_H
 
+#include <jansson.h>
+
 #include "runtime/train/feed/bind_inputs.h"
 
 /* JSON of how the feeders make inputs, and targets that are scaled; *out NULL: there is nothing to record, or nothing that changes.
@@ -17,24 +19,29 @@
 ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, const char *model, ot_arena *a, const char **out,
                              ot_error *err);
 
+/* The record in a model's metadata for the functions below; json_decref releases it.  text: NULL gives NULL, there is none.  A text that is
+ * not JSON gives null, a record that no input can use.  Errors: OT_E_NOMEM; OT_E_MODEL (the scaling of a target is invalid:
+ * predictions would be in another unit). */
+ot_status ot_preprocess_read(const char *text, json_t **out, ot_error *err);
+
 /* Targets that are standardised, by their outputs: "targets": {"y": {"mean": [...], "std": [...]}}: an output is
- * (target - mean) / std, per element or with one mean for all.  false: the text does not say. */
-bool ot_preprocess_target(const char *text, const char *output, ot_normalize *out);
+ * (target - mean) / std, per element or with one mean for all.  false: the record does not say. */
+bool ot_preprocess_target(const json_t *record, const char *output, ot_normalize *out);
 
 /* "multiply by 113560 and add 204980": from such an output to the unit of the data. */
 const char *ot_preprocess_unit(const ot_normalize *z, char text[160]);
 
-/* Recordings: {"kind": "audio", "rate": 16000, "channels": 1, "length": 16000, "layout": "NCT"}.  false: the text does not say. */
-bool ot_preprocess_sound(const char *text, const char *input, int *rate, int64_t *length);
+/* Recordings: {"kind": "audio", "rate": 16000, "channels": 1, "length": 16000, "layout": "NCT"}.  false: the record does not say. */
+bool ot_preprocess_sound(const json_t *record, const char *input, int *rate, int64_t *length);
 
-/* The size of the images of that input; false: the text does not say. */
-bool ot_preprocess_size(const char *text, const char *input, int64_t *height, int64_t *width);
+/* The size of the images of that input; false: the record does not say. */
+bool ot_preprocess_size(const json_t *record, const char *input, int64_t *height, int64_t *width);
 
-/* Whether what the text says of that input can be used, or it says nothing.  Of tables and texts: not looked at, their readers
+/* Whether what the record says of that input can be used, or it says nothing.  Of tables and texts: not looked at, their readers
  * refuse what is invalid. */
-bool ot_preprocess_is_valid(const char *text, const char *input);
+bool ot_preprocess_is_valid(const json_t *record, const char *input);
 
-/* The scaling of that input; false: the text does not say, or is something else.  text NULL is allowed. */
-bool ot_preprocess_normalize(const char *text, const char *input, ot_normalize *out);
+/* The scaling of that input; false: the record does not say, or is something else.  NULL is allowed. */
+bool ot_preprocess_normalize(const json_t *record, const char *input, ot_normalize *out);
 
 #endif

@@ -148,7 +148,7 @@ ot_adapt_env ot_trainer_adapt_env(ot_trainer *t)
                            .s = &t->s,
                            .own_inputs = t->own.file ? t->own_inputs : 0,
                            .own = t->own.file != NULL,
-                           .preprocess = ot_import_metadata(t->m->file, OT_PREPROCESS_KEY),
+                           .preprocess = t->record,
                            .file = t->m->file,
                            .normalize = &t->normalize,
                            .predicts = t->predicts,
@@ -199,7 +199,10 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
         OT_TRY(ot_adapt_augment(&e, outputs, n, t->x.threads, &t->train, err));
         ot_trainer_try_together(t, &t->train);
     }
-    OT_TRY(keep_record(t, e.preprocess, err));
+    OT_TRY(keep_record(t, ot_import_metadata(t->m->file, OT_PREPROCESS_KEY), err));
+    json_decref(t->measured);
+    t->measured = NULL;
+    if (t->normalize.automatic) OT_TRY(ot_preprocess_read(t->data->preprocess, &t->measured, err));
     ot_scored *sets[] = { &t->eval, &t->test };
     for (int i = 0; i < OT_LEN(sets); i++) {
         ot_adapt_env q = e;
@@ -207,7 +210,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
         q.measure = false;
         q.beside = true;
         q.training = &t->train;
-        if (t->normalize.automatic) q.preprocess = t->data->preprocess; /* what was just measured */
+        if (t->normalize.automatic) q.preprocess = t->measured; /* just now */
         if (!sets[i]->data) continue;
         OT_TRY(ot_adapt_inputs(&q, sets[i]->data, &sets[i]->fs, err));
         compare_scales(t, sets[i], &e);
@@ -567,6 +570,7 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
         s = ot_model_cut(m, t->s.n_outputs, t->s.outputs, t->a, &t->cut, &first);
         t->m = &t->cut;
     }
+    if (!s) s = ot_preprocess_read(ot_import_metadata(m->file, OT_PREPROCESS_KEY), &t->record, &first);
     if (!s) s = ot_session_open(&t->x, t->m, &t->s, NULL, &first);
     if (s) {
         ot_trainer_free(t);
@@ -658,6 +662,8 @@ void ot_trainer_free(ot_trainer *t)
     if (t->remade) ot_import_free(t->remade);
     if (t->taught_by) ot_import_free(t->taught_by);
     ot_graph_free(t->own_graph);
+    json_decref(t->record);
+    json_decref(t->measured);
     ot_arena_free(t->a);
     free(t);
 }

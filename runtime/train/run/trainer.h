@@ -74,9 +74,10 @@ struct ot_trainer {
 
     ot_dataset *data;
     ot_feeders train;
-    ot_scored eval; /* after each epoch; of `eval`: all that the command evaluates on */
-    ot_scored test; /* at the end, where `eval` is a validation set */
-    bool has_val;   /* `eval` is one: it decides which epoch is the best, when to stop, and the plateaus */
+    ot_scored eval;            /* after each epoch; of `eval`: all that the command evaluates on */
+    ot_scored test;            /* at the end, where `eval` is a validation set */
+    bool has_val;              /* `eval` is one: it decides which epoch is the best, when to stop, and the plateaus */
+    json_t *record, *measured; /* onnxtrain.preprocess of the model, of this training; NULL: none */
     ot_normalize normalize;
     bool same_set;     /* what is evaluated on is what trains */
     int split_classes; /* --val-split, --folds: values of the target, each of which gave the same fraction */
