@@ -131,6 +131,7 @@ typedef struct ot_table_input {
     ot_dtype dtype;   /* of the array: float32, int64 or string */
     ot_shape shape;   /* of a sample */
     bool gaps;        /* the model fills in missing values */
+    bool scales;      /* the model begins with a scaler of it */
     int n, array;
     ot_column_field *field;
     int64_t *member; /* of images: by row, the number of the file in d->members; field is the column; else NULL */

@@ -428,8 +428,16 @@ static ot_status check_column(const ot_columns *t, const ot_column *q, bool text
     return q->kind == OT_KIND_CATEGORY && !text ? check_stray(t, q, hint, err) : OT_OK;
 }
 
+/* Whether numbers for that input are standardised: not where the model fills in missing values of it, and by default not where the
+ * model scales it itself. */
+static bool is_scaled(const ot_columns *t, const ot_data_input *in)
+{
+    const char *how = t->options.normalize;
+    return !in->gaps && (how ? !strcmp(how, "mean,std") : t->mapped && !in->scales);
+}
+
 /* The form of column q in an input; ids: one element per column. */
-static ot_column_field field_of(ot_column *q, int column, const ot_data_input *in, bool ids, bool scaled, bool gaps)
+static ot_column_field field_of(ot_column *q, int column, const ot_data_input *in, bool ids, bool scaled)
 {
     ot_column_field f = { .column = column, .name = q->name, .kind = q->kind, .width = 1, .words = &q->words };
     bool number = ot_is_float(in->dtype) || in->dtype == OT_UNDEFINED;
@@ -445,7 +453,7 @@ static ot_column_field field_of(ot_column *q, int column, const ot_data_input *i
         f.width = wide(q);
     } else {
         f.form = OT_FORM_VALUE;
-        f.scaled = number && scaled && !gaps && f.kind != OT_KIND_BOOLEAN;
+        f.scaled = number && scaled && f.kind != OT_KIND_BOOLEAN;
     }
     f.scaled = f.scaled || (f.form == OT_FORM_PARTS && scaled);
     f.measured = f.form != OT_FORM_VALUE && f.form != OT_FORM_PARTS;
@@ -487,6 +495,7 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
                                      : text          ? OT_STRING
                                                      : OT_I64,
                             .gaps = g->of->gaps && number,
+                            .scales = g->of->scales && number,
                             .n = g->n };
     if (want >= 0 && want != natural && want != g->n && !plain) return wrong_width(x, g, want, natural);
     if (!ids && natural > INT32_MAX / 8) return wrong_width(x, g, want, natural);
@@ -498,7 +507,7 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
         ot_data_input as = *g->of;
         if (plain) as.dtype = OT_F32;
         ot_column_field *f = &in->field[i];
-        *f = field_of(q, g->column[i], &as, ids, t->scaled, in->gaps);
+        *f = field_of(q, g->column[i], &as, ids, is_scaled(t, g->of));
         f->at = at;
         at += f->width;
         bool lacks = f->scaled || (missing_of(q) > 0 && !in->gaps);
@@ -528,8 +537,10 @@ static const ot_column *mapped_column(const ot_columns *t, const bool *others)
     return NULL;
 }
 
-static ot_status check_alone(const ot_columns *t, const bool *others, ot_error *err)
+static ot_status check_alone(const chooser *x, const bool *others)
 {
+    const ot_columns *t = x->t;
+    ot_error *err = x->err;
     const ot_column *q = t->options.alone && !t->options.columns ? mapped_column(t, others) : NULL;
     if (!q) return OT_OK;
     int64_t line = q->odd ? q->odd : q->no_value;
@@ -588,7 +599,7 @@ static ot_status choose(chooser *x)
     }
     spread_images(x);
     if (all_images(x)) t->mapped = t->scaled = false;
-    else if (x->n) OT_TRY(check_alone(t, others, x->err));
+    else if (x->n) OT_TRY(check_alone(x, others));
     spread_rest(x);
     for (int i = 0; i < x->n; i++) all = all && x->g[i].n;
     if (!all && !t->mapped && !t->options.columns && x->n > 1) { /* ot_adapt_inputs says what the inputs need */
@@ -629,7 +640,7 @@ ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err)
         if (!x.g[i].column) return no_memory(t, err);
     }
     t->pending = false;
-    const char *how = o->normalize;
-    t->scaled = how ? !strcmp(how, "mean,std") : t->mapped;
+    t->scaled = false;
+    for (int i = 0; i < n; i++) t->scaled |= is_scaled(t, x.g[i].of);
     return choose(&x);
 }
