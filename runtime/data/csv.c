@@ -556,6 +556,7 @@ static ot_status add_arrays(ot_dataset *d, ot_columns *t, ot_error *err)
             continue;
         }
         OT_TRY(add_array(d, t, in->name, in->dtype, &in->shape, &in->array, err));
+        d->array[in->array].gaps = in->gaps;
         for (int k = 0; k < in->n; k++)
             d->array[in->array].gaps |= !in->field[k].measured && in->dtype == OT_F32 && t->pending;
     }

@@ -258,6 +258,18 @@ ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, const
     return OT_OK;
 }
 
+/* More than numbers, and missing values that the model leaves to the table. */
+static bool is_encoded(const ot_columns *t)
+{
+    bool some = false;
+    for (int i = 0; i < t->n_inputs && t->mapped; i++)
+        for (int k = 0; k < t->input[i].n; k++) {
+            const ot_column_field *f = &t->input[i].field[k];
+            some |= f->kind != OT_KIND_NUMBER || (!t->input[i].gaps && missing_of(t, f));
+        }
+    return some;
+}
+
 ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
 {
     const ot_columns *t = d->table, *u = like->table;
@@ -270,7 +282,7 @@ ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
         if (strcmp(t->column[i].name, u->column[i].name))
             return ot_fail(err, OT_E_DATA, "%s: column %d is '%s', but in %s it is '%s'", d->name, i + 1,
                            t->column[i].name, like->name, u->column[i].name);
-    if (t->mapped && !t->recorded && !u->mapped)
+    if (is_encoded(t) && !t->recorded && !u->mapped)
         return ot_fail(err, OT_E_DATA,
                        "%s: has text or missing values in its input columns, but %s has only numbers there", d->name,
                        like->name);

@@ -526,13 +526,13 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
     return OT_OK;
 }
 
-/* The first input column that is more than numbers; NULL: there is none. */
-static const ot_column *mapped_column(const ot_columns *t, const bool *others)
+/* The first input column that is more than numbers; NULL: there is none.  gaps: missing values are the model's. */
+static const ot_column *mapped_column(const ot_columns *t, const bool *others, bool gaps)
 {
     for (int i = 0; i < t->columns; i++) {
         const ot_column *q = &t->column[i];
         bool number = q->kind == OT_KIND_NUMBER || q->counted == t->rows;
-        if (!others[i] && q->kind != OT_KIND_IMAGE && (!number || missing_of(q))) return q;
+        if (!others[i] && q->kind != OT_KIND_IMAGE && (!number || (missing_of(q) && !gaps))) return q;
     }
     return NULL;
 }
@@ -541,7 +541,9 @@ static ot_status check_alone(const chooser *x, const bool *others)
 {
     const ot_columns *t = x->t;
     ot_error *err = x->err;
-    const ot_column *q = t->options.alone && !t->options.columns ? mapped_column(t, others) : NULL;
+    bool gaps = true;
+    for (int i = 0; i < x->n; i++) gaps &= x->g[i].of->gaps || !ot_is_float(x->g[i].of->dtype);
+    const ot_column *q = t->options.alone && !t->options.columns ? mapped_column(t, others, gaps) : NULL;
     if (!q) return OT_OK;
     int64_t line = q->odd ? q->odd : q->no_value;
     char where[64] = "";

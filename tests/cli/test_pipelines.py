@@ -1,4 +1,4 @@
-"""Tables for models that begin with a scaler, as pipelines of scikit-learn do: they get the numbers as they are.
+"""Tables for models that begin with a scaler or an imputer, as pipelines of scikit-learn do: they get the numbers as they are.
 
 usage: test_pipelines.py PROGRAM
 """
@@ -13,7 +13,7 @@ ROWS = 60
 x = np.stack([rng.normal(40, 9, ROWS), rng.normal(50000, 9000, ROWS)], 1).round(2).astype('f4')
 mean, std = np.float32([40, 50000]), np.float32([9, 9000])
 y = (((x - mean) / std).sum(1) > 0).astype(int)
-SCALER, ALONE = 'the model itself scales them', 'numbers are standardised'
+SCALER, IMPUTER, ALONE = 'the model itself scales them', 'the model itself replaces its missing values', 'numbers are standardised'
 
 
 def numbers(name, v):
@@ -26,6 +26,10 @@ def ml(kind, given, result, **more):
 
 def scaler(given, result):
     return [ml('Scaler', [given], [result], offset=mean.tolist(), scale=(1 / std).tolist())]
+
+
+def imputer(given, result):
+    return [ml('Imputer', [given], [result], imputed_value_floats=mean.tolist(), replaced_value_float=float('nan'))]
 
 
 def model(path, begin, inputs=(('x', 2),), tensors=()):
@@ -84,8 +88,37 @@ def scalers():
     check((answer.argmax(1) == y[4:]).mean() > .9, 'two inputs, in ONNX Runtime')
 
 
+def imputers():
+    """Missing values reach a model that replaces them: in training, eval, predict and a test set, whatever is recorded."""
+    model('i.onnx', imputer('x', 'k') + scaler('k', 'z'))
+    blank = [3, 8, 20]
+    table('gaps.csv', x, blank)
+    table('full.csv', x)
+    holes = x.copy()
+    holes[blank, 0] = np.nan
+    want = (onnxruntime.InferenceSession('i.onnx').run(None, {'x': holes})[0].argmax(1) == y).mean()
+    out = ['--epochs', '1', '--optimizer', 'sgd:lr=0', '--freeze', 'fc.bias', '--run-dir', 'none', '-o', 'o.onnx']
+    for normalize in [], ['--normalize', 'none'], ['--normalize', 'mean,std']:
+        for train in 'gaps.csv', 'full.csv':
+            said = call('i.onnx', '--data', train, '--test', 'gaps.csv', *out, *normalize).stderr
+            check(f'accuracy {want * 100:.2f} %' in said and ALONE not in said, f'--test, {train} {normalize}: {said}')
+            check(normalize[1:] == ['none'] or (not normalize and train == 'full.csv') or IMPUTER in said, f'{train} {normalize}: {said}')
+            got, said = accuracy('o.onnx', 'gaps.csv')
+            check(abs(got - want) < 1e-6, f'eval, {train} {normalize}: {got} {want} {said}')
+            rows = call('predict', 'o.onnx', 'gaps.csv', '--task', 'classes').stdout.splitlines()[1:]
+            right = np.mean([int(r.split(',')[1]) == k for r, k in zip(rows, y)])
+            check(len(rows) == ROWS and abs(right - want) < 1e-6, f'predict, {train} {normalize}: {right}')
+    said = call('i.onnx', '--data', 'gaps.csv', '--val-split', '.2', *out).stderr
+    check('left to the model' in said, f'--val-split: {said}')
+    got, said = accuracy('i.onnx', 'gaps.csv')
+    check(abs(got - want) < 1e-6, f'eval without a record: {got} {said}')
+    model('s.onnx', scaler('x', 'z'))
+    check('has missing values' in call('eval', 's.onnx', '--data', 'gaps.csv', code=4).stderr, 'a model without an imputer')
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     scalers()
+    imputers()
     os.chdir('/')
 finish('pipelines')
