@@ -1,15 +1,16 @@
 /* csv.c - reads tables: what the columns are, and the arrays of them.
  *
  * The file is read twice, and a third time in between for the texts of categories: only the arrays are in memory.  The first
- * line is a header if a cell in it is text above a number, if all its cells are texts that no other row has, if it names a
- * column that the model was trained with or that an option names, or if it counts: 0,1,2,3 (as pandas writes one).  Numbers
- * with a decimal comma become numbers with a point where a row is read, before anything else looks at it.
+ * line is a header if a cell in it is text above a number, if all its cells are texts that no other row has, if one is `target`, if it
+ * names a column that the model was trained with or that an option names, or if it counts: 0,1,2,3 or 0,1,2,kind (as pandas writes
+ * one).  Numbers with a decimal comma become numbers with a point where a row is read, before anything else looks at it.
  *
  * Shapes    inputs: (rows, elements); target: (rows) i64 for whole numbers and for text, whose sorted values become the
  *           classes, f32 otherwise. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "runtime/data/table.h"
 
@@ -144,16 +145,39 @@ static bool all_names(const survey *x)
     return x->rows ? names && x->rows > 1 : text;
 }
 
-/* 0, 1, 2, 3 ...: names that a program gave. */
+/* A text that is a name and no value: no other row of two at least has it. */
+static bool is_name(const survey *x, int i)
+{
+    double v;
+    return ot_cell_of(x->first[i], x->t->point, &v) == OT_CELL_TEXT && !x->again[i] && x->rows > 1;
+}
+
+/* 0, 1, 2, 3 ...: names that a program gave; beside them may be others, such as that of the target. */
 static bool counts(const survey *x)
 {
     int n = 0;
     char text[16];
-    for (; n < x->t->columns; n++) {
+    for (int i = 0; i < x->t->columns; i++) {
         snprintf(text, sizeof text, "%d", n);
-        if (strcmp(x->first[n], text)) return false;
+        if (!strcmp(x->first[i], text)) n++;
+        else if (!is_name(x, i)) return false;
     }
-    return n > 3;
+    return n > 2 && x->t->columns > 3;
+}
+
+static bool names_target(const survey *x)
+{
+    bool some = false;
+    for (int i = 0; i < x->t->columns; i++) some |= is_name(x, i) && !strcasecmp(x->first[i], "target");
+    return some;
+}
+
+/* No other row has a cell of the first. */
+static bool is_apart(const survey *x)
+{
+    bool some = false;
+    for (int i = 0; i < x->t->columns; i++) some |= x->again[i];
+    return !some;
 }
 
 static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
@@ -161,8 +185,8 @@ static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
     ot_columns *t = x->t;
     bool image = false, names = false;
     for (int i = 0; i < t->columns && !image; i++) OT_TRY(ot_table_names_image(d, t, x->first[i], &image, err));
-    if (!image) names = x->above || all_names(x) || counts(x);
-    if (!image && !names) OT_TRY(ot_table_knows_name(t, x->first, &names, err));
+    if (!image) names = x->above || all_names(x) || names_target(x) || counts(x);
+    if (!image && !names) OT_TRY(ot_table_knows_name(t, x->first, is_apart(x), &names, err));
     t->header = x->names || names;
     t->rows = x->rows + !t->header;
     for (int i = 0; i < t->columns; i++) {

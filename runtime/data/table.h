@@ -201,9 +201,10 @@ ot_status ot_table_name_twice(const ot_columns *t, const char **name, ot_error *
 /* The column of that name; -1: there is none. */
 int ot_column_find(const ot_columns *t, const char *name);
 
-/* *known: a cell of the first row is the name of a column that the model was trained with, or that an option names: then the row
- * has names.  Errors: OT_E_NOMEM. */
-ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, bool *known, ot_error *err);
+/* *known: a cell of the first row, which is no number, is the name of a column that the model was trained with, or that an option
+ * names, or the row has all names that the model was trained with: then it is a header.  apart: no other row has one of its cells.
+ * Errors: OT_E_NOMEM. */
+ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, bool apart, bool *known, ot_error *err);
 
 /* Which columns the targets are, by --target, by what was recorded, or by the rule: `target`, else the last one. */
 ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err);

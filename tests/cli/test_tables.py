@@ -1,0 +1,67 @@
+"""Tables as pandas writes them: which line is a header, which numbers are whole, and what is said of columns.
+
+usage: test_tables.py PROGRAM
+"""
+import json
+import os
+import tempfile
+
+from scripts import T, call, check, finish, h, np, numpy_helper, onnx
+
+rng = np.random.default_rng(7)
+ROWS = 40
+x = rng.standard_normal((ROWS, 4)).round(3).astype('f4')
+OUT = ['--run-dir', 'none', '-o', 'o.onnx']
+HEADER = 'line 1 is taken as column names'
+
+
+def model(path, columns=4, classes=2):
+    w = rng.standard_normal((columns, classes)).astype('f4')
+    g = h.make_graph([h.make_node('Gemm', ['x', 'fc.weight', 'fc.bias'], ['y'])], 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', columns])],
+                     [h.make_tensor_value_info('y', T.FLOAT, ['n', classes])], [numpy_helper.from_array(w, 'fc.weight'), numpy_helper.from_array(np.zeros(classes, 'f4'), 'fc.bias')])
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), path)
+
+
+def write(path, head, rows):
+    open(path, 'w').write('\n'.join(([head] if head else []) + [','.join(map(str, r)) for r in rows]) + '\n')
+
+
+def samples(data, *options):
+    return json.loads(call('data', data, '--json', *options).stdout)
+
+
+def headers():
+    """Names that are numbers, beside a target of strings."""
+    model('m.onnx')
+    words = [['no', 'yes'][i % 2] for i in range(ROWS)]
+    labelled = [[*r, w] for r, w in zip(x.tolist(), words)]
+    for head, rows, some in ('0,1,2,3,target', labelled, True), ('0,1,2,3,kind', labelled, True), ('5,7,8,9,Target', labelled, True), ('0,1,2,3,no', labelled, False), \
+            ('0,1,2,4,kind', labelled, False):
+        write('t.csv', head, rows)
+        said = call('m.onnx', '--data', 't.csv', '--epochs', '1', *OUT, '--classes', 'auto').stderr
+        check(f't.csv: {ROWS + (not some)} samples' in said and (HEADER in said) == some, f'{head}: {said}')
+    # Columns are found by names that are numbers, whatever their order.
+    write('t.csv', '0,1,2,3,target', labelled)
+    call('m.onnx', '--data', 't.csv', '--epochs', '1', *OUT)
+    write('same.csv', '0,1,2,3', x.tolist())
+    write('turned.csv', '3,2,1,0', x[:, ::-1].tolist())
+    want, got = (call('predict', 'o.onnx', name).stdout for name in ('same.csv', 'turned.csv'))
+    check(want == got and want.count('\n') == ROWS + 1, f'columns in another order: {got}')
+    write('none.csv', None, x.tolist())
+    check(call('predict', 'o.onnx', 'none.csv').stdout == want, 'without a header')
+    # Of two columns: values that are the names, too.
+    model('m.onnx', 2)
+    few = (rng.random((ROWS, 2)) < .5).astype(int).tolist()
+    write('t.csv', '1,0,target', [[*r, w] for r, w in zip(few, words)])
+    call('m.onnx', '--data', 't.csv', '--epochs', '1', *OUT)
+    write('none.csv', None, [[1, 0], [0, 1], *few])
+    check(call('predict', 'o.onnx', 'none.csv').stdout.count('\n') == ROWS + 3, 'values of two columns')
+    write('some.csv', '0,1', x[:, :2].tolist())
+    check(call('predict', 'o.onnx', 'some.csv').stdout.count('\n') == ROWS + 1, 'names of two columns')
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    headers()
+    os.chdir('/')
+finish('tables')
