@@ -86,6 +86,7 @@ static ot_status count_cell(ot_dataset *d, ot_columns *t, int c, const char *tex
     if (cell == OT_CELL_MISSING && !q->no_value) q->no_value = line;
     if (cell == OT_CELL_NUMBER || cell == OT_CELL_CODE) {
         q->whole += ot_cell_whole(text, v);
+        q->exact += ot_is_whole(v);
         q->beyond += v != 0 && v != 1;
     } else if (cell > OT_CELL_CODE && !q->odd) {
         q->odd = line;
@@ -485,8 +486,7 @@ static ot_status fill_field(filler *x, const ot_rows *r, const ot_table_input *i
     if (in->dtype == OT_F32) return fill_numbers(x->t, r, f, in->gaps, (float *)to + f->at, err);
     double v;
     ot_cell cell = ot_cell_of(r->cell[f->column], x->t->point, &v);
-    if (cell != OT_CELL_BOOLEAN &&
-        (!ot_cell_number(r->cell[f->column], x->t->point, &v) || !ot_cell_whole(r->cell[f->column], v)))
+    if (cell != OT_CELL_BOOLEAN && (!ot_cell_number(r->cell[f->column], x->t->point, &v) || !ot_is_whole(v)))
         return not_a_number(x->t, r, f, "a whole number", err);
     ((int64_t *)to)[f->at] = (int64_t)v;
     return OT_OK;

@@ -32,7 +32,8 @@ ot_cell ot_cell_of(const char *text, locale_t point, double *v);
 /* Is it a number as tables have always had them (also nan and inf)?  */
 bool ot_cell_number(const char *text, locale_t point, double *v);
 
-/* Was it written as a whole number? */
+/* Is it a whole number, also one such as 4.0, and was it written as one? */
+bool ot_is_whole(double v);
 bool ot_cell_whole(const char *text, double v);
 
 /* Whether a number is written with one comma where others have a point: 1,5.  With three digits behind it, as in 1,234, it may
@@ -84,6 +85,7 @@ typedef struct ot_column {
     int64_t count[OT_CELLS];
     int64_t bytes;  /* of all cells */
     int64_t whole;  /* numbers that are written as whole ones */
+    int64_t exact;  /* whole numbers, however they are written */
     int64_t beyond; /* numbers other than 0 and 1 */
     int64_t commas[OT_COMMAS];
     int64_t points;    /* numbers with a decimal point */

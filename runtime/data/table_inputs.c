@@ -516,7 +516,7 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
             for (int k = 0; k < f->width && k < OT_TIME_PARTS; k++) f->std[k] = 1;
         /* A whole number that is not below 0 is its own id. */
         bool id = in->dtype == OT_I64 && f->form == OT_FORM_VALUE && f->kind != OT_KIND_BOOLEAN;
-        if (id && (missing_of(q) || q->whole < t->rows))
+        if (id && (missing_of(q) || q->exact < t->rows))
             return ot_fail(x->err, OT_E_DATA,
                            "%s: column '%s' for input '%s' (%s) has %s; expected whole numbers or categories", t->path,
                            q->name, g->of->name, ot_dtype_name(g->of->dtype),

@@ -60,8 +60,31 @@ def headers():
     check(call('predict', 'o.onnx', 'some.csv').stdout.count('\n') == ROWS + 1, 'names of two columns')
 
 
+def whole_numbers():
+    """Ids as pandas writes integers of a column that once had a missing value: 4.0."""
+    g = h.make_graph([h.make_node('Gather', ['e', 'kind'], ['r']), h.make_node('Concat', ['x', 'r'], ['c'], axis=1), h.make_node('Gemm', ['c', 'fc.weight', 'fc.bias'], ['y'])], 'g',
+                     [h.make_tensor_value_info('x', T.FLOAT, ['n', 4]), h.make_tensor_value_info('kind', T.INT64, ['n'])], [h.make_tensor_value_info('y', T.FLOAT, ['n', 2])],
+                     [numpy_helper.from_array(rng.standard_normal(s).astype('f4'), n) for n, s in (('e', (5, 3)), ('fc.weight', (7, 2)), ('fc.bias', (2,)))])
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=9), 'e.onnx')
+    kinds = rng.integers(0, 5, ROWS)
+    y = [i % 2 for i in range(ROWS)]
+    losses = []
+    for as_written in int, float, '{}e0'.format:
+        write('e.csv', 'a,b,c,d,kind,target', [[*r, as_written(k), c] for r, k, c in zip(x.tolist(), kinds.tolist(), y)])
+        losses.append(json.loads(call('eval', 'e.onnx', '--data', 'e.csv', '--json').stdout)['loss'])
+        call('e.onnx', '--data', 'e.csv', '--epochs', '1', *OUT)
+        losses.append(json.loads(call('eval', 'o.onnx', '--data', 'e.csv', '--json').stdout)['loss'])
+    check(losses[:2] == losses[2:4] == losses[4:], f'ids with a point: {losses}')
+    write('half.csv', 'a,b,c,d,kind,target', [[*r, 2.5 if i == 5 else k, c] for i, (r, k, c) in enumerate(zip(x.tolist(), kinds.tolist(), y))])
+    said = call('e.onnx', '--data', 'half.csv', *OUT, code=4).stderr
+    check("column 'kind' for input 'kind' (int64) has other values than whole numbers" in said, said)
+    said = call('eval', 'o.onnx', '--data', 'half.csv', code=4).stderr
+    check("half.csv: line 7, column 'kind': contains '2.5'; expected a whole number" in said, said)
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     headers()
+    whole_numbers()
     os.chdir('/')
 finish('tables')
