@@ -190,7 +190,11 @@ static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
     if (!image && !names) OT_TRY(ot_table_knows_name(t, x->first, is_apart(x), &names, err));
     t->header = x->names || names;
     t->rows = x->rows + !t->header;
+    t->odd_header = false;
     for (int i = 0; i < t->columns; i++) {
+        double v;
+        ot_cell cell = ot_cell_of(x->first[i], t->point, &v);
+        t->odd_header |= t->header && (cell == OT_CELL_NUMBER || cell == OT_CELL_CODE);
         t->column[i].name = t->header ? x->first[i] : ot_arena_printf(d->arena, "%d", i + 1);
         if (!t->column[i].name) return no_memory(t, err);
         if (!t->header) {
@@ -748,15 +752,7 @@ ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **
     return *line ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a note");
 }
 
-bool ot_dataset_odd_header(const ot_dataset *d)
-{
-    bool odd = false;
-    for (int i = 0; d->table && d->table->header && i < d->table->columns; i++) {
-        const char *name = d->table->column[i].name;
-        odd |= strpbrk(name, "0123456789") && strspn(name, "+-.0123456789eE") == strlen(name);
-    }
-    return odd;
-}
+bool ot_dataset_odd_header(const ot_dataset *d) { return d->table && d->table->odd_header; }
 
 bool ot_dataset_in_order(const ot_dataset *d)
 {

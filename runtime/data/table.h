@@ -157,7 +157,7 @@ struct ot_columns {
     char mark, separator;      /* as it was opened with; as it is, see ot_rows_separator */
     int commas;                /* columns that comma has; 0: not known yet */
     bool *comma;               /* the numbers of the column have a decimal comma */
-    bool header;               /* the file names the columns */
+    bool header, odd_header;   /* the file names the columns; some name is a number */
     int columns;
     int64_t rows, first_line;
     bool regular;  /* row i is on line first_line + i */
@@ -199,6 +199,12 @@ void ot_texts_forget(ot_texts *x); /* frees what is not in the arena; NULL is al
 
 /* *name: one that two columns have; NULL: all differ. */
 ot_status ot_table_name_twice(const ot_columns *t, const char **name, ot_error *err);
+
+/* Adds names of columns to an error, a few if there are many.  OT_E_DATA. */
+ot_status ot_table_list_columns(const ot_columns *t, ot_error *err);
+
+/* The column that element e of a sample of array a comes from; NULL: a is not of one. */
+const ot_column *ot_table_column_of(const ot_dataset *d, const ot_array *a, int64_t e);
 
 /* The column of that name; -1: there is none. */
 int ot_column_find(const ot_columns *t, const char *name);

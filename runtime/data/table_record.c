@@ -412,7 +412,7 @@ static int image_column(const ot_columns *t, const json_t *one)
 static ot_status no_column(const ot_columns *t, const char *name, ot_error *err)
 {
     ot_fail(err, OT_E_DATA, "%s: no column '%s', which the model was trained with; its columns are:", t->path, name);
-    for (int i = 0; i < t->columns; i++) ot_fail_more(err, OT_E_DATA, "  %s", t->column[i].name);
+    ot_table_list_columns(t, err);
     return ot_fail_more(err, OT_E_DATA,
                         "to train on another table, choose its columns with --inputs (auto: by names and types)");
 }

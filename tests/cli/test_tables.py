@@ -26,10 +26,6 @@ def write(path, head, rows):
     open(path, 'w').write('\n'.join(([head] if head else []) + [','.join(map(str, r)) for r in rows]) + '\n')
 
 
-def samples(data, *options):
-    return json.loads(call('data', data, '--json', *options).stdout)
-
-
 def headers():
     """Names that are numbers, beside a target of strings."""
     model('m.onnx')
@@ -82,9 +78,43 @@ def whole_numbers():
     check("half.csv: line 7, column 'kind': contains '2.5'; expected a whole number" in said, said)
 
 
+def messages():
+    """The target in another case, names that end in digits, many columns, infinite cells."""
+    model('m.onnx')
+    rows = [[i % 2, *r] for i, r in enumerate(x.tolist())]
+    for head, chosen in ('Target,e0,e1,e2,e3', 'Target'), ('TARGET,e0,e1,e2,e3', 'TARGET'), ('target,e0,e1,e2,Target', 'target'):
+        write('t.csv', head, rows)
+        said = call('m.onnx', '--data', 't.csv', '--steps', '1', *OUT).stderr
+        check(f"t.csv: the target is column '{chosen}' (change with --target)" in said and HEADER not in said, f'{head}: {said}')
+    write('t.csv', 'Target,e0,e1,e2,TARGET', rows)
+    check("2 columns are named 'target'" in call('m.onnx', '--data', 't.csv', *OUT, code=4).stderr, 'Target and TARGET')
+    # A wide table lists a few of its columns.
+    names = [f'c{i}' for i in range(300)]
+    model('wide.onnx', 300)
+    wide = [[*r, i % 2] for i, r in enumerate(rng.standard_normal((ROWS, 300)).round(2).tolist())]
+    write('wide.csv', ','.join([*names, 'target']), wide)
+    call('wide.onnx', '--data', 'wide.csv', '--steps', '1', *OUT)
+    write('less.csv', ','.join([*names[:7], 'd7', *names[8:], 'target']), wide)
+    for command in ['eval', 'o.onnx', '--data', 'less.csv'], ['wide.onnx', '--data', 'less.csv', '--target', 'y', *OUT], ['wide.onnx', '--data', 'less.csv', '--inputs', 'y', *OUT]:
+        said = call(*command, code=4).stderr
+        check('less.csv: no column ' in said and said.count('\n') < 30 and '(281 more)' in said, f'{command}: {said}')
+    # An infinite cell is named by its place, also of a target and behind an empty line.
+    values = [[*r, v] for r, v in zip(x.tolist(), rng.standard_normal(ROWS).round(3))]
+    model('v.onnx', 4, 1)
+    for column, bad, what in (2, 'inf', 'infinity'), (0, '-inf', 'negative infinity'), (4, 'inf', 'infinity'), (4, 'nan', 'NaN'):
+        cells = [list(r) for r in values]
+        cells[9][column] = bad
+        for blank in 0, 1:
+            text = ['a,b,c,d,price'] + [''] * blank + [','.join(map(str, r)) for r in cells]
+            open('inf.csv', 'w').write('\n'.join(text) + '\n')
+            said = call('v.onnx', '--data', 'inf.csv', '--normalize', 'mean,std', *OUT, code=4).stderr
+            check(f"inf.csv: line {11 + blank}, column '{'a,b,c,d,price'.split(',')[column]}': contains {what}" in said, f'{column} {bad}: {said}')
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     headers()
     whole_numbers()
+    messages()
     os.chdir('/')
 finish('tables')
