@@ -174,7 +174,7 @@ struct ot_columns {
     int *order, n_order; /* columns in the order of a model that takes numbers as they are; NULL: as in the file */
     bool *ordered;       /* of each column: it is one of them; NULL with order */
     bool pending;        /* something has yet to be measured */
-    bool scaled;         /* numbers are standardised */
+    bool scaled;         /* numbers are standardised, for every input */
     bool fitted;         /* nothing is left to be measured */
     locale_t point;
 };

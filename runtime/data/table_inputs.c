@@ -663,8 +663,8 @@ ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err)
         if (!x.g[i].column) return no_memory(t, err);
     }
     t->pending = false;
-    t->scaled = false;
-    for (int i = 0; i < n; i++) t->scaled |= is_scaled(t, x.g[i].of);
+    t->scaled = true;
+    for (int i = 0; i < n; i++) t->scaled &= is_scaled(t, x.g[i].of);
     return choose(&x);
 }
 

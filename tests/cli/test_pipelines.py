@@ -88,6 +88,23 @@ def scalers():
     check((answer.argmax(1) == y[4:]).mean() > .9, 'two inputs, in ONNX Runtime')
 
 
+def targets():
+    """A fitted model's output is in the unit of its target: values are not standardised beside numbers that it scales."""
+    for name, begin, some in ('scaled', scaler('x', 'z'), False), ('plain', [h.make_node('Identity', ['x'], ['z'])], True):
+        nodes = begin + [h.make_node('Concat', ['z', 'k'], ['c'], axis=1), h.make_node('Gemm', ['c', 'fc.weight', 'fc.bias'], ['out'])]
+        g = h.make_graph([ml('OneHotEncoder', ['kind'], ['o'], cats_strings=['u', 'v']), h.make_node('Reshape', ['o', 'two'], ['k'])] + nodes, 'g',
+                         [h.make_tensor_value_info('x', T.FLOAT, ['n', 2]), h.make_tensor_value_info('kind', T.STRING, ['n', 1])], [h.make_tensor_value_info('out', T.FLOAT, ['n', 1])],
+                         [numbers('fc.weight', [[30], [20], [5], [-5]]), numbers('fc.bias', [100]), numpy_helper.from_array(np.array([-1, 2]), 'two')])
+        onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17), h.make_opsetid('ai.onnx.ml', 3)], ir_version=8), 'price.onnx')
+        prices = 100 + ((x - mean) / std) @ [30, 20]
+        open('price.csv', 'w').write('age,income,kind,price\n' + ''.join(f"{a},{b},{'uv'[i % 2]},{p + 5 - 10 * (i % 2):.3f}\n" for i, ((a, b), p) in enumerate(zip(x, prices))))
+        said = call('price.onnx', '--data', 'price.csv', '--epochs', '1', '--run-dir', 'none', '-o', 'o.onnx').stderr
+        check(('values are standardised' in said) == some and (SCALER in said) != some, f'target, {name}: {said}')
+        if not some:
+            loss = json.loads(call('eval', 'o.onnx', '--data', 'price.csv', '--json').stdout)['loss']
+            check(loss < .1, f'target: {loss} after training')
+
+
 def imputers():
     """Missing values reach a model that replaces them: in training, eval, predict and a test set, whatever is recorded."""
     model('i.onnx', imputer('x', 'k') + scaler('k', 'z'))
@@ -119,6 +136,7 @@ def imputers():
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     scalers()
+    targets()
     imputers()
     os.chdir('/')
 finish('pipelines')
