@@ -65,7 +65,9 @@ ot_comma ot_cell_comma(const char *s)
     return behind == 3 && front <= 3 && *s != '0' ? OT_COMMA_THOUSAND : OT_COMMA_DECIMAL;
 }
 
-bool ot_cell_whole(const char *s, double v) { return v == floor(v) && fabs(v) < 0x1p53 && !strpbrk(s, ".eE"); }
+bool ot_is_whole(double v) { return v == floor(v) && fabs(v) < 0x1p53; }
+
+bool ot_cell_whole(const char *s, double v) { return ot_is_whole(v) && !strpbrk(s, ".eE"); }
 
 /* ---- dates ----------------------------------------------------------------------------- */
 

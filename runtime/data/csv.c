@@ -1,15 +1,16 @@
 /* csv.c - reads tables: what the columns are, and the arrays of them.
  *
  * The file is read twice, and a third time in between for the texts of categories: only the arrays are in memory.  The first
- * line is a header if a cell in it is text above a number, if all its cells are texts that no other row has, if it names a
- * column that the model was trained with or that an option names, or if it counts: 0,1,2,3 (as pandas writes one).  Numbers
- * with a decimal comma become numbers with a point where a row is read, before anything else looks at it.
+ * line is a header if a cell in it is text above a number, if all its cells are texts that no other row has, if one is `target`, if it
+ * names a column that the model was trained with or that an option names, or if it counts: 0,1,2,3 or 0,1,2,kind (as pandas writes
+ * one).  Numbers with a decimal comma become numbers with a point where a row is read, before anything else looks at it.
  *
  * Shapes    inputs: (rows, elements); target: (rows) i64 for whole numbers and for text, whose sorted values become the
  *           classes, f32 otherwise. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "runtime/data/table.h"
 
@@ -85,6 +86,7 @@ static ot_status count_cell(ot_dataset *d, ot_columns *t, int c, const char *tex
     if (cell == OT_CELL_MISSING && !q->no_value) q->no_value = line;
     if (cell == OT_CELL_NUMBER || cell == OT_CELL_CODE) {
         q->whole += ot_cell_whole(text, v);
+        q->exact += ot_is_whole(v);
         q->beyond += v != 0 && v != 1;
     } else if (cell > OT_CELL_CODE && !q->odd) {
         q->odd = line;
@@ -144,16 +146,39 @@ static bool all_names(const survey *x)
     return x->rows ? names && x->rows > 1 : text;
 }
 
-/* 0, 1, 2, 3 ...: names that a program gave. */
+/* A text that is a name and no value: no other row of two at least has it. */
+static bool is_name(const survey *x, int i)
+{
+    double v;
+    return ot_cell_of(x->first[i], x->t->point, &v) == OT_CELL_TEXT && !x->again[i] && x->rows > 1;
+}
+
+/* 0, 1, 2, 3 ...: names that a program gave; beside them may be others, such as that of the target. */
 static bool counts(const survey *x)
 {
     int n = 0;
     char text[16];
-    for (; n < x->t->columns; n++) {
+    for (int i = 0; i < x->t->columns; i++) {
         snprintf(text, sizeof text, "%d", n);
-        if (strcmp(x->first[n], text)) return false;
+        if (!strcmp(x->first[i], text)) n++;
+        else if (!is_name(x, i)) return false;
     }
-    return n > 3;
+    return n > 2 && x->t->columns > 3;
+}
+
+static bool names_target(const survey *x)
+{
+    bool some = false;
+    for (int i = 0; i < x->t->columns; i++) some |= is_name(x, i) && !strcasecmp(x->first[i], "target");
+    return some;
+}
+
+/* No other row has a cell of the first. */
+static bool is_apart(const survey *x)
+{
+    bool some = false;
+    for (int i = 0; i < x->t->columns; i++) some |= x->again[i];
+    return !some;
 }
 
 static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
@@ -161,11 +186,15 @@ static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
     ot_columns *t = x->t;
     bool image = false, names = false;
     for (int i = 0; i < t->columns && !image; i++) OT_TRY(ot_table_names_image(d, t, x->first[i], &image, err));
-    if (!image) names = x->above || all_names(x) || counts(x);
-    if (!image && !names) OT_TRY(ot_table_knows_name(t, x->first, &names, err));
+    if (!image) names = x->above || all_names(x) || names_target(x) || counts(x);
+    if (!image && !names) OT_TRY(ot_table_knows_name(t, x->first, is_apart(x), &names, err));
     t->header = x->names || names;
     t->rows = x->rows + !t->header;
+    t->odd_header = false;
     for (int i = 0; i < t->columns; i++) {
+        double v;
+        ot_cell cell = ot_cell_of(x->first[i], t->point, &v);
+        t->odd_header |= t->header && (cell == OT_CELL_NUMBER || cell == OT_CELL_CODE);
         t->column[i].name = t->header ? x->first[i] : ot_arena_printf(d->arena, "%d", i + 1);
         if (!t->column[i].name) return no_memory(t, err);
         if (!t->header) {
@@ -461,8 +490,7 @@ static ot_status fill_field(filler *x, const ot_rows *r, const ot_table_input *i
     if (in->dtype == OT_F32) return fill_numbers(x->t, r, f, in->gaps, (float *)to + f->at, err);
     double v;
     ot_cell cell = ot_cell_of(r->cell[f->column], x->t->point, &v);
-    if (cell != OT_CELL_BOOLEAN &&
-        (!ot_cell_number(r->cell[f->column], x->t->point, &v) || !ot_cell_whole(r->cell[f->column], v)))
+    if (cell != OT_CELL_BOOLEAN && (!ot_cell_number(r->cell[f->column], x->t->point, &v) || !ot_is_whole(v)))
         return not_a_number(x->t, r, f, "a whole number", err);
     ((int64_t *)to)[f->at] = (int64_t)v;
     return OT_OK;
@@ -556,6 +584,7 @@ static ot_status add_arrays(ot_dataset *d, ot_columns *t, ot_error *err)
             continue;
         }
         OT_TRY(add_array(d, t, in->name, in->dtype, &in->shape, &in->array, err));
+        d->array[in->array].gaps = in->gaps;
         for (int k = 0; k < in->n; k++)
             d->array[in->array].gaps |= !in->field[k].measured && in->dtype == OT_F32 && t->pending;
     }
@@ -723,15 +752,7 @@ ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **
     return *line ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a note");
 }
 
-bool ot_dataset_odd_header(const ot_dataset *d)
-{
-    bool odd = false;
-    for (int i = 0; d->table && d->table->header && i < d->table->columns; i++) {
-        const char *name = d->table->column[i].name;
-        odd |= strpbrk(name, "0123456789") && strspn(name, "+-.0123456789eE") == strlen(name);
-    }
-    return odd;
-}
+bool ot_dataset_odd_header(const ot_dataset *d) { return d->table && d->table->odd_header; }
 
 bool ot_dataset_in_order(const ot_dataset *d)
 {

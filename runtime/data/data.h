@@ -140,6 +140,7 @@ typedef struct ot_data_input {
     ot_shape shape; /* with the axis of samples, as in the file; -1: open */
     int64_t rows;   /* of the table that its elements are looked up in: the vocabulary; 0: unknown, or there is none */
     bool gaps;      /* the model fills in missing values, which are NaN */
+    bool scales;    /* the model begins with a scaler of it */
 } ot_data_input;
 
 enum { OT_MAP_FROM = 256 << 20 };

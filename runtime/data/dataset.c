@@ -1,6 +1,7 @@
 /* dataset.c - data sets in memory: arrays, samples, fingerprint, checks. */
 #include "runtime/data/internal.h"
 #include "runtime/data/members.h"
+#include "runtime/data/table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -286,24 +287,28 @@ static bool is_mask(const ot_array *a, int64_t n)
     return true;
 }
 
-/* first: the number of the first sample. */
-static ot_status check_values(const ot_array *a, int64_t first, ot_error *err)
+/* first: the number of the first sample.  d: the set that it is of, or NULL: tables have lines and columns. */
+static ot_status check_values(const ot_dataset *d, const ot_array *a, int64_t first, ot_error *err)
 {
     int64_t n = ot_array_elements(a), at = n && !a->mapped ? first_bad(a, n) : n;
     while (a->gaps && at < n && !isinf(value_at(a, at))) at++;
     if (at == n || (a->role == OT_ARRAY_INPUT && is_mask(a, n))) return OT_OK;
     double v = value_at(a, at);
     const char *name = *a->t.name ? a->t.name : "the array";
-    const char *what = isnan(v) ? "NaN" : v > 0 ? "infinite" : "negative infinity";
+    const char *what = isnan(v) ? "NaN" : v > 0 ? "infinity" : "negative infinity";
     const char *why = isnan(v) || a->role == OT_ARRAY_TARGET
                           ? ""
                           : "; inputs must be finite, except masks of 0 and negative infinity";
     if (a->whole) return ot_fail(err, OT_E_DATA, "%s: element %lld is %s%s", name, (long long)at, what, why);
-    return ot_fail(err, OT_E_DATA, "%s: sample %lld contains %s%s", name, (long long)(first + at / (n / a->t.dim[0])),
-                   what, why);
+    int64_t each = n / a->t.dim[0];
+    const ot_column *q = d ? ot_table_column_of(d, a, at % each) : NULL;
+    int64_t line = q ? ot_dataset_line(d, at / each) : 0;
+    if (line)
+        return ot_fail(err, OT_E_DATA, "line %lld, column '%s': contains %s%s", (long long)line, q->name, what, why);
+    return ot_fail(err, OT_E_DATA, "%s: sample %lld contains %s%s", name, (long long)(first + at / each), what, why);
 }
 
-ot_status ot_array_check(const ot_array *a, ot_error *err) { return check_values(a, 0, err); }
+ot_status ot_array_check(const ot_array *a, ot_error *err) { return check_values(NULL, a, 0, err); }
 
 ot_status ot_dataset_check(const ot_dataset *d, ot_error *err)
 {
@@ -312,7 +317,7 @@ ot_status ot_dataset_check(const ot_dataset *d, ot_error *err)
         if (d->array[i].t.dtype == OT_STRING && d->array[i].role == OT_ARRAY_TARGET)
             return ot_fail(err, OT_E_DATA, "%s: '%s' contains strings; targets must be numbers (classes: 0, 1, ...)",
                            d->name, d->array[i].t.name);
-        if (ot_array_check(&d->array[i], &e)) return ot_fail(err, e.status, "%s: %-s", d->name, e.text);
+        if (check_values(d, &d->array[i], 0, &e)) return ot_fail(err, e.status, "%s: %-s", d->name, e.text);
     }
     return OT_OK;
 }
@@ -390,7 +395,7 @@ ot_status ot_array_check_sample(const ot_array *a, int64_t i, int64_t number, ot
     one.mapped = one.same = false;
     one.stride = 0;
     one.row = NULL;
-    OT_TRY(check_values(&one, number, err));
+    OT_TRY(check_values(NULL, &one, number, err));
     return values_fit(&one, number, t, err);
 }
 

@@ -33,7 +33,8 @@ ot_cell ot_cell_of(const char *text, locale_t point, double *v);
 /* Is it a number as tables have always had them (also nan and inf)?  */
 bool ot_cell_number(const char *text, locale_t point, double *v);
 
-/* Was it written as a whole number? */
+/* Is it a whole number, also one such as 4.0, and was it written as one? */
+bool ot_is_whole(double v);
 bool ot_cell_whole(const char *text, double v);
 
 /* Whether a number is written with one comma where others have a point: 1,5.  With three digits behind it, as in 1,234, it may
@@ -86,6 +87,7 @@ typedef struct ot_column {
     int64_t count[OT_CELLS];
     int64_t bytes;  /* of all cells */
     int64_t whole;  /* numbers that are written as whole ones */
+    int64_t exact;  /* whole numbers, however they are written */
     int64_t beyond; /* numbers other than 0 and 1 */
     int64_t commas[OT_COMMAS];
     int64_t points;    /* numbers with a decimal point */
@@ -133,6 +135,7 @@ typedef struct ot_table_input {
     ot_dtype dtype;   /* of the array: float32, int64 or string */
     ot_shape shape;   /* of a sample */
     bool gaps;        /* the model fills in missing values */
+    bool scales;      /* the model begins with a scaler of it */
     int n, array;
     ot_column_field *field;
     int64_t *member; /* of images: by row, the number of the file in d->members; field is the column; else NULL */
@@ -156,7 +159,7 @@ struct ot_columns {
     char mark, separator;      /* as it was opened with; as it is, see ot_rows_separator */
     int commas;                /* columns that comma has; 0: not known yet */
     bool *comma;               /* the numbers of the column have a decimal comma */
-    bool header;               /* the file names the columns */
+    bool header, odd_header;   /* the file names the columns; some name is a number */
     int columns;
     int64_t rows, first_line;
     bool regular;  /* row i is on line first_line + i */
@@ -173,7 +176,7 @@ struct ot_columns {
     int *order, n_order; /* columns in the order of a model that takes numbers as they are; NULL: as in the file */
     bool *ordered;       /* of each column: it is one of them; NULL with order */
     bool pending;        /* something has yet to be measured */
-    bool scaled;         /* numbers are standardised */
+    bool scaled;         /* numbers are standardised, for every input */
     bool fitted;         /* nothing is left to be measured */
     locale_t point;
 };
@@ -199,12 +202,19 @@ void ot_texts_forget(ot_texts *x); /* frees what is not in the arena; NULL is al
 /* *name: one that two columns have; NULL: all differ. */
 ot_status ot_table_name_twice(const ot_columns *t, const char **name, ot_error *err);
 
+/* Adds names of columns to an error, a few if there are many.  OT_E_DATA. */
+ot_status ot_table_list_columns(const ot_columns *t, ot_error *err);
+
+/* The column that element e of a sample of array a comes from; NULL: a is not of one. */
+const ot_column *ot_table_column_of(const ot_dataset *d, const ot_array *a, int64_t e);
+
 /* The column of that name; -1: there is none. */
 int ot_column_find(const ot_columns *t, const char *name);
 
-/* *known: a cell of the first row is the name of a column that the model was trained with, or that an option names: then the row
- * has names.  Errors: OT_E_NOMEM. */
-ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, bool *known, ot_error *err);
+/* *known: a cell of the first row, which is no number, is the name of a column that the model was trained with, or that an option
+ * names, or the row has all names that the model was trained with: then it is a header.  apart: no other row has one of its cells.
+ * Errors: OT_E_NOMEM. */
+ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, bool apart, bool *known, ot_error *err);
 
 /* Which columns the targets are, by --target, by what was recorded, or by the rule: `target`, else the last one. */
 ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err);

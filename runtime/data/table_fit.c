@@ -109,6 +109,21 @@ static ot_status tell_field(ot_dataset *d, const ot_columns *t, const ot_table_i
     return ot_dataset_tell(d, err, "  %-20s %s%s%s", f->name, what, more, lost);
 }
 
+/* Numbers that stay as they are although others would be standardised. */
+static ot_status tell_unscaled(ot_dataset *d, const ot_columns *t, ot_error *err)
+{
+    const char *how = t->options.normalize;
+    if (how ? strcmp(how, "mean,std") != 0 : !t->mapped) return OT_OK;
+    for (int i = 0; i < t->n_inputs; i++) {
+        const ot_table_input *in = &t->input[i];
+        if (!in->gaps && (!in->scales || how)) continue;
+        OT_TRY(ot_dataset_tell(
+            d, err, "%s: the numbers for input '%s' are not standardised: the model itself %s", t->path, in->of,
+            in->gaps ? "replaces its missing values" : "scales them (change with --normalize mean,std)"));
+    }
+    return OT_OK;
+}
+
 static ot_status tell(ot_dataset *d, const ot_columns *t, ot_error *err)
 {
     enum { SHOWN = 40 };
@@ -126,7 +141,12 @@ static ot_status tell(ot_dataset *d, const ot_columns *t, ot_error *err)
         for (int k = 0; k < in->n && k < SHOWN; k++) OT_TRY(tell_field(d, t, in, &in->field[k], err));
         if (in->n > SHOWN) OT_TRY(ot_dataset_tell(d, err, "  (%d more)", in->n - SHOWN));
     }
-    if (!t->scaled || !t->n_inputs) return OT_OK;
+    bool scaled = false;
+    for (int i = 0; i < t->n_inputs; i++) {
+        const ot_table_input *in = &t->input[i];
+        for (int k = 0; k < in->n; k++) scaled |= in->field[k].scaled;
+    }
+    if (!scaled) return OT_OK;
     return ot_dataset_tell(d, err,
                            "%s: numbers are standardised with mean and deviation of %s (change with "
                            "--normalize none)",
@@ -140,7 +160,7 @@ static ot_status tell_far(ot_dataset *d, const ot_columns *t, ot_error *err)
     const ot_table_input *in = t->input;
     const ot_column_field *farthest = NULL;
     double most = FAR, mean, std;
-    if (t->options.alone || t->options.normalize || t->order) return OT_OK;
+    if (t->options.alone || t->options.normalize || t->order || in->scales) return OT_OK;
     for (int k = 0; k < in->n; k++) {
         place p = place_of(d, in, &in->field[k], 0);
         if (p.rows > ROWS) p.rows = ROWS;
@@ -173,6 +193,7 @@ ot_status ot_dataset_fit(ot_dataset *d, ot_dataset *part, ot_error *err)
     bool plain = !t->mapped && !t->scaled && t->n_inputs == 1 && !t->options.columns;
     d->only_names = plain = plain && !t->images && !t->text;
     OT_TRY(plain ? tell_far(d, t, err) : tell(d, t, err));
+    OT_TRY(tell_unscaled(d, t, err));
     OT_TRY(plain ? ot_table_record_order(d, t, &d->preprocess, err) : ot_table_record(d, t, &d->preprocess, err));
     if (part) part->preprocess = d->preprocess;
     return OT_OK;
@@ -237,6 +258,18 @@ ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, const
     return OT_OK;
 }
 
+/* More than numbers, and missing values that the model leaves to the table. */
+static bool is_encoded(const ot_columns *t)
+{
+    bool some = false;
+    for (int i = 0; i < t->n_inputs && t->mapped; i++)
+        for (int k = 0; k < t->input[i].n; k++) {
+            const ot_column_field *f = &t->input[i].field[k];
+            some |= f->kind != OT_KIND_NUMBER || (!t->input[i].gaps && missing_of(t, f));
+        }
+    return some;
+}
+
 ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
 {
     const ot_columns *t = d->table, *u = like->table;
@@ -249,7 +282,7 @@ ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
         if (strcmp(t->column[i].name, u->column[i].name))
             return ot_fail(err, OT_E_DATA, "%s: column %d is '%s', but in %s it is '%s'", d->name, i + 1,
                            t->column[i].name, like->name, u->column[i].name);
-    if (t->mapped && !t->recorded && !u->mapped)
+    if (is_encoded(t) && !t->recorded && !u->mapped)
         return ot_fail(err, OT_E_DATA,
                        "%s: has text or missing values in its input columns, but %s has only numbers there", d->name,
                        like->name);

@@ -1,5 +1,6 @@
 /* table_inputs.c - which columns of a table are targets, which go to which input of the model, and in which form. */
 #include <string.h>
+#include <strings.h>
 
 #include "runtime/data/table.h"
 
@@ -25,10 +26,19 @@ static int first_column(const ot_columns *t, const char *text, const char *end, 
     return -1;
 }
 
-static ot_status list_columns(const ot_columns *t, ot_error *err)
+/* Of a list of names in an error; a wide table has thousands. */
+enum { MOST_NAMES = 20 };
+
+static ot_status list_rest(int n, ot_error *err)
 {
-    for (int i = 0; i < t->columns; i++) ot_fail_more(err, OT_E_DATA, "  %s", t->column[i].name);
+    if (n > MOST_NAMES) ot_fail_more(err, OT_E_DATA, "  (%d more)", n - MOST_NAMES);
     return OT_E_DATA;
+}
+
+ot_status ot_table_list_columns(const ot_columns *t, ot_error *err)
+{
+    for (int i = 0; i < t->columns && i < MOST_NAMES; i++) ot_fail_more(err, OT_E_DATA, "  %s", t->column[i].name);
+    return list_rest(t->columns, err);
 }
 
 static ot_status no_column(const ot_columns *t, const char *text, const char *end, const char *what, ot_error *err)
@@ -36,7 +46,7 @@ static ot_status no_column(const ot_columns *t, const char *text, const char *en
     size_t n = strcspn(text, ",");
     if (text + n > end) n = (size_t)(end - text);
     ot_fail(err, OT_E_DATA, "%s: no column '%.*s' for %s; its columns are:", t->path, (int)n, text, what);
-    return list_columns(t, err);
+    return ot_table_list_columns(t, err);
 }
 
 /* Columns of a list; those behind a minus are marked in `without`. */
@@ -96,7 +106,7 @@ static ot_status no_target(const ot_dataset *d, const ot_columns *t, const ot_co
             q->name);
     if (!d->last) return OT_E_DATA;
     ot_fail_more(err, OT_E_DATA, "the last column is the target unless --target names another:");
-    return list_columns(t, err);
+    return ot_table_list_columns(t, err);
 }
 
 static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, const int *list, int n, ot_error *err)
@@ -171,6 +181,15 @@ static ot_status image_labels(ot_dataset *d, ot_columns *t, ot_error *err)
     return OT_OK;
 }
 
+/* How many columns are named `target`; *last is the last of them. */
+static int named_target(const ot_columns *t, int compare(const char *, const char *), int *last)
+{
+    int n = 0;
+    for (int i = 0; i < t->columns; i++)
+        if (!compare(t->column[i].name, "target")) *last = i, n++;
+    return n;
+}
+
 ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     const ot_data_options *o = &t->options;
@@ -197,9 +216,10 @@ ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
         last = 0;
         while (last < t->columns - 1 && ot_texts_has(t->text, last)) last++;
     }
-    for (int i = 0; i < t->columns; i++)
-        if (t->text && !named && !strcmp(t->column[i].name, "label")) last = i;
-        else if (!strcmp(t->column[i].name, "target")) last = i, named++;
+    for (int i = 0; i < t->columns && t->text; i++)
+        if (!strcmp(t->column[i].name, "label")) last = i;
+    named = named_target(t, strcmp, &last);
+    if (!named) named = named_target(t, strcasecmp, &last); /* Target, where no column is named exactly so */
     if (named > 1) return ot_fail(err, OT_E_DATA, "%s: %d columns are named 'target', expected one", t->path, named);
     if (!named && o->unlabelled && o->n_inputs == 1 && elements_of(o->input) == t->columns) return OT_OK;
     if (!named && t->images) return image_labels(d, t, err);
@@ -378,9 +398,9 @@ static ot_status no_group(const chooser *x)
     for (int i = 0; i < x->n; i++)
         if (!x->g[i].n) ot_fail_more(x->err, OT_E_DATA, "  %s", x->g[i].of->name);
     ot_fail_more(x->err, OT_E_DATA, "columns:");
-    for (int i = 0; i < t->columns; i++)
+    for (int i = 0; i < t->columns && i < MOST_NAMES; i++)
         ot_fail_more(x->err, OT_E_DATA, "  %s (%s)", t->column[i].name, ot_kind_name[t->column[i].kind]);
-    return OT_E_DATA;
+    return list_rest(t->columns, x->err);
 }
 
 /* ---- forms ------------------------------------------------------------------------------------- */
@@ -407,11 +427,12 @@ static ot_status wrong_width(const chooser *x, const group *g, int64_t want, int
     ot_fail(err, OT_E_DATA, "%s: input '%s' is %s, %lld elements per row, but its %d column%s %lld%s:", t->path,
             g->of->name, ot_shape_text(&g->of->shape, shape), (long long)want, g->n, g->n == 1 ? " has" : "s have",
             (long long)natural, other);
-    for (int i = 0; i < g->n; i++) {
+    for (int i = 0; i < g->n && i < MOST_NAMES; i++) {
         const ot_column *q = &t->column[g->column[i]];
         ot_fail_more(err, OT_E_DATA, "  %s: %s, %d", q->name, ot_kind_name[q->kind],
                      ot_is_float(g->of->dtype) ? wide(q) : 1);
     }
+    list_rest(g->n, err);
     if (x->d->last)
         ot_fail_more(err, OT_E_DATA, "column '%s', the last one, is the target (change with --target)", x->d->column);
     return ot_fail_more(err, OT_E_DATA, "choose columns with --inputs, or make a model for that many");
@@ -428,8 +449,16 @@ static ot_status check_column(const ot_columns *t, const ot_column *q, bool text
     return q->kind == OT_KIND_CATEGORY && !text ? check_stray(t, q, hint, err) : OT_OK;
 }
 
+/* Whether numbers for that input are standardised: not where the model fills in missing values of it, and by default not where the
+ * model scales it itself. */
+static bool is_scaled(const ot_columns *t, const ot_data_input *in)
+{
+    const char *how = t->options.normalize;
+    return !in->gaps && (how ? !strcmp(how, "mean,std") : t->mapped && !in->scales);
+}
+
 /* The form of column q in an input; ids: one element per column. */
-static ot_column_field field_of(ot_column *q, int column, const ot_data_input *in, bool ids, bool scaled, bool gaps)
+static ot_column_field field_of(ot_column *q, int column, const ot_data_input *in, bool ids, bool scaled)
 {
     ot_column_field f = { .column = column, .name = q->name, .kind = q->kind, .width = 1, .words = &q->words };
     bool number = ot_is_float(in->dtype) || in->dtype == OT_UNDEFINED;
@@ -445,7 +474,7 @@ static ot_column_field field_of(ot_column *q, int column, const ot_data_input *i
         f.width = wide(q);
     } else {
         f.form = OT_FORM_VALUE;
-        f.scaled = number && scaled && !gaps && f.kind != OT_KIND_BOOLEAN;
+        f.scaled = number && scaled && f.kind != OT_KIND_BOOLEAN;
     }
     f.scaled = f.scaled || (f.form == OT_FORM_PARTS && scaled);
     f.measured = f.form != OT_FORM_VALUE && f.form != OT_FORM_PARTS;
@@ -487,6 +516,7 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
                                      : text          ? OT_STRING
                                                      : OT_I64,
                             .gaps = g->of->gaps && number,
+                            .scales = g->of->scales && number,
                             .n = g->n };
     if (want >= 0 && want != natural && want != g->n && !plain) return wrong_width(x, g, want, natural);
     if (!ids && natural > INT32_MAX / 8) return wrong_width(x, g, want, natural);
@@ -498,7 +528,7 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
         ot_data_input as = *g->of;
         if (plain) as.dtype = OT_F32;
         ot_column_field *f = &in->field[i];
-        *f = field_of(q, g->column[i], &as, ids, t->scaled, in->gaps);
+        *f = field_of(q, g->column[i], &as, ids, is_scaled(t, g->of));
         f->at = at;
         at += f->width;
         bool lacks = f->scaled || (missing_of(q) > 0 && !in->gaps);
@@ -507,7 +537,7 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
             for (int k = 0; k < f->width && k < OT_TIME_PARTS; k++) f->std[k] = 1;
         /* A whole number that is not below 0 is its own id. */
         bool id = in->dtype == OT_I64 && f->form == OT_FORM_VALUE && f->kind != OT_KIND_BOOLEAN;
-        if (id && (missing_of(q) || q->whole < t->rows))
+        if (id && (missing_of(q) || q->exact < t->rows))
             return ot_fail(x->err, OT_E_DATA,
                            "%s: column '%s' for input '%s' (%s) has %s; expected whole numbers or categories", t->path,
                            q->name, g->of->name, ot_dtype_name(g->of->dtype),
@@ -517,20 +547,24 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
     return OT_OK;
 }
 
-/* The first input column that is more than numbers; NULL: there is none. */
-static const ot_column *mapped_column(const ot_columns *t, const bool *others)
+/* The first input column that is more than numbers; NULL: there is none.  gaps: missing values are the model's. */
+static const ot_column *mapped_column(const ot_columns *t, const bool *others, bool gaps)
 {
     for (int i = 0; i < t->columns; i++) {
         const ot_column *q = &t->column[i];
         bool number = q->kind == OT_KIND_NUMBER || q->counted == t->rows;
-        if (!others[i] && q->kind != OT_KIND_IMAGE && (!number || missing_of(q))) return q;
+        if (!others[i] && q->kind != OT_KIND_IMAGE && (!number || (missing_of(q) && !gaps))) return q;
     }
     return NULL;
 }
 
-static ot_status check_alone(const ot_columns *t, const bool *others, ot_error *err)
+static ot_status check_alone(const chooser *x, const bool *others)
 {
-    const ot_column *q = t->options.alone && !t->options.columns ? mapped_column(t, others) : NULL;
+    const ot_columns *t = x->t;
+    ot_error *err = x->err;
+    bool gaps = true;
+    for (int i = 0; i < x->n; i++) gaps &= x->g[i].of->gaps || !ot_is_float(x->g[i].of->dtype);
+    const ot_column *q = t->options.alone && !t->options.columns ? mapped_column(t, others, gaps) : NULL;
     if (!q) return OT_OK;
     int64_t line = q->odd ? q->odd : q->no_value;
     char where[64] = "";
@@ -588,7 +622,7 @@ static ot_status choose(chooser *x)
     }
     spread_images(x);
     if (all_images(x)) t->mapped = t->scaled = false;
-    else if (x->n) OT_TRY(check_alone(t, others, x->err));
+    else if (x->n) OT_TRY(check_alone(x, others));
     spread_rest(x);
     for (int i = 0; i < x->n; i++) all = all && x->g[i].n;
     if (!all && !t->mapped && !t->options.columns && x->n > 1) { /* ot_adapt_inputs says what the inputs need */
@@ -629,7 +663,22 @@ ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err)
         if (!x.g[i].column) return no_memory(t, err);
     }
     t->pending = false;
-    const char *how = o->normalize;
-    t->scaled = how ? !strcmp(how, "mean,std") : t->mapped;
+    t->scaled = true;
+    for (int i = 0; i < n; i++) t->scaled &= is_scaled(t, x.g[i].of);
     return choose(&x);
+}
+
+const ot_column *ot_table_column_of(const ot_dataset *d, const ot_array *a, int64_t e)
+{
+    const ot_columns *t = d->table;
+    int at = (int)(a - d->array);
+    for (int i = 0; t && i < t->n_inputs; i++) {
+        const ot_table_input *in = &t->input[i];
+        for (int k = 0; k < in->n && in->array == at && !in->member; k++)
+            if (e >= in->field[k].at && e < in->field[k].at + in->field[k].width)
+                return &t->column[in->field[k].column];
+    }
+    for (int i = 0; t && i < t->n_targets; i++)
+        if (t->wanted[i].array == at && e < t->wanted[i].n) return &t->column[t->wanted[i].column[e]];
+    return NULL;
 }

@@ -165,11 +165,20 @@ ot_status ot_table_record_order(const ot_dataset *d, const ot_columns *t, const 
 
 /* ---- reading ------------------------------------------------------------------------------------ */
 
-static bool is_among(const ot_columns *t, const ot_words *first, const json_t *name)
+/* How many names a record has, how many of them are in the first row, and whether one of these is no number. */
+typedef struct recorded {
+    int64_t all, here;
+    bool text;
+} recorded;
+
+static void look_up(const ot_columns *t, const ot_words *first, const json_t *name, recorded *x)
 {
     const char *text = json_string_value(name);
     double v;
-    return text && ot_words_find(first, text) >= 0 && !ot_cell_number(text, t->point, &v); /* a number is no name */
+    bool here = text && ot_words_find(first, text) >= 0;
+    x->all += text != NULL;
+    x->here += here;
+    x->text |= here && !ot_cell_number(text, t->point, &v);
 }
 
 /* Whether --target or --inputs, a list such as INPUT=A,-B;C, has that text, which is no number. */
@@ -183,28 +192,30 @@ static bool is_listed(const ot_columns *t, const char *list, const char *text)
     return false;
 }
 
-/* Whether the record names one of the cells. */
-static bool records_name(const ot_columns *t, const ot_words *first)
+/* Whether the record names one of the cells.  One number is no name, but all of the recorded ones are: values that happen to be
+ * these few would be in other rows too. */
+static bool records_name(const ot_columns *t, const ot_words *first, bool apart)
 {
+    enum { FEW = 3 };
     const char *text = t->options.preprocess, *key;
     json_t *root, *one;
-    bool known = false;
+    recorded x = { 0 };
     if (ot_json_parse(text, strlen(text), &root)) return false;
     json_object_foreach(json_object_get(root, "inputs"), key, one)
     {
         const json_t *columns = json_object_get(one, "columns");
-        known = known || is_among(t, first, json_object_get(one, "column")) ||
-                is_among(t, first, json_object_get(one, "pair"));
-        for (size_t i = 0; i < json_array_size(columns) && !known; i++)
-            known = is_among(t, first, json_object_get(json_array_get(columns, i), "name"));
+        look_up(t, first, json_object_get(one, "column"), &x);
+        look_up(t, first, json_object_get(one, "pair"), &x);
+        for (size_t i = 0; i < json_array_size(columns); i++)
+            look_up(t, first, json_object_get(json_array_get(columns, i), "name"), &x);
     }
     const json_t *order = json_object_get(root, ORDER);
-    for (size_t i = 0; i < json_array_size(order) && !known; i++) known = is_among(t, first, json_array_get(order, i));
+    for (size_t i = 0; i < json_array_size(order); i++) look_up(t, first, json_array_get(order, i), &x);
     json_decref(root);
-    return known;
+    return x.text || (x.here && x.here == x.all && (x.all > FEW || apart));
 }
 
-ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, bool *known, ot_error *err)
+ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, bool apart, bool *known, ot_error *err)
 {
     ot_words cells = { 0 };
     *known = false;
@@ -214,7 +225,7 @@ ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, boo
     ot_arena *a = ot_arena_new();
     ot_status s = a ? OT_OK : no_memory(t, err);
     for (int i = 0; i < t->columns && !s; i++) s = ot_words_add(&cells, first[i], OT_MOST_COLUMNS, a, t->path, err);
-    *known = !s && records_name(t, &cells);
+    *known = !s && records_name(t, &cells, apart);
     ot_words_free(&cells);
     ot_arena_free(a);
     return s;
@@ -401,7 +412,7 @@ static int image_column(const ot_columns *t, const json_t *one)
 static ot_status no_column(const ot_columns *t, const char *name, ot_error *err)
 {
     ot_fail(err, OT_E_DATA, "%s: no column '%s', which the model was trained with; its columns are:", t->path, name);
-    for (int i = 0; i < t->columns; i++) ot_fail_more(err, OT_E_DATA, "  %s", t->column[i].name);
+    ot_table_list_columns(t, err);
     return ot_fail_more(err, OT_E_DATA,
                         "to train on another table, choose its columns with --inputs (auto: by names and types)");
 }

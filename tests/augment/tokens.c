@@ -19,7 +19,7 @@ typedef struct set {
 /* Token i is number i. */
 static void open_set(set *s, double p, const char *split)
 {
-    static const ot_data_input in = { "ids", OT_I64, { 2, { -1, LENGTH } }, ROWS, false };
+    static const ot_data_input in = { "ids", OT_I64, { 2, { -1, LENGTH } }, ROWS, false, false };
     char path[] = "/tmp/onnxtrain-augment-XXXXXX.bin";
     uint16_t token[TOKENS];
     for (int i = 0; i < TOKENS; i++) token[i] = (uint16_t)i;

@@ -585,7 +585,7 @@ def empty():
 
 
 def finite():
-    for name, says in ('nan', 'NaN'), ('inf', 'infinite'), ('low', 'negative infinity'):
+    for name, says in ('nan', 'NaN'), ('inf', 'infinity'), ('low', 'negative infinity'):
         train(4, f'{name}.npz: x: sample 17 contains {says}', 'one', name + '.npz')
         train(4, f'{name}_y.npz: target: sample 5 contains {says}', 'value', name + '_y.npz')
         expect(4, 'sample 17', 'eval', 'one.onnx', '--data', name + '.npz')
@@ -600,7 +600,7 @@ def finite():
                            ('Gemm', ['full', 'w', 'b'], ['out'], {})], [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])],
           [weight('w', 2, 3), weight('b', 3), weight('fill', 2)] + [numpy_helper.from_array(np.array([v]), n) for n, v in (('from', 0), ('to', 2), ('axis', 1))])
     train(0, '', 'imputed', 'nan.npz') # the model asks what is missing, and fills it in
-    train(4, 'inf.npz: x: sample 17 contains infinite', 'imputed', 'inf.npz')
+    train(4, 'inf.npz: x: sample 17 contains infinity', 'imputed', 'inf.npz')
 
 
 def pairs():

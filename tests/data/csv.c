@@ -132,14 +132,14 @@ static void refused(void **state)
     assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e), OT_E_DATA);
 }
 
-/* inf is a number that the check reports, as in every format. */
+/* inf is a number that the check reports by its line and column. */
 static void not_a_number(void **state)
 {
     (void)state;
     ot_error e;
     ot_dataset *d = open_text("1,2\ninf,4\n", OT_OK, &e);
     assert_int_equal(ot_dataset_check(d, &e), OT_E_DATA);
-    assert_non_null(strstr(e.text, "sample 1"));
+    assert_non_null(strstr(e.text, "line 2, column '1': contains infinity"));
     ot_dataset_free(d);
 }
 

@@ -235,7 +235,7 @@ static void only_finite_values(void **state)
             assert_int_equal(ot_dataset_check(&d, &e), OT_E_DATA);
             snprintf(want, sizeof want, "set: x: sample %d ", place / 3);
             assert_non_null(strstr(e.text, want));
-            assert_non_null(strstr(e.text, isnan(v) ? "NaN" : v > 0 ? "infinite" : "negative infinity"));
+            assert_non_null(strstr(e.text, isnan(v) ? "NaN" : v > 0 ? "infinity" : "negative infinity"));
             ot_set_f64(room, type[i], place, was);
         }
     }

@@ -13,11 +13,11 @@
 
 enum { LENGTH = 12 };
 
-static const ot_data_input fixed[] = { { "input_ids", OT_I64, { 2, { -1, LENGTH } }, 500, false },
-                                       { "attention_mask", OT_I64, { 2, { -1, LENGTH } }, 0, false },
-                                       { "token_type_ids", OT_I64, { 2, { -1, LENGTH } }, 2, false } };
-static const ot_data_input open_length[] = { { "ids", OT_I64, { 2, { -1, -1 } }, 256, false },
-                                             { "position_ids", OT_I64, { 2, { -1, -1 } }, 8, false } };
+static const ot_data_input fixed[] = { { "input_ids", OT_I64, { 2, { -1, LENGTH } }, 500, false, false },
+                                       { "attention_mask", OT_I64, { 2, { -1, LENGTH } }, 0, false, false },
+                                       { "token_type_ids", OT_I64, { 2, { -1, LENGTH } }, 2, false, false } };
+static const ot_data_input open_length[] = { { "ids", OT_I64, { 2, { -1, -1 } }, 256, false, false },
+                                             { "position_ids", OT_I64, { 2, { -1, -1 } }, 8, false, false } };
 
 static ot_status open_with(const char *name, const char *text, const ot_data_options *o, ot_dataset **d, ot_error *e)
 {
@@ -245,8 +245,8 @@ static void bytes_and_characters(void **state)
 static void lengths(void **state)
 {
     (void)state;
-    static const ot_data_input mixed[] = { { "ids", OT_I64, { 2, { -1, -1 } }, 256, false },
-                                           { "x", OT_F32, { 2, { -1, 2 } }, 0, false } };
+    static const ot_data_input mixed[] = { { "ids", OT_I64, { 2, { -1, -1 } }, 256, false, false },
+                                           { "x", OT_F32, { 2, { -1, 2 } }, 0, false, false } };
     ot_data_options o = { .input = open_length, .n_inputs = 2, .text = "bytes" };
     ot_dataset *d = opened("t.csv", "text,y\nabcdefghijkl,1\na,0\n", &o);
     assert_int_equal(ot_dataset_find(d, "ids")->t.dim[1], 8);
@@ -274,7 +274,7 @@ static void lengths(void **state)
 static void refused(void **state)
 {
     (void)state;
-    static const ot_data_input number[] = { { "x", OT_F32, { 4, { -1, 3, 8, 8 } }, 0, false } };
+    static const ot_data_input number[] = { { "x", OT_F32, { 4, { -1, 3, 8, 8 } }, 0, false, false } };
     ot_data_options o = { .input = open_length, .n_inputs = 2, .text = "bytes" };
     expect_refused("t.csv", "a,b\n1,2\n3,4\n", &o, OT_E_DATA, "no column contains text");
     expect_refused("t.jsonl", "{\"text\":\"a\",\"label\":1}\n[1]\n", &o, OT_E_DATA, "line 2 is not a JSON object");

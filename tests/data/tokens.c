@@ -9,9 +9,9 @@
 
 enum { LENGTH = 4, TOKENS = 23, HEADER = 1024 };
 
-static const ot_data_input inputs[] = { { "attention_mask", OT_I64, { 2, { -1, LENGTH } }, 0, false },
-                                        { "ids", OT_I64, { 2, { -1, LENGTH } }, 300, false },
-                                        { "position_ids", OT_I64, { 2, { -1, -1 } }, 8, false } };
+static const ot_data_input inputs[] = { { "attention_mask", OT_I64, { 2, { -1, LENGTH } }, 0, false, false },
+                                        { "ids", OT_I64, { 2, { -1, LENGTH } }, 300, false, false },
+                                        { "position_ids", OT_I64, { 2, { -1, -1 } }, 8, false, false } };
 
 static ot_data_options for_model(void) { return (ot_data_options){ .input = inputs, .n_inputs = OT_LEN(inputs) }; }
 
@@ -108,7 +108,7 @@ static void plain(void **state)
 static void wide(void **state)
 {
     (void)state;
-    const ot_data_input in = { "ids", OT_I64, { 2, { -1, -1 } }, 70000, false };
+    const ot_data_input in = { "ids", OT_I64, { 2, { -1, -1 } }, 70000, false, false };
     ot_data_options o = { .input = &in, .n_inputs = 1, .length = LENGTH };
     uint32_t t[10];
     for (uint32_t i = 0; i < 10; i++) t[i] = 69990 + i;
@@ -260,7 +260,7 @@ static void arrays(void **state)
     expect_windows(d, 5, 0, LENGTH);
     assert_int_equal(ot_dataset_bytes(d), 2 * TOKENS);
     ot_dataset_free(d);
-    const ot_data_input flat = { "x", OT_F32, { 2, { -1, 1 } }, 0, false };
+    const ot_data_input flat = { "x", OT_F32, { 2, { -1, 1 } }, 0, false, false };
     d = opened("t.npy", &(ot_data_options){ .input = &flat, .n_inputs = 1 });
     assert_true(d->n == 1 && d->array[0].t.rank == 1 && !d->windows);
     ot_dataset_free(d);
@@ -319,7 +319,7 @@ static void bytes_and_characters(void **state)
 static void vocabulary(void **state)
 {
     (void)state;
-    ot_data_input in = { "ids", OT_I64, { 2, { -1, LENGTH } }, 10, false };
+    ot_data_input in = { "ids", OT_I64, { 2, { -1, LENGTH } }, 10, false, false };
     ot_data_options o = { .input = &in, .n_inputs = 1 };
     ot_folder_put("t.txt", words, sizeof words - 1);
     ot_dataset *d = opened("t.txt", &o);
@@ -331,13 +331,13 @@ static void vocabulary(void **state)
     o.text = "bytes";
     expect_refused("t.txt", &o, OT_E_DATA,
                    "256 different bytes, but input 'ids' of the model is looked up in a table of 9 rows");
-    in = (ot_data_input){ "x", OT_F32, { 4, { -1, 3, 8, 8 } }, 0, false };
+    in = (ot_data_input){ "x", OT_F32, { 4, { -1, 3, 8, 8 } }, 0, false, false };
     expect_refused("t.txt", &o, OT_E_DATA, "no input of the model takes bytes");
     static const char *const forged[] = { "{\"unit\":\"characters\",\"vocabulary\":[1,1]}",
                                           "{\"unit\":\"characters\",\"vocabulary\":[-1]}",
                                           "{\"unit\":\"characters\",\"vocabulary\":[1114112]}",
                                           "{\"unit\":\"characters\",\"vocabulary\":[\"a\"]}" };
-    in = (ot_data_input){ "ids", OT_I64, { 2, { -1, LENGTH } }, 10, false };
+    in = (ot_data_input){ "ids", OT_I64, { 2, { -1, LENGTH } }, 10, false, false };
     for (int i = 0; i < OT_LEN(forged); i++) {
         ot_error e;
         o = (ot_data_options){ .input = &in, .n_inputs = 1, .preprocess = forged[i] };

@@ -11,8 +11,8 @@ const char *const fuzz_words[] = { "{\"text\":\"", "\",\"label\":\"",
 
 static void open_text(const char *path, ot_data_options o)
 {
-    static const ot_data_input in[] = { { "ids", OT_I64, { 2, { -1, -1 } }, 0, false },
-                                        { "attention_mask", OT_I64, { 2, { -1, -1 } }, 0, false } };
+    static const ot_data_input in[] = { { "ids", OT_I64, { 2, { -1, -1 } }, 0, false, false },
+                                        { "attention_mask", OT_I64, { 2, { -1, -1 } }, 0, false, false } };
     ot_dataset *d = NULL, *again = NULL;
     ot_error e = { 0 }, e1 = { 0 };
     o.input = in;

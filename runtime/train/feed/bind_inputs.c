@@ -538,8 +538,9 @@ ot_status ot_adapt_wanted(const ot_graph *g, ot_arena *a, ot_data_options *o, ot
     for (int i = 0; i < g->n_inputs; i++) {
         const ot_value *v = g->inputs[i];
         if (ot_input_is_fed(g, v))
-            list[o->n_inputs++] =
-                (ot_data_input){ v->name, v->dtype, v->shape, ot_adapt_rows(g, v), ot_adapt_has_gaps(g, v) };
+            list[o->n_inputs++] = (ot_data_input){
+                v->name, v->dtype, v->shape, ot_adapt_rows(g, v), ot_adapt_has_gaps(g, v), ot_adapt_is_scaled(g, v)
+            };
     }
     return OT_OK;
 }

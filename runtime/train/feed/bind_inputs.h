@@ -72,6 +72,9 @@ void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs);
 void ot_adapt_gaps(const ot_graph *g, ot_dataset *d);
 bool ot_adapt_has_gaps(const ot_graph *g, const ot_value *input);
 
+/* Whether all that the model does with this graph input begins with a scaler. */
+bool ot_adapt_is_scaled(const ot_graph *g, const ot_value *input);
+
 /* Every element of an array that a Gather of the graph looks up is one of its rows; of a mapped one that is left to
  * ot_feeders_check.  Errors: OT_E_DATA. */
 ot_status ot_adapt_lookups(const ot_adapt_env *e, ot_feeders *fs, ot_error *err);

@@ -1,0 +1,120 @@
+"""Tables as pandas writes them: which line is a header, which numbers are whole, and what is said of columns.
+
+usage: test_tables.py PROGRAM
+"""
+import json
+import os
+import tempfile
+
+from scripts import T, call, check, finish, h, np, numpy_helper, onnx
+
+rng = np.random.default_rng(7)
+ROWS = 40
+x = rng.standard_normal((ROWS, 4)).round(3).astype('f4')
+OUT = ['--run-dir', 'none', '-o', 'o.onnx']
+HEADER = 'line 1 is taken as column names'
+
+
+def model(path, columns=4, classes=2):
+    w = rng.standard_normal((columns, classes)).astype('f4')
+    g = h.make_graph([h.make_node('Gemm', ['x', 'fc.weight', 'fc.bias'], ['y'])], 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', columns])],
+                     [h.make_tensor_value_info('y', T.FLOAT, ['n', classes])], [numpy_helper.from_array(w, 'fc.weight'), numpy_helper.from_array(np.zeros(classes, 'f4'), 'fc.bias')])
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), path)
+
+
+def write(path, head, rows):
+    open(path, 'w').write('\n'.join(([head] if head else []) + [','.join(map(str, r)) for r in rows]) + '\n')
+
+
+def headers():
+    """Names that are numbers, beside a target of strings."""
+    model('m.onnx')
+    words = [['no', 'yes'][i % 2] for i in range(ROWS)]
+    labelled = [[*r, w] for r, w in zip(x.tolist(), words)]
+    for head, rows, some in ('0,1,2,3,target', labelled, True), ('0,1,2,3,kind', labelled, True), ('5,7,8,9,Target', labelled, True), ('0,1,2,3,no', labelled, False), \
+            ('0,1,2,4,kind', labelled, False):
+        write('t.csv', head, rows)
+        said = call('m.onnx', '--data', 't.csv', '--epochs', '1', *OUT, '--classes', 'auto').stderr
+        check(f't.csv: {ROWS + (not some)} samples' in said and (HEADER in said) == some, f'{head}: {said}')
+    # Columns are found by names that are numbers, whatever their order.
+    write('t.csv', '0,1,2,3,target', labelled)
+    call('m.onnx', '--data', 't.csv', '--epochs', '1', *OUT)
+    write('same.csv', '0,1,2,3', x.tolist())
+    write('turned.csv', '3,2,1,0', x[:, ::-1].tolist())
+    want, got = (call('predict', 'o.onnx', name).stdout for name in ('same.csv', 'turned.csv'))
+    check(want == got and want.count('\n') == ROWS + 1, f'columns in another order: {got}')
+    write('none.csv', None, x.tolist())
+    check(call('predict', 'o.onnx', 'none.csv').stdout == want, 'without a header')
+    # Of two columns: values that are the names, too.
+    model('m.onnx', 2)
+    few = (rng.random((ROWS, 2)) < .5).astype(int).tolist()
+    write('t.csv', '1,0,target', [[*r, w] for r, w in zip(few, words)])
+    call('m.onnx', '--data', 't.csv', '--epochs', '1', *OUT)
+    write('none.csv', None, [[1, 0], [0, 1], *few])
+    check(call('predict', 'o.onnx', 'none.csv').stdout.count('\n') == ROWS + 3, 'values of two columns')
+    write('some.csv', '0,1', x[:, :2].tolist())
+    check(call('predict', 'o.onnx', 'some.csv').stdout.count('\n') == ROWS + 1, 'names of two columns')
+
+
+def whole_numbers():
+    """Ids as pandas writes integers of a column that once had a missing value: 4.0."""
+    g = h.make_graph([h.make_node('Gather', ['e', 'kind'], ['r']), h.make_node('Concat', ['x', 'r'], ['c'], axis=1), h.make_node('Gemm', ['c', 'fc.weight', 'fc.bias'], ['y'])], 'g',
+                     [h.make_tensor_value_info('x', T.FLOAT, ['n', 4]), h.make_tensor_value_info('kind', T.INT64, ['n'])], [h.make_tensor_value_info('y', T.FLOAT, ['n', 2])],
+                     [numpy_helper.from_array(rng.standard_normal(s).astype('f4'), n) for n, s in (('e', (5, 3)), ('fc.weight', (7, 2)), ('fc.bias', (2,)))])
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=9), 'e.onnx')
+    kinds = rng.integers(0, 5, ROWS)
+    y = [i % 2 for i in range(ROWS)]
+    losses = []
+    for as_written in int, float, '{}e0'.format:
+        write('e.csv', 'a,b,c,d,kind,target', [[*r, as_written(k), c] for r, k, c in zip(x.tolist(), kinds.tolist(), y)])
+        losses.append(json.loads(call('eval', 'e.onnx', '--data', 'e.csv', '--json').stdout)['loss'])
+        call('e.onnx', '--data', 'e.csv', '--epochs', '1', *OUT)
+        losses.append(json.loads(call('eval', 'o.onnx', '--data', 'e.csv', '--json').stdout)['loss'])
+    check(losses[:2] == losses[2:4] == losses[4:], f'ids with a point: {losses}')
+    write('half.csv', 'a,b,c,d,kind,target', [[*r, 2.5 if i == 5 else k, c] for i, (r, k, c) in enumerate(zip(x.tolist(), kinds.tolist(), y))])
+    said = call('e.onnx', '--data', 'half.csv', *OUT, code=4).stderr
+    check("column 'kind' for input 'kind' (int64) has other values than whole numbers" in said, said)
+    said = call('eval', 'o.onnx', '--data', 'half.csv', code=4).stderr
+    check("half.csv: line 7, column 'kind': contains '2.5'; expected a whole number" in said, said)
+
+
+def messages():
+    """The target in another case, names that end in digits, many columns, infinite cells."""
+    model('m.onnx')
+    rows = [[i % 2, *r] for i, r in enumerate(x.tolist())]
+    for head, chosen in ('Target,e0,e1,e2,e3', 'Target'), ('TARGET,e0,e1,e2,e3', 'TARGET'), ('target,e0,e1,e2,Target', 'target'):
+        write('t.csv', head, rows)
+        said = call('m.onnx', '--data', 't.csv', '--steps', '1', *OUT).stderr
+        check(f"t.csv: the target is column '{chosen}' (change with --target)" in said and HEADER not in said, f'{head}: {said}')
+    write('t.csv', 'Target,e0,e1,e2,TARGET', rows)
+    check("2 columns are named 'target'" in call('m.onnx', '--data', 't.csv', *OUT, code=4).stderr, 'Target and TARGET')
+    # A wide table lists a few of its columns.
+    names = [f'c{i}' for i in range(300)]
+    model('wide.onnx', 300)
+    wide = [[*r, i % 2] for i, r in enumerate(rng.standard_normal((ROWS, 300)).round(2).tolist())]
+    write('wide.csv', ','.join([*names, 'target']), wide)
+    call('wide.onnx', '--data', 'wide.csv', '--steps', '1', *OUT)
+    write('less.csv', ','.join([*names[:7], 'd7', *names[8:], 'target']), wide)
+    for command in ['eval', 'o.onnx', '--data', 'less.csv'], ['wide.onnx', '--data', 'less.csv', '--target', 'y', *OUT], ['wide.onnx', '--data', 'less.csv', '--inputs', 'y', *OUT]:
+        said = call(*command, code=4).stderr
+        check('less.csv: no column ' in said and said.count('\n') < 30 and '(281 more)' in said, f'{command}: {said}')
+    # An infinite cell is named by its place, also of a target and behind an empty line.
+    values = [[*r, v] for r, v in zip(x.tolist(), rng.standard_normal(ROWS).round(3))]
+    model('v.onnx', 4, 1)
+    for column, bad, what in (2, 'inf', 'infinity'), (0, '-inf', 'negative infinity'), (4, 'inf', 'infinity'), (4, 'nan', 'NaN'):
+        cells = [list(r) for r in values]
+        cells[9][column] = bad
+        for blank in 0, 1:
+            text = ['a,b,c,d,price'] + [''] * blank + [','.join(map(str, r)) for r in cells]
+            open('inf.csv', 'w').write('\n'.join(text) + '\n')
+            said = call('v.onnx', '--data', 'inf.csv', '--normalize', 'mean,std', *OUT, code=4).stderr
+            check(f"inf.csv: line {11 + blank}, column '{'a,b,c,d,price'.split(',')[column]}': contains {what}" in said, f'{column} {bad}: {said}')
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    headers()
+    whole_numbers()
+    messages()
+    os.chdir('/')
+finish('tables')
