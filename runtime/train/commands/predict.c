@@ -75,7 +75,7 @@ static ot_status find_names(job *j, ot_prediction *a, ot_error *err)
 {
     const char *const *name;
     int n, wanted = a->each == 1 ? 2 : (int)a->each;
-    OT_TRY(ot_classes_of(j->t->m, j->a, &name, &n, err));
+    OT_TRY(ot_classes_of(j->t->loaded, j->a, &name, &n, err));
     const ot_dataset *d = j->t->eval.data;
     if (!n) name = d->class_name, n = name ? d->n_classes : 0;
     a->class_name = n == wanted ? name : NULL;

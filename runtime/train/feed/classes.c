@@ -46,7 +46,10 @@ ot_status ot_classes_of(const ot_model *m, ot_arena *a, const char *const **out,
     const char *text = ot_import_metadata(m->file, OT_CLASSES_KEY);
     json_t *list;
     *n = 0;
-    if (!text) return ot_declared_classes(m->file, a, out, n, err);
+    if (!text) {
+        OT_TRY(ot_label_classes(m->file, a, out, n, err));
+        return *n ? OT_OK : ot_declared_classes(m->file, a, out, n, err);
+    }
     if (ot_json_parse(text, strlen(text), &list)) return no_memory(err);
     if (!list) return OT_OK;
     ot_status s = names_in(list, a, out, n, err);
@@ -54,15 +57,27 @@ ot_status ot_classes_of(const ot_model *m, ot_arena *a, const char *const **out,
     return s;
 }
 
+/* Whether the names of the classes are the graph's own.  Training cannot change them, and they need no record. */
+static ot_status find_own(const ot_trainer *t, bool *own, ot_error *err)
+{
+    const char *const *name;
+    int n = 0;
+    bool recorded = ot_import_metadata(t->loaded->file, OT_CLASSES_KEY) != NULL;
+    if (!recorded && !t->new_classes) OT_TRY(ot_label_classes(t->loaded->file, t->a, &name, &n, err));
+    *own = n > 0;
+    return OT_OK;
+}
+
 ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, ot_error *err)
 {
     const char *const *name;
     ot_error other = { 0 };
     int n;
-    OT_TRY(ot_classes_of(t->m, t->a, &name, &n, err));
-    if (!n || (trains && !d->table && !d->renumbers)) return OT_OK;
-    ot_status s = ot_dataset_number(d, name, n, t->m->file->path, &other);
-    if (s != OT_E_DATA || !trains) return s ? ot_fail(err, s, "%s", other.text) : OT_OK;
+    OT_TRY(find_own(t, &t->own_classes, err));
+    OT_TRY(ot_classes_of(t->loaded, t->a, &name, &n, err));
+    if (!n || (trains && !t->own_classes && !d->table && !d->renumbers)) return OT_OK;
+    ot_status s = ot_dataset_number(d, name, n, t->own_classes, t->m->file->path, &other);
+    if (s != OT_E_DATA || !trains || t->own_classes) return s ? ot_fail(err, s, "%s", other.text) : OT_OK;
     ot_trainer_say(t, OT_WARNING, "%s; the class numbers are remapped to those of the data",
                    other.text); /* another task for the model */
     return OT_OK;
@@ -101,7 +116,7 @@ static ot_status note_balance(ot_trainer *t, const ot_dataset *d, ot_error *err)
     return OT_OK;
 }
 
-/* Which number each text of a table has: "cat 0, dog 1". */
+/* Which number each text or label of a table has: "cat 0, dog 1". */
 ot_status ot_trainer_note_classes(ot_trainer *t, ot_error *err)
 {
     enum { SHOWN = 8 };
@@ -110,10 +125,11 @@ ot_status ot_trainer_note_classes(ot_trainer *t, ot_error *err)
     size_t at = 0;
     if (!d->table || !d->class_name || d->n_classes < 1) return OT_OK;
     const char *column = ot_dataset_string_column(d, NULL);
+    if (!column && !d->labelled) return OT_OK; /* of numbers, whatever names the model has for them */
     for (int i = 0; i < d->n_classes && i < SHOWN && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.48s %d", i ? ", " : "", d->class_name[i], i);
-    ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: strings in column '%s' are %d class%s: %s%s",
-                  d->name, column ? column : d->column, d->n_classes, d->n_classes == 1 ? "" : "es", text,
-                  d->n_classes > SHOWN ? " ..." : "");
+    ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: %s in column '%s' are %d class%s: %s%s",
+                  d->name, column ? "strings" : "labels of the model", column ? column : d->column, d->n_classes,
+                  d->n_classes == 1 ? "" : "es", text, d->n_classes > SHOWN ? " ..." : "");
     return note_balance(t, d, err);
 }

@@ -407,7 +407,7 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
     if (!s) s = collect(t, a, list, &n, err);
     if (!s) s = ot_trainer_fold(t, a, list, &n, err);
     t->saving = path;
-    if (!s && t->data && (t->data->table || t->data->renumbers || t->new_classes))
+    if (!s && t->data && !t->own_classes && (t->data->table || t->data->renumbers || t->new_classes))
         s = ot_classes_text(t->data, a, &classes, err); /* else their numbers are known */
     o.metadata = metadata;
     if (classes) metadata[o.n_metadata++] = (ot_export_metadata){ .key = OT_CLASSES_KEY, .value = classes };

@@ -146,6 +146,7 @@ struct ot_trainer {
     struct ot_lora *adapter; /* --lora: m is a copy of the model with these; lora.c */
     int n_adapters;
     ot_graph *adapted;            /* its graph; NULL: none */
+    bool own_classes;             /* the names of the classes are labels in the graph (labels.c) */
     bool new_classes;             /* some were replaced */
     struct ot_unfolded *unfolded; /* --unfold-bn: m is a copy of the model with these norms; unfold.c */
     int n_unfolded;
