@@ -128,6 +128,9 @@ bool ot_dataset_odd_header(const ot_dataset *d);
 /* The column whose strings are the class numbers of array a (NULL: of a target); NULL: they are no strings. */
 const char *ot_dataset_string_column(const ot_dataset *d, const ot_array *a);
 
+/* The names of the columns that target a of a table with a header is made of, in its order, in d; NULL: there are none. */
+const char *const *ot_dataset_target_columns(const ot_dataset *d, const ot_array *a, int *n);
+
 /* Whether columns with names were taken in the file's order: the model records none, or none of these. */
 bool ot_dataset_in_order(const ot_dataset *d);
 

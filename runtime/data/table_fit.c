@@ -204,6 +204,21 @@ const char *ot_dataset_string_column(const ot_dataset *d, const ot_array *a)
     return NULL;
 }
 
+const char *const *ot_dataset_target_columns(const ot_dataset *d, const ot_array *a, int *n)
+{
+    const ot_columns *t = d->table;
+    *n = 0;
+    for (int i = 0; t && t->header && i < t->n_targets; i++) {
+        const ot_goal *w = &t->wanted[i];
+        if (w->member || &d->array[w->array] != a) continue;
+        const char **name = ot_arena_alloc(d->arena, sizeof *name * (size_t)(w->n + 1));
+        for (int k = 0; name && k < w->n; k++) name[k] = t->column[w->column[k]].name;
+        *n = name ? w->n : 0;
+        return name;
+    }
+    return NULL;
+}
+
 /* Maps the labels of d, strings of its own, to their indices in name[0..n). */
 static ot_status match_classes(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err)
 {

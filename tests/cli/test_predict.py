@@ -241,6 +241,51 @@ def own_labels(d):
         check('class_name' not in call('predict', f'{d}/o.onnx', f'{d}/some.csv').stdout, 'labels 0, 1, 2 have no names')
 
 
+def other_targets(d):
+    """A model with names of classes that is trained further on another kind of target: the names go, or are those of the columns."""
+    def save(name, head, rows):
+        open(f'{d}/{name}', 'w').write(f'a,b,c,d,e,f,{head}\n' + '\n'.join(','.join(f'{v:.4f}' for v in x[k]) + f',{r}' for k, r in enumerate(rows)) + '\n')
+        return f'{d}/{name}'
+
+    def train(m, data, *options):
+        said = call('train', m, '--data', data, '--epochs', '2', '--run-dir', 'none', '-o', f'{d}/ot.onnx', *options).stderr
+        props = {p.key: p.value for p in onnx.load(f'{d}/ot.onnx').metadata_props}
+        check('class sizes' not in said, f'{options}: {said}')
+        return json.loads(props.get('onnxtrain.classes', 'null')), *table(call('predict', f'{d}/ot.onnx', data).stdout)
+
+    two, three = f'{d}/two.onnx', f'{d}/three.onnx'
+    model(two, [('y', 1, None, False)], ['no', 'yes'])
+    model(three, [('y', 3, None, False)], ['red', 'green', 'blue'])
+    zeros = save('zeros.csv', 'target', [int(r[0] > 0) for r in x])
+    numbers = save('numbers.csv', 'target', [f'{r[0] * 3:.3f}' for r in x])
+    columns = save('columns.csv', 'red_hot,old,big', [','.join(str(int(v > 0)) for v in r[:3]) for r in x])
+    values = save('values.csv', 'u,v,w', [','.join(f'{v:.3f}' for v in r[:3]) for r in x])
+    onehot = save('onehot.csv', 'u,v,w', [','.join(str(int(r[:3].argmax() == k)) for k in range(3)) for r in x])
+
+    for loss in [], ['--loss', 'mse'], ['--loss', 'l1']:
+        names, head, rows = train(two, numbers, *loss)
+        check(names is None and head == ['sample', 'y'], f'values: {names} {head}')
+    names, head, rows = train(three, values, '--target', 'u,v,w')
+    check(names is None and head == ['sample', 'y_0', 'y_1', 'y_2'], f'several values: {names} {head}')
+    names, head, rows = train(two, zeros, '--loss', 'bce_with_logits')
+    check(names == ['no', 'yes'] and {r[2] for r in rows} <= {'no', 'yes'}, f'0 and 1 keep the names: {names} {head}')
+    model(f'{d}/new.onnx', [('y', 3, None, False)])
+    for m in three, f'{d}/new.onnx':
+        names, head, rows = train(m, columns, '--target', 'red_hot,old,big', '--loss', 'bce_with_logits')
+        check(names == ['red_hot', 'old', 'big'] and head == ['sample'] + names, f'labels: {names} {head}')
+        e = json.loads(call('eval', f'{d}/ot.onnx', '--data', columns, '--target', 'red_hot,old,big', '--json').stdout)
+        check(0 <= e['accuracy'] <= 1, f'labels: {e}')
+        os.replace(f'{d}/ot.onnx', f'{d}/before.onnx')
+        again = train(f'{d}/before.onnx', columns, '--target', 'red_hot,old,big', '--loss', 'bce_with_logits', '--test', columns)
+        check(again[0] == names, f'labels again: {again[:2]}')
+        names, head, rows = train(m, onehot, '--target', 'u,v,w', '--loss', 'cross_entropy')
+        check(names == ['u', 'v', 'w'] and {r[2] for r in rows} <= set(names), f'one-hot: {names} {head}')
+    said = call('train', two, '--data', numbers, '--test', numbers, '--run-dir', 'none', '--epochs', '1', '-o', f'{d}/ot.onnx')
+    check('test: loss' in said.stderr + said.stdout, 'a test set of numbers for a model with names')
+    call('train', two, '--data', numbers, '--lr', '0', '--epochs', '1', '--run-dir', 'none', '-o', f'{d}/same.onnx')
+    check(open(f'{d}/same.onnx', 'rb').read() == open(two, 'rb').read(), 'equal weights, equal file')
+
+
 def odd(d):
     """Scores that are not finite have no probabilities; whole numbers keep their digits; JSON loses no output."""
     v = h.make_tensor_value_info
@@ -455,6 +500,7 @@ with tempfile.TemporaryDirectory() as folder:
     binary_logits(folder)
     learnt(folder)
     own_labels(folder)
+    other_targets(folder)
     odd(folder)
     no_samples(folder)
     several(folder)

@@ -185,6 +185,17 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
 ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out,
                           ot_error *err); /* *out NULL: d has no names */
 
+/* What a written model says of its classes. */
+typedef enum ot_classes_kind {
+    OT_CLASSES_KEPT,    /* what the file says */
+    OT_CLASSES_NAMED,   /* the names of the data */
+    OT_CLASSES_COLUMNS, /* the columns of labels */
+    OT_CLASSES_GONE     /* nothing: it was trained on values, which the file's names are not of */
+} ot_classes_kind;
+/* *out NULL where kind is KEPT or GONE. */
+ot_status ot_trainer_classes_text(const ot_trainer *t, ot_arena *a, ot_classes_kind *kind, const char **out,
+                                  ot_error *err);
+
 /* recorded_loss.c: the option --loss as a JSON list of texts in a model's metadata. */
 #define OT_LOSS_KEY "onnxtrain.loss"
 /* Loss k of the options, with numbers in place of auto: it means the same with any data. */
