@@ -186,6 +186,9 @@ def labelled(path, labels, kind):
     if kind == 'linear':
         nodes = [h.make_node('LinearClassifier', ['x'], ['label', 'scores'], domain='ai.onnx.ml', coefficients=w.ravel(), intercepts=b,
                              post_transform='SOFTMAX', multi_class=1, **named), h.make_node('Identity', ['scores'], ['p'])]
+    elif kind == 'sigmoids':  # one row for two classes: the first scores the opposite
+        nodes = [h.make_node('LinearClassifier', ['x'], ['label', 'p'], domain='ai.onnx.ml', coefficients=np.ravel([-w[0], w[0]]), intercepts=[-b[0], b[0]],
+                             post_transform='LOGISTIC', multi_class=0, **named)]
     else:
         weights = [numpy_helper.from_array(w.T.copy(), 'w'), numpy_helper.from_array(b, 'b'), numpy_helper.from_array(np.array([-1]), 'flat'),
                    h.make_tensor('classes', T.STRING if texts else T.INT32, [n], labels)]
@@ -206,15 +209,16 @@ def own_labels(d):
         rows = [','.join(f'{v:.4f}' for v in r) + f',{t}' for r, t in targets]
         open(f'{d}/{name}', 'w').write('a,b,c,d,e,f,target\n' + '\n'.join(rows) + '\n')
 
-    for kind in 'linear', 'extractor':
-        for labels in (1, 2, 3), (7, -5), ('bird', 'cat', 'dog'), ('2', '10', '1'):
+    many = [(1, 2, 3), (7, -5), ('bird', 'cat', 'dog'), ('2', '10', '1')]
+    for kind, each in ('linear', many), ('extractor', many), ('sigmoids', [(5, 7), ('no', 'yes')]):
+        for labels in each:
             path, first = f'{d}/o.onnx', str(labels[0])
             says, p = labelled(path, list(labels), kind)
             some = [k for k in range(N) if says[k] != first]  # a table without the first class
             check(0 < len(some) < N, f'{labels}: {says}')
             save('some.csv', [(x[k], says[k]) for k in some])
             e = json.loads(call('eval', path, '--data', f'{d}/some.csv', '--json').stdout)
-            check(e['accuracy'] == 1 and near(e['loss'], -np.log(p[some].max(1)).mean(), 1e-4), f'{kind} {labels}: {e}')
+            check(e['accuracy'] == 1 and (kind == 'sigmoids' or near(e['loss'], -np.log(p[some].max(1)).mean(), 1e-4)), f'{kind} {labels}: {e}')
             head, rows = table(call('predict', path, f'{d}/some.csv').stdout)
             at = [c.split('.')[-1] for c in head].index('class_name')
             check([r[at] for r in rows] == [says[k] for k in some], f'{kind} {labels}: {head} {rows[:2]}')
@@ -223,6 +227,8 @@ def own_labels(d):
             said = call('train', path, '--data', f'{d}/some.csv', '--test', f'{d}/train.csv', *to).stderr
             keys = [m.key for m in onnx.load(f'{d}/ot.onnx').metadata_props]
             check('onnxtrain.classes' not in keys, f'{kind} {labels}: {keys}')
+            head, rows = table(call('predict', f'{d}/ot.onnx', f'{d}/some.csv').stdout)
+            check('class_name' in [c.split('.')[-1] for c in head], f'{kind} {labels} trained: {head}')
             for split in ['--val-split', '0.3'], []:
                 e = json.loads(call('eval', f'{d}/ot.onnx', '--data', f'{d}/some.csv', *split, '--json').stdout)
                 check(e['accuracy'] > 0.9, f'{kind} {labels} trained: {e} {said}')
@@ -235,6 +241,7 @@ def own_labels(d):
             for run in ['eval', path], ['train', path, *to]:
                 said = call(*run, '--data', f'{d}/odd.csv', code=4).stderr
                 check(f"class '{odd}', which is not in" in said, f'{kind} {labels}: {said}')
+    for kind in 'linear', 'extractor':
         says, p = labelled(f'{d}/o.onnx', [0, 1, 2], kind)  # no more than numbers
         save('some.csv', [(r, says[k]) for k, r in enumerate(x)])
         check(json.loads(call('eval', f'{d}/o.onnx', '--data', f'{d}/some.csv', '--json').stdout)['accuracy'] == 1, 'labels 0, 1, 2')

@@ -126,14 +126,13 @@ ot_status ot_classes_of(const ot_model *m, ot_arena *a, const char *const **out,
     return s;
 }
 
-/* Whether the names of the classes are the graph's own.  Training cannot change them, and they need no record. */
-static ot_status find_own(const ot_trainer *t, bool *own, ot_error *err)
+ot_status ot_trainer_own_classes(ot_trainer *t, ot_error *err)
 {
     const char *const *name;
     int n = 0;
     bool recorded = ot_import_metadata(t->loaded->file, OT_CLASSES_KEY) != NULL;
     if (!recorded && !t->new_classes) OT_TRY(ot_label_classes(t->loaded->file, t->a, &name, &n, err));
-    *own = n > 0;
+    t->own_classes = n > 0;
     return OT_OK;
 }
 
@@ -142,7 +141,7 @@ ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, o
     const char *const *name;
     ot_error other = { 0 };
     int n;
-    OT_TRY(find_own(t, &t->own_classes, err));
+    OT_TRY(ot_trainer_own_classes(t, err));
     OT_TRY(ot_classes_of(t->loaded, t->a, &name, &n, err));
     /* Names that a target of numbers does not have stay in the model without it. */
     if (!n || (trains && !t->own_classes && !ot_dataset_string_column(d, NULL) && !d->renumbers)) return OT_OK;

@@ -216,6 +216,10 @@ void ot_trainer_look_ahead(ot_trainer *t);
 /* The names in the model, in arena a; *n 0: it has none, or something else under that key.  Errors: OT_E_NOMEM. */
 ot_status ot_classes_of(const ot_model *m, ot_arena *a, const char *const **out, int *n, ot_error *err);
 
+/* Sets t->own_classes: the names of the classes are labels that the graph selects from.  Training cannot change them, and
+ * they need no record.  Errors: OT_E_NOMEM. */
+ot_status ot_trainer_own_classes(ot_trainer *t, ot_error *err);
+
 /* The classes of d get the numbers that the model has for them.  trains: others are a warning, and d keeps its own.
  * Errors: OT_E_DATA: a class that the model does not have. */
 ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, ot_error *err);
