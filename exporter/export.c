@@ -78,7 +78,9 @@ static ot_status file_patch(export *x, int n, const ot_export_tensor *t)
     }
     for (int i = 0; x->o && i < x->o->n_metadata; i++) {
         const ot_export_metadata *e = &x->o->metadata[i];
-        if (x->changed || !e->with_changes) OT_TRY(ot_metadata_edit(&x->patch, e->key, e->value, x->err));
+        if (!x->changed && e->with_changes) continue;
+        if (e->value) OT_TRY(ot_metadata_edit(&x->patch, e->key, e->value, x->err));
+        else OT_TRY(ot_metadata_drop(&x->patch, e->key, x->err));
     }
     return ot_external_write(&x->patch, x->m, x->payload, &x->new, x->err);
 }

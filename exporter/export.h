@@ -11,8 +11,9 @@ typedef struct ot_export_tensor {
 } ot_export_tensor;
 
 typedef struct ot_export_metadata {
-    const char *key, *value; /* "onnxtrain.*" replaces; any other key is only added where there is none */
-    bool with_changes;       /* of ot_export: written where a tensor changes; else the file stays as it is */
+    const char *key,
+        *value; /* "onnxtrain.*" replaces; any other key is only added where there is none.  value NULL: the entry goes */
+    bool with_changes; /* of ot_export: written where a tensor changes; else the file stays as it is */
 } ot_export_metadata;
 
 typedef struct ot_export_options {

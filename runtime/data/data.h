@@ -113,6 +113,7 @@ typedef struct ot_dataset {
     unsigned lacks;                        /* bits 1 << ot_split: parts that its folder or archive does not have */
     bool several;                          /* of several files: each is of arrays */
     bool renumbers;            /* class numbers are those of sorted names; ot_dataset_number gives them others */
+    bool labelled;             /* its numbers were those that class_name spells, not their indices */
     const int64_t *origin;     /* of a part of a set: the number of each sample in the whole; NULL: its own */
     const ot_image_part *tile; /* samples are parts of images; NULL: they are not */
 } ot_dataset;
@@ -126,6 +127,9 @@ bool ot_dataset_odd_header(const ot_dataset *d);
 
 /* The column whose strings are the class numbers of array a (NULL: of a target); NULL: they are no strings. */
 const char *ot_dataset_string_column(const ot_dataset *d, const ot_array *a);
+
+/* The names of the columns that target a of a table with a header is made of, in its order, in d; NULL: there are none. */
+const char *const *ot_dataset_target_columns(const ot_dataset *d, const ot_array *a, int *n);
 
 /* Whether columns with names were taken in the file's order: the model records none, or none of these. */
 bool ot_dataset_in_order(const ot_dataset *d);
@@ -215,8 +219,11 @@ ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
 
 /* Gives classes their numbers in name[0..n), borrowed; `from` is the source of these names, for messages.  A table's
  * strings are mapped; a set without names gets the names for display; a set with names that is not a table is
- * unchanged.  Errors: OT_E_DATA: a class that is not among them; d is unchanged. */
-ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err);
+ * unchanged.  labels: where all names are whole numbers, a target of whole numbers has these, not indices, and is mapped
+ * too; so is, in ot_dataset_match, another set that is compared with d.  Errors: OT_E_DATA: a class that is not among them; d is
+ * unchanged. */
+ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, bool labels, const char *from,
+                            ot_error *err);
 
 /* The line in the file of a sample of a table, from 1; 0: the data set is not a table. */
 int64_t ot_dataset_line(const ot_dataset *d, int64_t sample);

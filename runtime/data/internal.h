@@ -144,6 +144,9 @@ bool ot_picture_name(const char *name); /* it ends as names of images do */
 /* ot_dataset_number of such a set. */
 ot_status ot_pictures_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err);
 
+/* labels.c: where all names are whole numbers, a target of them becomes class numbers, and d->labelled is set. */
+ot_status ot_labels_match(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err);
+
 /* The error (OT_E_DATA) of a class that is not one of name[0..n), the classes of `from`. */
 ot_status ot_unknown_class(const ot_dataset *d, const char *class, const char *const *name, int n, const char *from,
                            ot_error *err);

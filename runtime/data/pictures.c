@@ -355,9 +355,10 @@ ot_status ot_unknown_class(const ot_dataset *d, const char *class, const char *c
     for (int i = 0; i < n && at < sizeof known - 60; i++)
         at += (size_t)snprintf(known + at, sizeof known - at, "%s'%.40s'", i ? ", " : "", name[i]);
     if (d->column) snprintf(of, sizeof of, "column '%.280s' ", d->column);
-    return ot_fail(err, OT_E_DATA,
-                   "%s: %shas class '%.40s', which is not in %s (classes %s%s): rename or remove it, or train with it",
-                   d->name, of, class, from, known, at >= sizeof known - 60 ? ", ..." : "");
+    return ot_fail(
+        err, OT_E_DATA,
+        "%s: %shas class '%.40s', which is not in %s (classes %s%s): rename or remove it, or use a model that was trained with it",
+        d->name, of, class, from, known, at >= sizeof known - 60 ? ", ..." : "");
 }
 
 ot_status ot_pictures_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err)

@@ -225,6 +225,21 @@ const char *ot_dataset_string_column(const ot_dataset *d, const ot_array *a)
     return NULL;
 }
 
+const char *const *ot_dataset_target_columns(const ot_dataset *d, const ot_array *a, int *n)
+{
+    const ot_columns *t = d->table;
+    *n = 0;
+    for (int i = 0; t && t->header && i < t->n_targets; i++) {
+        const ot_goal *w = &t->wanted[i];
+        if (w->member || &d->array[w->array] != a) continue;
+        const char **name = ot_arena_alloc(d->arena, sizeof *name * (size_t)(w->n + 1));
+        for (int k = 0; name && k < w->n; k++) name[k] = t->column[w->column[k]].name;
+        *n = name ? w->n : 0;
+        return name;
+    }
+    return NULL;
+}
+
 /* Maps the labels of d, strings of its own, to their indices in name[0..n). */
 static ot_status match_classes(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err)
 {
@@ -248,8 +263,9 @@ static ot_status match_classes(ot_dataset *d, const char *const *name, int n, co
     return OT_OK;
 }
 
-ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err)
+ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, bool labels, const char *from, ot_error *err)
 {
+    if (labels && !d->class_name && !d->labelled) OT_TRY(ot_labels_match(d, name, n, from, err));
     if (d->renumbers) return ot_pictures_number(d, name, n, from, err);
     if (d->table && d->class_name) return match_classes(d, name, n, from, err);
     if (d->class_name) return OT_OK;
@@ -274,6 +290,8 @@ ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
 {
     const ot_columns *t = d->table, *u = like->table;
     OT_TRY(ot_sounds_match(d, like, err));
+    if (like->labelled && !d->class_name)
+        return ot_dataset_number(d, like->class_name, like->n_classes, true, like->name, err);
     if (d->renumbers && like->class_name)
         return ot_pictures_number(d, like->class_name, like->n_classes, like->name, err);
     if (!t || !u || !t->n_targets) return OT_OK;
@@ -286,8 +304,9 @@ ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
         return ot_fail(err, OT_E_DATA,
                        "%s: has text or missing values in its input columns, but %s has only numbers there", d->name,
                        like->name);
-    if (!d->class_name != !like->class_name)
+    const bool strings = class_target(d) != NULL, strings_there = class_target(like) != NULL;
+    if (strings != strings_there)
         return ot_fail(err, OT_E_DATA, "%s: column '%s' contains %s, but in %s it contains %s", d->name, d->column,
-                       d->class_name ? "strings" : "numbers", like->name, like->class_name ? "strings" : "numbers");
-    return d->class_name ? match_classes(d, like->class_name, like->n_classes, like->name, err) : OT_OK;
+                       strings ? "strings" : "numbers", like->name, strings_there ? "strings" : "numbers");
+    return strings ? match_classes(d, like->class_name, like->n_classes, like->name, err) : OT_OK;
 }

@@ -78,7 +78,7 @@ def test_classes():
             for i in range(2):
                 cv2.imwrite(f'{part}/{name}/{i}.png', rng.integers(0, 255, (8, 8, 3), dtype=np.uint8))
     run('image.onnx', '--data', 'train', '--val', 'val', '--run-dir', 'none', '-o', 'x.onnx', rc=4,
-        says=("val: has class 'cow', which is not in train (classes 'cat', 'dog'): rename or remove it, or train with it",))
+        says=("val: has class 'cow', which is not in train (classes 'cat', 'dog'): rename or remove it, or use a model that was trained with it",))
 
 
 def test_column_of_images():

@@ -193,6 +193,122 @@ def learnt(d):
         call('eval', f'{d}/bad.onnx', '--data', f'{d}/r.npz')
 
 
+def labelled(path, labels, kind):
+    """A classifier as skl2onnx writes it: its labels in attributes, or in a constant that its ArgMax selects from.  ONNX Runtime's labels."""
+    n = len(labels)
+    w, b = rng.standard_normal((n, FEATURES)).astype('f4'), rng.standard_normal(n).astype('f4')
+    texts = isinstance(labels[0], str)
+    named, weights = {'classlabels_strings' if texts else 'classlabels_ints': labels}, []
+    if kind == 'linear':
+        nodes = [h.make_node('LinearClassifier', ['x'], ['label', 'scores'], domain='ai.onnx.ml', coefficients=w.ravel(), intercepts=b,
+                             post_transform='SOFTMAX', multi_class=1, **named), h.make_node('Identity', ['scores'], ['p'])]
+    elif kind == 'sigmoids':  # one row for two classes: the first scores the opposite
+        nodes = [h.make_node('LinearClassifier', ['x'], ['label', 'p'], domain='ai.onnx.ml', coefficients=np.ravel([-w[0], w[0]]), intercepts=[-b[0], b[0]],
+                             post_transform='LOGISTIC', multi_class=0, **named)]
+    else:
+        weights = [numpy_helper.from_array(w.T.copy(), 'w'), numpy_helper.from_array(b, 'b'), numpy_helper.from_array(np.array([-1]), 'flat'),
+                   h.make_tensor('classes', T.STRING if texts else T.INT32, [n], labels)]
+        nodes = [h.make_node('Gemm', ['x', 'w', 'b'], ['z']), h.make_node('Softmax', ['z'], ['p'], axis=1), h.make_node('ArgMax', ['p'], ['best'], axis=1),
+                 h.make_node('ArrayFeatureExtractor', ['classes', 'best'], ['one'], domain='ai.onnx.ml')]
+        nodes += [h.make_node('Reshape', ['one', 'flat'], ['label'])] if texts else \
+            [h.make_node('Reshape', ['one', 'flat'], ['flat_one']), h.make_node('Cast', ['flat_one'], ['label'], to=T.INT64)]
+    g = h.make_graph(nodes, 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', FEATURES])],
+                     [h.make_tensor_value_info('label', T.STRING if texts else T.INT64, ['n']), h.make_tensor_value_info('p', T.FLOAT, ['n', n])], weights)
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17), h.make_opsetid('ai.onnx.ml', 1)], ir_version=8), path)
+    label, p = onnxruntime.InferenceSession(path).run(None, {'x': np.round(x, 4)})
+    return [str(v) for v in label], p
+
+
+def own_labels(d):
+    """Labels in the graph are the names of its classes, whichever of them the data have."""
+    def save(name, targets):
+        rows = [','.join(f'{v:.4f}' for v in r) + f',{t}' for r, t in targets]
+        open(f'{d}/{name}', 'w').write('a,b,c,d,e,f,target\n' + '\n'.join(rows) + '\n')
+
+    many = [(1, 2, 3), (7, -5), ('bird', 'cat', 'dog'), ('2', '10', '1')]
+    for kind, each in ('linear', many), ('extractor', many), ('sigmoids', [(5, 7), ('no', 'yes')]):
+        for labels in each:
+            path, first = f'{d}/o.onnx', str(labels[0])
+            says, p = labelled(path, list(labels), kind)
+            some = [k for k in range(N) if says[k] != first]  # a table without the first class
+            check(0 < len(some) < N, f'{labels}: {says}')
+            save('some.csv', [(x[k], says[k]) for k in some])
+            e = json.loads(call('eval', path, '--data', f'{d}/some.csv', '--json').stdout)
+            check(e['accuracy'] == 1 and (kind == 'sigmoids' or near(e['loss'], -np.log(p[some].max(1)).mean(), 1e-4)), f'{kind} {labels}: {e}')
+            head, rows = table(call('predict', path, f'{d}/some.csv').stdout)
+            at = [c.split('.')[-1] for c in head].index('class_name')
+            check([r[at] for r in rows] == [says[k] for k in some], f'{kind} {labels}: {head} {rows[:2]}')
+            save('train.csv', [(r, says[k]) for k, r in enumerate(x)])
+            to = ['--run-dir', 'none', '--epochs', '2', '--lr', '1e-3', '-o', f'{d}/ot.onnx']
+            said = call('train', path, '--data', f'{d}/some.csv', '--test', f'{d}/train.csv', *to).stderr
+            keys = [m.key for m in onnx.load(f'{d}/ot.onnx').metadata_props]
+            check('onnxtrain.classes' not in keys, f'{kind} {labels}: {keys}')
+            head, rows = table(call('predict', f'{d}/ot.onnx', f'{d}/some.csv').stdout)
+            check('class_name' in [c.split('.')[-1] for c in head], f'{kind} {labels} trained: {head}')
+            for split in ['--val-split', '0.3'], []:
+                e = json.loads(call('eval', f'{d}/ot.onnx', '--data', f'{d}/some.csv', *split, '--json').stdout)
+                check(e['accuracy'] > 0.9, f'{kind} {labels} trained: {e} {said}')
+            if not isinstance(labels[0], str):  # arrays have the labels too
+                np.savez(f'{d}/some.npz', x=np.round(x[some], 4), target=np.array([int(says[k]) for k in some], 'i4'))
+                e = json.loads(call('eval', path, '--data', f'{d}/some.npz', '--json').stdout)
+                check(e['accuracy'] == 1, f'{kind} {labels} as an array: {e}')
+            odd = 'fish' if labels[0] == 'bird' else '4'
+            save('odd.csv', [(x[0], odd), (x[1], first)])
+            for run in ['eval', path], ['train', path, *to]:
+                said = call(*run, '--data', f'{d}/odd.csv', code=4).stderr
+                check(f"class '{odd}', which is not in" in said, f'{kind} {labels}: {said}')
+    for kind in 'linear', 'extractor':
+        says, p = labelled(f'{d}/o.onnx', [0, 1, 2], kind)  # no more than numbers
+        save('some.csv', [(r, says[k]) for k, r in enumerate(x)])
+        check(json.loads(call('eval', f'{d}/o.onnx', '--data', f'{d}/some.csv', '--json').stdout)['accuracy'] == 1, 'labels 0, 1, 2')
+        check('class_name' not in call('predict', f'{d}/o.onnx', f'{d}/some.csv').stdout, 'labels 0, 1, 2 have no names')
+
+
+def other_targets(d):
+    """A model with names of classes that is trained further on another kind of target: the names go, or are those of the columns."""
+    def save(name, head, rows):
+        open(f'{d}/{name}', 'w').write(f'a,b,c,d,e,f,{head}\n' + '\n'.join(','.join(f'{v:.4f}' for v in x[k]) + f',{r}' for k, r in enumerate(rows)) + '\n')
+        return f'{d}/{name}'
+
+    def train(m, data, *options):
+        said = call('train', m, '--data', data, '--epochs', '2', '--run-dir', 'none', '-o', f'{d}/ot.onnx', *options).stderr
+        props = {p.key: p.value for p in onnx.load(f'{d}/ot.onnx').metadata_props}
+        check('class sizes' not in said, f'{options}: {said}')
+        return json.loads(props.get('onnxtrain.classes', 'null')), *table(call('predict', f'{d}/ot.onnx', data).stdout)
+
+    two, three = f'{d}/two.onnx', f'{d}/three.onnx'
+    model(two, [('y', 1, None, False)], ['no', 'yes'])
+    model(three, [('y', 3, None, False)], ['red', 'green', 'blue'])
+    zeros = save('zeros.csv', 'target', [int(r[0] > 0) for r in x])
+    numbers = save('numbers.csv', 'target', [f'{r[0] * 3:.3f}' for r in x])
+    columns = save('columns.csv', 'red_hot,old,big', [','.join(str(int(v > 0)) for v in r[:3]) for r in x])
+    values = save('values.csv', 'u,v,w', [','.join(f'{v:.3f}' for v in r[:3]) for r in x])
+    onehot = save('onehot.csv', 'u,v,w', [','.join(str(int(r[:3].argmax() == k)) for k in range(3)) for r in x])
+
+    for loss in [], ['--loss', 'mse'], ['--loss', 'l1']:
+        names, head, rows = train(two, numbers, *loss)
+        check(names is None and head == ['sample', 'y'], f'values: {names} {head}')
+    names, head, rows = train(three, values, '--target', 'u,v,w')
+    check(names is None and head == ['sample', 'y_0', 'y_1', 'y_2'], f'several values: {names} {head}')
+    names, head, rows = train(two, zeros, '--loss', 'bce_with_logits')
+    check(names == ['no', 'yes'] and {r[2] for r in rows} <= {'no', 'yes'}, f'0 and 1 keep the names: {names} {head}')
+    model(f'{d}/new.onnx', [('y', 3, None, False)])
+    for m in three, f'{d}/new.onnx':
+        names, head, rows = train(m, columns, '--target', 'red_hot,old,big', '--loss', 'bce_with_logits')
+        check(names == ['red_hot', 'old', 'big'] and head == ['sample'] + names, f'labels: {names} {head}')
+        e = json.loads(call('eval', f'{d}/ot.onnx', '--data', columns, '--target', 'red_hot,old,big', '--json').stdout)
+        check(0 <= e['accuracy'] <= 1, f'labels: {e}')
+        os.replace(f'{d}/ot.onnx', f'{d}/before.onnx')
+        again = train(f'{d}/before.onnx', columns, '--target', 'red_hot,old,big', '--loss', 'bce_with_logits', '--test', columns)
+        check(again[0] == names, f'labels again: {again[:2]}')
+        names, head, rows = train(m, onehot, '--target', 'u,v,w', '--loss', 'cross_entropy')
+        check(names == ['u', 'v', 'w'] and {r[2] for r in rows} <= set(names), f'one-hot: {names} {head}')
+    said = call('train', two, '--data', numbers, '--test', numbers, '--run-dir', 'none', '--epochs', '1', '-o', f'{d}/ot.onnx')
+    check('test: loss' in said.stderr + said.stdout, 'a test set of numbers for a model with names')
+    call('train', two, '--data', numbers, '--lr', '0', '--epochs', '1', '--run-dir', 'none', '-o', f'{d}/same.onnx')
+    check(open(f'{d}/same.onnx', 'rb').read() == open(two, 'rb').read(), 'equal weights, equal file')
+
+
 def odd(d):
     """Scores that are not finite have no probabilities; whole numbers keep their digits; JSON loses no output."""
     v = h.make_tensor_value_info
@@ -406,6 +522,8 @@ with tempfile.TemporaryDirectory() as folder:
     kinds(folder)
     binary_logits(folder)
     learnt(folder)
+    own_labels(folder)
+    other_targets(folder)
     odd(folder)
     no_samples(folder)
     several(folder)

@@ -301,7 +301,7 @@ with tempfile.TemporaryDirectory() as d:
         r = call('train', path, '--data', f'{d}/t.csv', '--device', 'cpu', '--run-dir', 'none', '-o', f'{d}/out.onnx', '--steps', '2', *options, code=code)
         check(bool(options) or '--classes auto' in r.stderr, r.stderr)
     props = {p.key: p.value for p in onnx.load(f'{d}/out.onnx').metadata_props}
-    check(props == {'onnxtrain.classes': '["cat","cow","dog"]', 'onnxtrain.preprocess': '{"columns":["a","b"],"target":"kind"}', 'other': 'stays'}, f'metadata {props}')
+    check(props == {'onnxtrain.classes': '["cat","cow","dog"]', 'onnxtrain.preprocess': '{"columns":["a","b"],"target":"kind"}', 'onnxtrain.loss': '["cross_entropy"]', 'other': 'stays'}, f'metadata {props}')
     call('eval', f'{d}/out.onnx', '--data', f'{d}/t.csv', '--device', 'cpu')
 
 with tempfile.TemporaryDirectory() as d:

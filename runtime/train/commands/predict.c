@@ -2,8 +2,8 @@
  *
  * Outputs    scores of classes along the second axis become the class of the largest and its probability (the softmax of
  *            logits; what stands behind a Softmax, LogSoftmax or Sigmoid as it is); one score per sample is that of class 1.
- *            Others are values.  An output is of classes where names of them are known, where it ends in a Softmax, where it
- *            was trained so (recorded_loss.c), or where --task says so.
+ *            Others are values.  What an output is --task says, else labels from which the graph selects one (labels.c), else the
+ *            loss that it was trained with (recorded_loss.c), else a Sigmoid or Softmax at its end, else names of classes.
  * Formats    CSV (the default), JSON or JSON lines, NPZ (the outputs themselves), a PNG of classes for each image (a folder); by
  *            the name of -o. */
 #include <fcntl.h>
@@ -75,7 +75,8 @@ static ot_status find_names(job *j, ot_prediction *a, ot_error *err)
 {
     const char *const *name;
     int n, wanted = a->each == 1 ? 2 : (int)a->each;
-    OT_TRY(ot_classes_of(j->t->m, j->a, &name, &n, err));
+    OT_TRY(ot_trainer_own_classes(j->t, err));
+    OT_TRY(ot_classes_of(j->t->loaded, j->a, &name, &n, err));
     const ot_dataset *d = j->t->eval.data;
     if (!n) name = d->class_name, n = name ? d->n_classes : 0;
     a->class_name = n == wanted ? name : NULL;
@@ -116,7 +117,8 @@ static void choose_task(job *j, ot_task asked, ot_prediction *a)
     int64_t classes = classes_in(a);
     bool known = a->class_name || (a->each > 1 && j->t->eval.data->n_classes == a->each);
     bool normed = a->tail == OT_TAIL_SOFTMAX || a->tail == OT_TAIL_LOG_SOFTMAX;
-    a->task = asked == OT_TASK_AUTO ? task_by(ot_loss_on(j->t, a->name), a) : asked;
+    bool selected = j->t->own_classes && a->class_name; /* the graph itself selects one of them */
+    a->task = asked != OT_TASK_AUTO ? asked : selected ? OT_TASK_CLASSES : task_by(ot_loss_on(j->t, a->name), a);
     if (a->task == OT_TASK_AUTO && a->tail == OT_TAIL_SIGMOID) a->task = classes > 1 ? OT_TASK_LABELS : OT_TASK_CLASSES;
     if (a->task == OT_TASK_AUTO) a->task = known || (normed && classes > 1) ? OT_TASK_CLASSES : OT_TASK_VALUES;
     if (!classes) a->task = OT_TASK_VALUES;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MOST_SIDE = 1 << 12, MOST_CLASSES = 1 << 16, NAME = 512 };
+enum { MOST_SIDE = 1 << 12, NAME = 512 };
 
 static const char *metadata(const ot_imported *file, const char *key)
 {
@@ -195,7 +195,7 @@ static int read_names(const char *p, ot_arena *a, const char **list)
         size_t k = strspn(p, "0123456789");
         snprintf(key, sizeof key, "%.*s", k < 9 ? (int)k : 0, p);
         p = k ? p + k : quoted(p, key);
-        if (!p || !ot_number(key, &number) || number != n || n == MOST_CLASSES) return 0;
+        if (!p || !ot_number(key, &number) || number != n || n == OT_MOST_CLASSES) return 0;
         p += strspn(p, space);
         if (*p++ != ':') return 0;
         if (!(p = quoted(p + strspn(p, space), name))) return 0;

@@ -1,4 +1,4 @@
-/* declared.h - what tools other than this one write into a model's metadata about its images and classes. */
+/* declared.h - what tools other than this one write into a model's metadata about its images and classes, and what its graph says. */
 #ifndef OT_DECLARED_H
 #define OT_DECLARED_H
 
@@ -17,5 +17,11 @@ bool ot_declared_size(const ot_imported *file, int64_t *height, int64_t *width, 
 
 /* Names of the classes of a classifier (Ultralytics), in a; *n 0: nothing says them.  Errors: OT_E_NOMEM. */
 ot_status ot_declared_classes(const ot_imported *file, ot_arena *a, const char *const **out, int *n, ot_error *err);
+
+enum { OT_MOST_CLASSES = 1 << 16 };
+
+/* labels.c: the labels that an output of the graph is one of, integers as decimal text.  *n 0: there are none, or they are 0, 1,
+ * 2 ... in order, or outputs have several lists of them.  Errors: OT_E_NOMEM. */
+ot_status ot_label_classes(const ot_imported *file, ot_arena *a, const char *const **out, int *n, ot_error *err);
 
 #endif

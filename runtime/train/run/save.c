@@ -402,18 +402,20 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
     ot_export_options o = { .check = look_at, .user = &x, .folder = folder, .dry = t->dry };
     ot_export_metadata metadata[3];
     const char *classes = NULL, *losses = NULL;
+    ot_classes_kind kind = OT_CLASSES_KEPT;
     int n = 0;
     ot_status s = list ? ot_trainer_use_averages(t, err) : ot_fail(err, OT_E_NOMEM, "no memory to write '%s'", path);
     if (!s) s = collect(t, a, list, &n, err);
     if (!s) s = ot_trainer_fold(t, a, list, &n, err);
     t->saving = path;
-    if (!s && t->data && (t->data->table || t->data->renumbers || t->new_classes))
-        s = ot_classes_text(t->data, a, &classes, err); /* else their numbers are known */
+    if (!s) s = ot_trainer_classes_text(t, a, &kind, &classes, err);
     o.metadata = metadata;
-    if (classes) metadata[o.n_metadata++] = (ot_export_metadata){ .key = OT_CLASSES_KEY, .value = classes };
+    if (kind != OT_CLASSES_KEPT)
+        metadata[o.n_metadata++] = (ot_export_metadata){ OT_CLASSES_KEY, classes, kind != OT_CLASSES_NAMED };
     if (t->data && t->data->preprocess)
         metadata[o.n_metadata++] = (ot_export_metadata){ OT_PREPROCESS_KEY, t->data->preprocess, t->data->only_names };
-    bool little = !classes && t->data && t->data->only_names && !ot_import_metadata(t->loaded->file, OT_LOSS_KEY);
+    bool little =
+        kind != OT_CLASSES_NAMED && t->data && t->data->only_names && !ot_import_metadata(t->loaded->file, OT_LOSS_KEY);
     bool ours = o.n_metadata || ot_import_metadata(t->loaded->file, OT_LOSS_KEY);
     if (!s && ours) s = ot_losses_text(t, a, &losses, err); /* a file without metadata of ours gets none */
     if (losses) metadata[o.n_metadata++] = (ot_export_metadata){ OT_LOSS_KEY, losses, little };

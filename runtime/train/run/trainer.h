@@ -147,6 +147,7 @@ struct ot_trainer {
     struct ot_lora *adapter; /* --lora: m is a copy of the model with these; lora.c */
     int n_adapters;
     ot_graph *adapted;            /* its graph; NULL: none */
+    bool own_classes;             /* the names of the classes are labels in the graph (labels.c) */
     bool new_classes;             /* some were replaced */
     struct ot_unfolded *unfolded; /* --unfold-bn: m is a copy of the model with these norms; unfold.c */
     int n_unfolded;
@@ -185,6 +186,17 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
 ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out,
                           ot_error *err); /* *out NULL: d has no names */
 
+/* What a written model says of its classes. */
+typedef enum ot_classes_kind {
+    OT_CLASSES_KEPT,    /* what the file says */
+    OT_CLASSES_NAMED,   /* the names of the data */
+    OT_CLASSES_COLUMNS, /* the columns of labels */
+    OT_CLASSES_GONE     /* nothing: it was trained on values, which the file's names are not of */
+} ot_classes_kind;
+/* *out NULL where kind is KEPT or GONE. */
+ot_status ot_trainer_classes_text(const ot_trainer *t, ot_arena *a, ot_classes_kind *kind, const char **out,
+                                  ot_error *err);
+
 /* recorded_loss.c: the option --loss as a JSON list of texts in a model's metadata. */
 #define OT_LOSS_KEY "onnxtrain.loss"
 /* Loss k of the options, with numbers in place of auto: it means the same with any data. */
@@ -204,6 +216,10 @@ void ot_trainer_look_ahead(ot_trainer *t);
 
 /* The names in the model, in arena a; *n 0: it has none, or something else under that key.  Errors: OT_E_NOMEM. */
 ot_status ot_classes_of(const ot_model *m, ot_arena *a, const char *const **out, int *n, ot_error *err);
+
+/* Sets t->own_classes: the names of the classes are labels that the graph selects from.  Training cannot change them, and
+ * they need no record.  Errors: OT_E_NOMEM. */
+ot_status ot_trainer_own_classes(ot_trainer *t, ot_error *err);
 
 /* The classes of d get the numbers that the model has for them.  trains: others are a warning, and d keeps its own.
  * Errors: OT_E_DATA: a class that the model does not have. */
