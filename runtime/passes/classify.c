@@ -14,8 +14,8 @@
  * If the file lists its parameters and buffers (importer/signature.c), that list decides.
  * Integers that only DequantizeLinear reads are classified as the floats they represent, and become floats if they
  * train (stored.h).
- * Never trained: other integers, rotary tables, normalisers right at an input, values that reach no output through a
- * differentiable path.
+ * Never trained: other integers, rotary tables, normalisers right at an input, the vectors of spectral_norm, values
+ * that reach no output through a differentiable path.
  * --train and --freeze override. */
 #include <math.h>
 #include <string.h>
@@ -416,6 +416,12 @@ static const char *describe(ot_graph *g, const ot_value *v, const verdict *d, co
     return s ? s : what;
 }
 
+static const char *belongs_to(ot_graph *g, const ot_value *weight)
+{
+    const char *s = ot_arena_printf(g->arena, "constant: a vector that spectral_norm keeps beside '%s'", weight->name);
+    return s ? s : weight->name;
+}
+
 /* Why v is a constant.  NULL: it trains. */
 static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
 {
@@ -424,6 +430,8 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
                : d->normaliser ? "constant: normalises an input"
                                : "constant: no operator uses it as a "
                                  "weight";
+    const ot_value *weight = ot_normed_by(g, v);
+    if (weight) return belongs_to(g, weight);
     if (d->how == WEAK && ot_name_is_literal(v->name))
         return "constant: a tensor written in the module's code, by the name that the exporter gave it";
     if (ot_numel(&v->shape) == 1 && !single_trains(v, d, h))

@@ -60,6 +60,10 @@ bool ot_name_is_literal(const char *name);
 /* A path of identifiers with a dot, as modules of PyTorch name their parameters: "head.bias". */
 bool ot_name_is_path(const char *name);
 
+/* The weight that v, by its name, belongs to as one of the two vectors with which PyTorch's spectral_norm measures it:
+ * buffers.  NULL: v is no such vector. */
+const ot_value *ot_normed_by(const ot_graph *g, const ot_value *v);
+
 /* Does the name given by the program identify a table that is no parameter?  ("relative_coords_table") */
 bool ot_name_is_table(const char *name);
 
