@@ -369,6 +369,8 @@ static const char *no_parameter(const ot_graph *g, const ot_value *v, const verd
         !ot_copies_listed(g, v))
         return "computed from buffers";
     if (slot == 's' || (d->how == STRONG && (!product || !h->names))) return NULL;
+    if (d->how == WEAK && !is_per_channel(&v->shape) && ot_values_are_rounded(v))
+        return "equal elements up to rounding";
     switch (p) {
     case OT_PATTERN_COPIES: return NULL;
     case OT_PATTERN_NONE: return factor && v->shape.rank == 1 ? "a vector of an outer product" : NULL;

@@ -524,6 +524,14 @@ bool ot_values_are_whole(const ot_value *v)
     return true;
 }
 
+bool ot_values_are_rounded(const ot_value *v)
+{
+    int64_t n = ot_numel(&v->shape);
+    double low = n ? at(v, 0) : 0, high = low;
+    for (int64_t i = 1; i < n; i++) low = fmin(low, at(v, i)), high = fmax(high, at(v, i));
+    return high > low && high - low <= 1e-5 * fmax(fabs(low), fabs(high));
+}
+
 ot_pattern ot_pattern_of(const ot_value *v)
 {
     int64_t n = ot_numel(&v->shape);

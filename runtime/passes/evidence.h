@@ -48,6 +48,10 @@ bool ot_name_is_made(const char *name);
 bool ot_name_is_converted(const char *name);
 bool ot_values_are_whole(const ot_value *v); /* all whole numbers: counts, validity flags, ids */
 
+/* All equal up to rounding, and not all equal: the widths of an even grid.  Parameters that start equal are equal, and
+ * have moved further apart once they are trained.  v->data: float elements. */
+bool ot_values_are_rounded(const ot_value *v);
+
 /* Is it the name of a product, difference, quotient or root that was computed during export?  ("mul_3") */
 bool ot_name_is_computed(const char *name);
 

@@ -29,6 +29,8 @@ def model(name, value, op):
 
 some = rng.standard_normal(SIDE).astype('f4')
 relative = rng.standard_normal((HEADS, 2 * SIDE))[:, SIDE - distance]  # a learnt bias of each distance
+grid = np.arange(-3, SIDE + 1, dtype='f4') * np.float32(0.4) - 1
+widths = np.sort(np.tile((grid[1:] - grid[:-1])[:SIDE], (SIDE, 1)))  # equal up to rounding; the first two are equal
 CASES = [
     # name, values, operator, does it train?
     ('lifted_tensor_0', np.float32(2), 'Mul', False),
@@ -41,6 +43,9 @@ CASES = [
     ('add_1', penalties(0.5), 'Add', False),
     ('add_1', penalties(2 ** (-8 / 3)), 'Add', False),
     ('add_1', (hidden + np.zeros((HEADS, 1, 1))).astype('f4'), 'Add', False),
+    ('sub_3', widths, 'Div', False),
+    ('onnx::Div_483', widths, 'Div', False),
+    ('expand_3', np.repeat(abs(some[:, None]) + 1, SIDE, 1), 'Div', True),
     ('encoder.relative', relative.astype('f4'), 'Add', True),
 ]
 
