@@ -89,7 +89,7 @@ static ot_status fill_tensor(ot_form *f, const ot_attribute *a, ot_blob *out)
     ot_job *j = f->job;
     const ot_external *e;
     char what[400];
-    snprintf(what, sizeof what, "%.200s: %.60s: %.60s", f->name, f->op, a->name);
+    snprintf(what, sizeof what, "%.300s: %.60s", ot_form_who(f), a->name);
     OT_TRY(ot_tensor_decode(j->f, j->f->arena, a->t, what, out, &e, j->found));
     if (ot_tensor_index(j, a->t) < 0) return OT_OK; /* an upgrade made it */
     const char *name = f->n_out ? f->out_name[0] : f->name;
@@ -155,8 +155,8 @@ static void find_required(const ot_form *f, const ot_op *op)
 {
     for (const ot_attr *row = op->attrs; row && row->name; row++)
         if (row->dflt == OT_REQUIRED && !ot_form_get(f, row->name))
-            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: the required attribute '%s' is missing", f->name,
-                         op->name, row->name);
+            ot_fail_more(f->job->found, OT_E_MODEL, "%.300s: the required attribute '%s' is missing", ot_form_who(f),
+                         row->name);
 }
 
 ot_status ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)
@@ -167,7 +167,7 @@ ot_status ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)
         const ot_attr *row = op->attrs;
         while (row && row->name && strcmp(row->name, ot_text(a->name))) row++;
         if (!row || !row->name) {
-            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: unknown attribute '%.100s'", f->name, op->name,
+            ot_fail_more(f->job->found, OT_E_MODEL, "%.300s: unknown attribute '%.100s'", ot_form_who(f),
                          ot_text(a->name));
             continue;
         }
@@ -175,7 +175,7 @@ ot_status ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)
         bool list = wanted == TYPE(INTS) || wanted == TYPE(FLOATS) || wanted == TYPE(STRINGS);
         if (type == TYPE(UNDEFINED) && list) continue; /* an empty list of IR version 1 */
         if (type != wanted || !has_value(a, type)) {
-            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: attribute '%s' is %s; expected %s", f->name, op->name,
+            ot_fail_more(f->job->found, OT_E_MODEL, "%.300s: attribute '%s' is %s; expected %s", ot_form_who(f),
                          row->name, type == wanted ? "empty" : type_name(type), type_name(wanted));
             continue;
         }

@@ -37,7 +37,7 @@ static ot_status form_new(ot_job *j, ot_scope *s, const Onnx__NodeProto *n, ot_f
         bool absent = !*n->input[i];
         if (!absent) f->in[i] = ot_scope_find(s, n->input[i], &absent);
         if (!f->in[i] && !absent)
-            ot_fail_more(j->found, OT_E_MODEL, "%.200s: %.60s: unknown input '%.200s'", f->name, f->op, n->input[i]);
+            ot_fail_more(j->found, OT_E_MODEL, "%.300s: unknown input '%.200s'", ot_form_who(f), n->input[i]);
     }
     for (int i = 0; i < f->n_out; i++) f->out_name[i] = n->output[i];
     while (f->n_in && !f->in[f->n_in - 1]) f->n_in--;
@@ -74,7 +74,7 @@ static void check_outputs(ot_form *f)
     while (made < f->n_out && f->out[made]) made++;
     for (int i = made; i < f->n_out && made; i++)
         if (*f->out_name[i] && !f->out[i]) {
-            ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %s: %d outputs; at most %d are allowed", f->name, f->op,
+            ot_fail_more(f->job->found, OT_E_MODEL, "%.300s: %d outputs; at most %d are allowed", ot_form_who(f),
                          f->n_out, made);
             return;
         }

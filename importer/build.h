@@ -137,6 +137,8 @@ ot_value *ot_form_before_int(ot_form *f, const char *op, ot_value *const *in, in
 ot_status ot_form_begin(ot_form *f, ot_form *g, const char *op, ot_value *const *in, int n_in, int n_out);
 ot_status ot_form_copy(ot_form *g, const ot_attribute *a); /* an attribute of another form */
 ot_value *ot_form_finish(ot_form *g);
+/* For messages: "node: operator"; the operator alone if that is the name of the node too. */
+const char *ot_form_who(const ot_form *f);
 ot_status ot_form_finding(const ot_form *f, const char *fmt, ...) OT_PRINTF(2, 3); /* gives OT_E_MODEL */
 
 /* attrs.c */

@@ -7,6 +7,13 @@
 
 enum { NEWEST = 1 << 20 }; /* above every row of the table */
 
+const char *ot_form_who(const ot_form *f)
+{
+    const char *s =
+        strcmp(f->name, f->op) != 0 ? ot_arena_printf(f->job->f->arena, "%.200s: %.60s", f->name, f->op) : NULL;
+    return s ? s : f->op;
+}
+
 ot_status ot_form_finding(const ot_form *f, const char *fmt, ...)
 {
     char text[512];
@@ -14,7 +21,7 @@ ot_status ot_form_finding(const ot_form *f, const char *fmt, ...)
     va_start(ap, fmt);
     ot_vtext(text, sizeof text, fmt, ap);
     va_end(ap);
-    ot_fail_more(f->job->found, OT_E_MODEL, "%.200s: %.60s: %s", f->name, f->op, text);
+    ot_fail_more(f->job->found, OT_E_MODEL, "%.300s: %s", ot_form_who(f), text);
     return OT_E_MODEL;
 }
 

@@ -3,7 +3,8 @@
  * Spec    ai.onnx.ml Scaler, Binarizer, Normalizer, Imputer, ArrayFeatureExtractor, FeatureVectorizer, OneHotEncoder,
  *         LinearRegressor, LinearClassifier, SVMRegressor 1; LabelEncoder 1, 2, 4.  Trees are in trees.c.
  *         Numbers in attributes are constants, except for the coefficients and intercepts of linear models, which train
- *         (ot_floats_value).  ZipMap passes its input on: one row per map, columns in the order of the labels.
+ *         (ot_floats_value).  OneHotEncoder gives a row of zeros for a category that is not listed, with zeros=0 too,
+ *         which asks for an error there.  ZipMap passes its input on: one row per map, columns in the order of the labels.
  * Grad    of what is linear or smooth in the input */
 #include "importer/ml.h"
 
@@ -35,7 +36,7 @@ ot_status ot_ml_tensor(ot_form *f, const char *name, ot_blob *out)
 {
     const ot_attribute *a = ot_form_get(f, name);
     const ot_external *e = NULL;
-    const char *what = ot_arena_printf(f->job->f->arena, "%.200s: %.60s: %.60s", f->name, f->op, name);
+    const char *what = ot_arena_printf(f->job->f->arena, "%.300s: %.60s", ot_form_who(f), name);
     if (!a || !a->t || !what) return ot_form_finding(f, "%s is missing", name);
     return ot_tensor_decode(f->job->f, f->job->f->arena, a->t, what, out, &e, f->job->found);
 }
@@ -137,9 +138,6 @@ static ot_value *texts(ot_form *f, const ot_attribute *a)
 static ot_status onehot(ot_form *f)
 {
     const ot_attribute *cats = ot_form_get(f, "cats_int64s"), *names = ot_form_get(f, "cats_strings");
-    if (!ot_form_int(f, "zeros", 1))
-        return ot_form_finding(f, "zeros=0 is not supported: it rejects unknown "
-                                  "categories, which depends on data");
     if (!(cats && cats->n_ints) && !(names && names->n_strings))
         return ot_form_finding(f, "its categories are missing");
     bool text = names && names->n_strings;
@@ -201,7 +199,7 @@ ot_value *ot_ml_transform(ot_form *f, ot_value *y, const char *post)
 void ot_ml_fixed(ot_form *f, const char *attributes)
 {
     if (!f->job->m->fixed)
-        f->job->m->fixed = ot_arena_printf(f->job->f->arena, "%s: %s: its attributes %s", f->name, f->op, attributes);
+        f->job->m->fixed = ot_arena_printf(f->job->f->arena, "%s: its attributes %s", ot_form_who(f), attributes);
 }
 
 int64_t ot_ml_classes(const ot_form *f)

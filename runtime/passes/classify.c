@@ -14,8 +14,8 @@
  * If the file lists its parameters and buffers (importer/signature.c), that list decides.
  * Integers that only DequantizeLinear reads are classified as the floats they represent, and become floats if they
  * train (stored.h).
- * Never trained: other integers, rotary tables, normalisers right at an input, values that reach no output through a
- * differentiable path.
+ * Never trained: other integers, rotary tables, normalisers right at an input, the vectors of spectral_norm, values
+ * that reach no output through a differentiable path.
  * --train and --freeze override. */
 #include <math.h>
 #include <string.h>
@@ -369,6 +369,8 @@ static const char *no_parameter(const ot_graph *g, const ot_value *v, const verd
         !ot_copies_listed(g, v))
         return "computed from buffers";
     if (slot == 's' || (d->how == STRONG && (!product || !h->names))) return NULL;
+    if (d->how == WEAK && !is_per_channel(&v->shape) && ot_values_are_rounded(v))
+        return "equal elements up to rounding";
     switch (p) {
     case OT_PATTERN_COPIES: return NULL;
     case OT_PATTERN_NONE: return factor && v->shape.rank == 1 ? "a vector of an outer product" : NULL;
@@ -416,6 +418,12 @@ static const char *describe(ot_graph *g, const ot_value *v, const verdict *d, co
     return s ? s : what;
 }
 
+static const char *belongs_to(ot_graph *g, const ot_value *weight)
+{
+    const char *s = ot_arena_printf(g->arena, "constant: a vector that spectral_norm keeps beside '%s'", weight->name);
+    return s ? s : weight->name;
+}
+
 /* Why v is a constant.  NULL: it trains. */
 static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
 {
@@ -424,6 +432,8 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
                : d->normaliser ? "constant: normalises an input"
                                : "constant: no operator uses it as a "
                                  "weight";
+    const ot_value *weight = ot_normed_by(g, v);
+    if (weight) return belongs_to(g, weight);
     if (d->how == WEAK && ot_name_is_literal(v->name))
         return "constant: a tensor written in the module's code, by the name that the exporter gave it";
     if (ot_numel(&v->shape) == 1 && !single_trains(v, d, h))

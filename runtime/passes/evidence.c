@@ -200,6 +200,31 @@ bool ot_name_is_table(const char *name)
     return false;
 }
 
+/* spectral_norm keeps `weight_u` and `weight_v` beside `weight_orig`; as a parametrization, `weight.0._u` and
+ * `weight.0._v` beside `weight.original`. */
+const ot_value *ot_normed_by(const ot_graph *g, const ot_value *v)
+{
+    const char *name = v->name, *weight = "_orig";
+    size_t n = strlen(name);
+    int64_t size = ot_numel(&v->shape);
+    if (v->shape.rank != 1 || size < 1 || !(ends(name, "_u") || ends(name, "_v"))) return NULL;
+    n -= 2;
+    if (n && name[n - 1] == '.') {
+        for (n--; n && isdigit((unsigned char)name[n - 1]); n--) {
+        }
+        if (!n || name[n - 1] != '.') return NULL;
+        n--;
+        weight = ".original";
+    }
+    for (int i = 0; i < g->n_values; i++) {
+        const ot_value *w = g->values[i];
+        if (w->source >= 0 && !strncmp(w->name, name, n) && !strcmp(w->name + n, weight) &&
+            ot_numel(&w->shape) % size == 0)
+            return w;
+    }
+    return NULL;
+}
+
 /* ---- values ------------------------------------------------------------------ */
 
 static double at(const ot_value *v, int64_t i) { return ot_get_f64(v->data, v->dtype, i); }
@@ -497,6 +522,14 @@ bool ot_values_are_whole(const ot_value *v)
         if (x != rint(x)) return false;
     }
     return true;
+}
+
+bool ot_values_are_rounded(const ot_value *v)
+{
+    int64_t n = ot_numel(&v->shape);
+    double low = n ? at(v, 0) : 0, high = low;
+    for (int64_t i = 1; i < n; i++) low = fmin(low, at(v, i)), high = fmax(high, at(v, i));
+    return high > low && high - low <= 1e-5 * fmax(fabs(low), fabs(high));
 }
 
 ot_pattern ot_pattern_of(const ot_value *v)

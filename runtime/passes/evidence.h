@@ -48,6 +48,10 @@ bool ot_name_is_made(const char *name);
 bool ot_name_is_converted(const char *name);
 bool ot_values_are_whole(const ot_value *v); /* all whole numbers: counts, validity flags, ids */
 
+/* All equal up to rounding, and not all equal: the widths of an even grid.  Parameters that start equal are equal, and
+ * have moved further apart once they are trained.  v->data: float elements. */
+bool ot_values_are_rounded(const ot_value *v);
+
 /* Is it the name of a product, difference, quotient or root that was computed during export?  ("mul_3") */
 bool ot_name_is_computed(const char *name);
 
@@ -59,6 +63,10 @@ bool ot_name_is_literal(const char *name);
 
 /* A path of identifiers with a dot, as modules of PyTorch name their parameters: "head.bias". */
 bool ot_name_is_path(const char *name);
+
+/* The weight that v, by its name, belongs to as one of the two vectors with which PyTorch's spectral_norm measures it:
+ * buffers.  NULL: v is no such vector. */
+const ot_value *ot_normed_by(const ot_graph *g, const ot_value *v);
 
 /* Does the name given by the program identify a table that is no parameter?  ("relative_coords_table") */
 bool ot_name_is_table(const char *name);

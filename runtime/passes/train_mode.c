@@ -58,6 +58,17 @@ static ot_value *stored(const ot_node *n, int input)
     return v;
 }
 
+/* The running statistic that a norm reads, as above or through Identity: PyTorch's exporter writes one where a module
+ * is called again. */
+static ot_value *statistic(const ot_node *n, int input)
+{
+    ot_value *v = n->in[input];
+    while (v->producer &&
+           (v->producer->op == &ot_op_Reshape || v->producer->op == &ot_op_Cast || v->producer->op == &ot_op_Identity))
+        v = v->producer->in[0];
+    return v;
+}
+
 /* Is it a constant with every element equal to x? */
 static bool is_all(const ot_value *v, double x)
 {
@@ -134,7 +145,7 @@ static ot_value *as(ot_graph *g, ot_node *at, ot_value *v, const ot_value *other
  * order. */
 static void move_state(ot_graph *g, ot_node *n, int input)
 {
-    ot_value *state = stored(n, input), *now = as(g, n->next, n->out[input - 2], state);
+    ot_value *state = statistic(n, input), *now = as(g, n->next, n->out[input - 2], state);
     ot_assign *before = NULL;
     for (int i = 0; i < g->n_assigns && !before; i++)
         if (g->assigns[i].state == state) before = &g->assigns[i];
@@ -184,7 +195,7 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
     if (!outputs(g, n, 3)) return g->err->status;
     OT_TRY(ot_node_infer(n, g->err));
     for (int i = 3; i < 5 && c->want == OT_WANT_TRAIN; i++)
-        if (stored(n, i)->role == OT_STATE) move_state(g, n, i);
+        if (statistic(n, i)->role == OT_STATE) move_state(g, n, i);
     return g->err->status;
 }
 

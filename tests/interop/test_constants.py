@@ -29,6 +29,8 @@ def model(name, value, op):
 
 some = rng.standard_normal(SIDE).astype('f4')
 relative = rng.standard_normal((HEADS, 2 * SIDE))[:, SIDE - distance]  # a learnt bias of each distance
+grid = np.arange(-3, SIDE + 1, dtype='f4') * np.float32(0.4) - 1
+widths = np.sort(np.tile((grid[1:] - grid[:-1])[:SIDE], (SIDE, 1)))  # equal up to rounding; the first two are equal
 CASES = [
     # name, values, operator, does it train?
     ('lifted_tensor_0', np.float32(2), 'Mul', False),
@@ -41,6 +43,9 @@ CASES = [
     ('add_1', penalties(0.5), 'Add', False),
     ('add_1', penalties(2 ** (-8 / 3)), 'Add', False),
     ('add_1', (hidden + np.zeros((HEADS, 1, 1))).astype('f4'), 'Add', False),
+    ('sub_3', widths, 'Div', False),
+    ('onnx::Div_483', widths, 'Div', False),
+    ('expand_3', np.repeat(abs(some[:, None]) + 1, SIDE, 1), 'Div', True),
     ('encoder.relative', relative.astype('f4'), 'Add', True),
 ]
 
@@ -50,4 +55,16 @@ with tempfile.TemporaryDirectory() as d:
         tensors = {t['name']: t for t in json.loads(call('inspect', f'{d}/m.onnx', '--json').stdout)['initializers']}
         check((tensors[name]['role'] == 'trains') == trains, f'{name} {np.shape(value)} {op}: {tensors[name]}')
         check(tensors['layer.weight']['role'] == 'trains', f"beside {name}: {tensors['layer.weight']}")
+
+    # The vectors of spectral_norm (sigma = u' W v) are buffers beside the weight; without one of that name and size, they are as any other.
+    for weight, u, v, trains in (('n.weight_orig', 'n.weight_u', 'n.weight_v', False), ('n.parametrizations.weight.original', 'n.parametrizations.weight.0._u', 'n.parametrizations.weight.0._v', False),
+                                 ('n.weight', 'n.weight_u', 'n.weight_v', True), ('other.weight_orig', 'n.weight_u', 'n.weight_v', True), ('n.parametrizations.weight.original', 'n.parametrizations.weight._u', 'n.parametrizations.weight._v', True)):
+        for rows in (5, 1):
+            nodes = [h.make_node(op, [a, b], [out]) for op, a, b, out in (('MatMul', weight, v, 'wv'), ('MatMul', u, 'wv', 'sigma'), ('Div', weight, 'sigma', 'w'))] + [h.make_node('Gemm', ['x', 'w'], ['y'], transB=1)]
+            tensors = [numpy_helper.from_array(rng.standard_normal(shape).astype('f4'), n) for n, shape in ((weight, (rows, 4)), (u, (rows,)), (v, (4,)))]
+            ends = [h.make_tensor_value_info(n, T.FLOAT, ['n', k]) for n, k in (('x', 4), ('y', rows))]
+            onnx.save(h.make_model(h.make_graph(nodes, 'g', ends[:1], ends[1:], tensors), opset_imports=[h.make_opsetid('', 17)], ir_version=8, producer_name='pytorch'), f'{d}/m.onnx')
+            got = {t['name']: t for t in json.loads(call('inspect', f'{d}/m.onnx', '--json').stdout)['initializers']}
+            for n, should in ((weight, True), (u, trains), (v, trains)):
+                check((got[n]['role'] == 'trains') == should, f'spectral_norm of {weight} of {rows} rows, {n}: {got[n]}')
 finish('checks')

@@ -503,6 +503,25 @@ def training():
     print('--deploy: ok')
 
 
+def strings():
+    """Inputs of strings, as scikit-learn's columns of categories: those that the file knows are what is compared."""
+    nodes = [h.make_node('OneHotEncoder', ['s'], ['o'], domain='ai.onnx.ml', cats_strings=['red', 'blue', 'green']), h.make_node('Flatten', ['o'], ['f']),
+             h.make_node('Concat', ['f', 'x'], ['c'], axis=1), h.make_node('Dropout', ['c'], ['d']), h.make_node('Gemm', ['d', 'w'], ['y'])]
+    ends = [h.make_tensor_value_info('s', T.STRING, ['N', 2]), h.make_tensor_value_info('x', T.FLOAT, ['N', 2]), h.make_tensor_value_info('y', T.FLOAT, ['N', 4])]
+    m = h.make_model(h.make_graph(nodes, 'g', ends[:2], ends[2:], [tensor('w', 8, 4)]), opset_imports=[h.make_opsetid('', 17), h.make_opsetid('ai.onnx.ml', 3)], ir_version=8)
+    onnx.save(m, f'{folder}/s.onnx')
+    colours = np.array([['red', 'blue'], ['pink', 'green']])
+    feeds = {'s': colours, 'x': rng.random((2, 2)).astype(np.float32)}
+    np.savez(f'{folder}/s.npz', target=np.zeros((2, 4), np.float32), **feeds)
+    call('train', 's.onnx', '--data', 's.npz', '--steps', '2', '--loss', 'mse', '--run-dir', 'none', '-o', 's-t.onnx', '--deploy', 's-d.onnx', '--device', 'cpu')
+    for made, of, flags in (('s-d.onnx', 's-t.onnx', None), ('s-e.onnx', 's.onnx', []), ('s-h.onnx', 's.onnx', ['--fp16'])):
+        if flags is not None:
+            call('export', of, '-o', made, *flags)
+        right, got = (onnxruntime.InferenceSession(f'{folder}/{f}').run(None, {**feeds, 's': colours.astype(object)})[0] for f in (of, made))
+        assert 'Dropout' not in ops(onnx.load(f'{folder}/{made}')) and abs(got - right).max() <= (1e-2 if flags else 1e-5), made
+    print('inputs of strings: ok')
+
+
 def idx(x):
     """Pictures and labels as MNIST's files have them."""
     os.makedirs(f'{folder}/idx', exist_ok=True)
@@ -526,7 +545,7 @@ def draws():
     assert "'noise'" in said and not os.path.exists(f'{folder}/folded.onnx'), said
 
 
-for part in (modes, dropouts, folding, losses, functions, kept, external, half, training, draws):
+for part in (modes, dropouts, folding, losses, functions, kept, external, half, training, strings, draws):
     try:
         part()
     except Exception as e:  # the others are judged too

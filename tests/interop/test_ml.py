@@ -32,12 +32,12 @@ def judge(m, op, feeds):
     return onnxruntime.InferenceSession(m.SerializeToString(), providers=['CPUExecutionProvider']).run(None, feeds)
 
 
-def run(what, op, feeds, outputs=1, code=0, want=None, **attrs):
+def run(what, op, feeds, outputs=1, code=0, want=None, node='the_node', said='the_node', **attrs):
     global failed, total
     total += 1
     names = ['y', 'z'][:outputs]
-    node = h.make_node(op, list(feeds), names, name='the_node', domain='ai.onnx.ml', **attrs)
-    g = h.make_graph([node], 'g', [h.make_tensor_value_info(k, TYPES[v.dtype], v.shape) for k, v in feeds.items()], [h.make_tensor_value_info(n, 0, None) for n in names])
+    made = h.make_node(op, list(feeds), names, name=node, domain='ai.onnx.ml', **attrs)
+    g = h.make_graph([made], 'g', [h.make_tensor_value_info(k, TYPES[v.dtype], v.shape) for k, v in feeds.items()], [h.make_tensor_value_info(n, 0, None) for n in names])
     m = h.make_model(g, opset_imports=[h.make_opsetid('', 21), h.make_opsetid('ai.onnx.ml', 3)], ir_version=10)
     with tempfile.TemporaryDirectory() as d:
         for o in m.graph.output:
@@ -46,7 +46,7 @@ def run(what, op, feeds, outputs=1, code=0, want=None, **attrs):
         np.savez(d + '/x.npz', **feeds)
         r = subprocess.run([program, 'run', d + '/m.onnx', '--data', d + '/x.npz', '-o', d + '/y.npz'], capture_output=True, text=True, timeout=120)
         problem = None
-        if r.returncode != code or (code and 'the_node' not in r.stderr):
+        if r.returncode != code or (code and said not in r.stderr):
             problem = f'exit {r.returncode}, {code} is right: {r.stderr.strip()}'
         elif not code:
             got = np.load(d + '/y.npz')
@@ -78,6 +78,10 @@ for shape in ([2], [1, 2]):
     run('extractor', 'ArrayFeatureExtractor', {'x': x, 'i': np.array([2, 0], np.int64).reshape(shape)})
 run('extractor of a line', 'ArrayFeatureExtractor', {'x': x[0].copy(), 'i': np.array([2, 0], np.int64)})
 run('one hot', 'OneHotEncoder', {'x': k}, cats_int64s=[1, 3, 9])
+known = np.array([[3, 1], [9, 1]], np.int64)
+run('one hot without unknown categories', 'OneHotEncoder', {'x': known}, cats_int64s=[1, 3, 9], zeros=0)
+run('one hot with unknown categories', 'OneHotEncoder', {'x': k}, want=(k[..., None] == [1, 3, 9]).astype(np.float32), cats_int64s=[1, 3, 9], zeros=0)
+run('one hot named as its operator', 'OneHotEncoder', {'x': k}, code=3, node='OneHotEncoder', said='onnx: OneHotEncoder: its categories are missing')
 run('one hot of strings', 'OneHotEncoder', {'x': k}, code=3, cats_strings=['a'])
 run('regressor', 'LinearRegressor', {'x': x}, coefficients=[0.1, 0.2, 0.3], intercepts=[0.5], targets=1)
 run('regressor of two', 'LinearRegressor', {'x': x}, coefficients=[0.1, 0.2, 0.3, -1.0, 2.0, 4.0], intercepts=[0.5, -0.5], targets=2)

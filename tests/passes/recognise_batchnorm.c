@@ -30,7 +30,8 @@ typedef struct form {
     enum { PLAIN, SHIFTED, FACTORED, NEGATED } how;
     bool no_scale, no_bias;
     enum { NOTHING, SHARED_MEAN, OUTSIDE, OTHER_AXIS, SAID, TWICE, DOUBLED, ANOTHER_MEAN } wrong;
-    int twin; /* layers that share all of it: 0: one */
+    int twin;         /* layers that share all of it: 0: one */
+    bool by_identity; /* the last layer, if it is one operator, reads its statistics through Identity */
 } form;
 
 static ot_value *number(model *m, float x) { return ot_graph_const(m->g, "number", OT_F32, &(ot_shape){ 0 }, &x); }
@@ -127,6 +128,8 @@ static void build(model *m, const form *f, bool pieces)
     if (f->wrong == SAID) t.var->said = OT_SAID_PARAMETER;
     for (int i = 0; i <= f->twin; i++) {
         ot_value *z = x;
+        if (f->by_identity && i == f->twin)
+            t.mean = model_node(m, "Identity", OT_IN(t.mean)), t.var = model_node(m, "Identity", OT_IN(t.var));
         x = pieces ? spelled(m, f, &t, x) : whole(m, f, &t, x);
         if (f->wrong == TWICE) x = two(m, "Add", x, two(m, "Sub", z, t.var));
     }
@@ -270,8 +273,28 @@ static void the_unbiased_variance(void **state)
     }
 }
 
+/* PyTorch's exporter writes Identity before the statistics of a norm that is called again: each call updates them. */
+static void statistics_through_identity(void **state)
+{
+    static double direct[1024], through[1024];
+    (void)state;
+    for (int twin = 0; twin < 3; twin++) {
+        form f = { .name = "through Identity", .twin = twin };
+        int norms, statistics, n = trained(&f, false, OT_WANT_TRAIN, direct, &norms, &statistics);
+        assert_int_equal(statistics, 2);
+        f.by_identity = true;
+        assert_int_equal(trained(&f, false, OT_WANT_TRAIN, through, &norms, &statistics), n);
+        assert_int_equal(norms, twin + 1);
+        assert_int_equal(statistics, 2);
+        for (int k = 0; k < n; k++)
+            if (direct[k] != through[k])
+                fail_msg("%d layers: number %d is %.9g, read directly %.9g", twin + 1, k, through[k], direct[k]);
+    }
+}
+
 int recognise_batchnorm_tests(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(batch_norms), cmocka_unit_test(the_unbiased_variance) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(batch_norms), cmocka_unit_test(the_unbiased_variance),
+                                        cmocka_unit_test(statistics_through_identity) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* export.c - the deployable form: `export`, and --deploy behind a training.
  *
  * Before the file appears, its answers in evaluation mode are compared with those of the file it was made from, on one
- * batch of numbers in [0, 1). */
+ * batch of numbers in [0, 1), and of the strings that the file holds: its categories and labels. */
 
 #include <fcntl.h>
 #include <math.h>
@@ -69,7 +69,30 @@ static ot_status sizes_find(deployment *d, ot_error *err)
     return ot_fail(err, first.status, "%s", first.text);
 }
 
-/* Numbers in [0, 1) for floats, 0 or 1 for the others. */
+/* How many strings the constants of g hold; *word: the one at that place, in the order of the values. */
+static int64_t words_of(const ot_graph *g, int64_t place, const char **word)
+{
+    int64_t n = 0;
+    for (int i = 0; i < g->n_values; i++) {
+        const ot_value *v = g->values[i];
+        if (v->dtype != OT_STRING || !ot_is_const(v)) continue;
+        int64_t size = ot_numel(&v->shape);
+        if (place >= n && place < n + size) *word = ((const char *const *)v->data)[place - n];
+        n += size;
+    }
+    return n;
+}
+
+/* One of these; "a" if there are none. */
+static const char *word_for(const deployment *d, uint32_t random)
+{
+    const char *word = "a";
+    int64_t n = words_of(d->m->file->graph, -1, &word);
+    if (n) words_of(d->m->file->graph, random % n, &word);
+    return word;
+}
+
+/* Numbers in [0, 1) for floats, 0 or 1 for the others, strings of the file. */
 static ot_status inputs_make(deployment *d, ot_error *err)
 {
     d->in = ot_arena_alloc(d->a, sizeof *d->in * (size_t)(d->n_feeds + 1));
@@ -80,15 +103,11 @@ static ot_status inputs_make(deployment *d, ot_error *err)
         memcpy(t->dim, f->shape.dim, sizeof t->dim);
         t->data = ot_arena_alloc(d->a, ot_bytes(&f->shape, f->dtype) + 1);
         if (!t->data) return ot_fail(err, OT_E_NOMEM, "no memory for a batch to compare");
-        if (f->dtype == OT_STRING)
-            return ot_fail(err, OT_E_MODEL,
-                           "input '%s' is a string tensor: the exported model "
-                           "cannot be compared with the original",
-                           f->name);
         for (int64_t e = 0, n = ot_numel(&f->shape); e < n; e++) {
             uint32_t r[4];
             ot_philox(0, (uint64_t)e, (uint64_t)i, r);
-            ot_set_f64(t->data, t->dtype, e, ot_is_float(t->dtype) ? (double)ot_uniform(r[0]) : r[0] >> 31);
+            if (f->dtype == OT_STRING) ((const char **)t->data)[e] = word_for(d, r[0]);
+            else ot_set_f64(t->data, t->dtype, e, ot_is_float(t->dtype) ? (double)ot_uniform(r[0]) : r[0] >> 31);
         }
     }
     return d->in ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a batch to compare");
