@@ -106,11 +106,12 @@ static ot_status parse(const char *text, json_t **out, ot_error *err)
 }
 
 ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, const char *model, ot_arena *a, const char **out,
-                             ot_error *err)
+                             json_t **record, ot_error *err)
 {
     json_t *all, *y = NULL;
     bool any = any_input(fs);
     *out = NULL;
+    *record = NULL;
     OT_TRY(parse(table || any ? table : model, &all, err));
     json_t *before = json_object_get(all, "inputs"), *inputs = before ? json_copy(before) : json_object();
     for (int i = 0; i < fs->n; i++) {
@@ -127,9 +128,10 @@ ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, const char
     json_object_del(all, "targets");
     if (y) ot_json_set(&all, "targets", y);
     char *text = any ? ot_json_dump(all, JSON_COMPACT) : NULL;
-    json_decref(all);
     *out = text ? ot_arena_strdup(a, text) : NULL;
     free(text);
+    if (*out) *record = all;
+    else json_decref(all);
     return *out || !any ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the metadata");
 }
 

@@ -6,7 +6,8 @@
 
 #include "runtime/train/feed/bind_inputs.h"
 
-/* JSON of how the feeders make inputs, and targets that are scaled; *out NULL: there is nothing to record, or nothing that changes.
+/* JSON of how the feeders make inputs, and targets that are scaled, as text and as a record, which json_decref releases; both NULL: there
+ * is nothing to record, or nothing that changes.
  *
  *     {"inputs": {"x": {"kind": "image", "height": 224, "width": 224, "channels": 3, "layout": "NCHW", "resize": "cover",
  *                       "interpolation": "bilinear", "scale": 0.00392, "mean": [...], "std": [...]}}}
@@ -17,7 +18,7 @@
  * inputs and its target stay; an image keeps its "column"); NULL: there is none.  model: what the model has recorded, which
  * stays where only targets change.  Errors: OT_E_NOMEM. */
 ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, const char *model, ot_arena *a, const char **out,
-                             ot_error *err);
+                             json_t **record, ot_error *err);
 
 /* The record in a model's metadata for the functions below; json_decref releases it.  text: NULL gives NULL, there is none.  A text that is
  * not JSON gives null, a record that no input can use.  Errors: OT_E_NOMEM; OT_E_MODEL (the scaling of a target is invalid:

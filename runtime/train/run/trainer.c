@@ -175,7 +175,8 @@ static void compare_scales(const ot_trainer *t, const ot_scored *y, const ot_ada
 static ot_status keep_record(ot_trainer *t, const char *model, ot_error *err)
 {
     const char *text, *table = t->data->preprocess ? t->data->preprocess : t->data->table ? model : NULL;
-    OT_TRY(ot_preprocess_text(&t->train, table, model, t->a, &text, err));
+    json_decref(t->measured);
+    OT_TRY(ot_preprocess_text(&t->train, table, model, t->a, &text, &t->measured, err));
     if (text) {
         t->data->preprocess = text;
         t->data->only_names = false;
@@ -200,9 +201,6 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
         ot_trainer_try_together(t, &t->train);
     }
     OT_TRY(keep_record(t, ot_import_metadata(t->m->file, OT_PREPROCESS_KEY), err));
-    json_decref(t->measured);
-    t->measured = NULL;
-    if (t->normalize.automatic) OT_TRY(ot_preprocess_read(t->data->preprocess, &t->measured, err));
     ot_scored *sets[] = { &t->eval, &t->test };
     for (int i = 0; i < OT_LEN(sets); i++) {
         ot_adapt_env q = e;
