@@ -32,6 +32,7 @@ const char *ot_shown_in(const char *text, int width, char *buf, size_t n);
 
 /* The character at p and its length in bytes; 0: the n bytes do not begin with valid UTF-8. */
 int ot_utf8(const char *p, size_t n, uint32_t *out);
+bool ot_is_utf8(const char *text);       /* of all characters */
 int ot_utf8_put(uint32_t c, char to[4]); /* the bytes of a character; how many */
 
 /* ---- errors -------------------------------------------------------------- */

@@ -66,6 +66,14 @@ static void put_shown(writer *w, const char *text, size_t n, bool lines)
 
 int ot_utf8(const char *p, size_t n, uint32_t *out) { return n ? (int)decode((const unsigned char *)p, n, out) : 0; }
 
+bool ot_is_utf8(const char *text)
+{
+    uint32_t c;
+    for (int n; *text; text += n)
+        if (!(n = ot_utf8(text, strnlen(text, 4), &c))) return false;
+    return true;
+}
+
 int ot_utf8_put(uint32_t c, char to[4])
 {
     if (c < 0x80) return to[0] = (char)c, 1;

@@ -181,6 +181,8 @@ static bool is_apart(const survey *x)
     return !some;
 }
 
+#define CONVERT "; convert the file, for example with iconv -f LATIN1 -t UTF-8"
+
 static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
 {
     ot_columns *t = x->t;
@@ -197,6 +199,9 @@ static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
         t->odd_header |= t->header && (cell == OT_CELL_NUMBER || cell == OT_CELL_CODE);
         t->column[i].name = t->header ? x->first[i] : ot_arena_printf(d->arena, "%d", i + 1);
         if (!t->column[i].name) return no_memory(t, err);
+        if (t->header && !ot_is_utf8(t->column[i].name))
+            return ot_fail(err, OT_E_DATA, "%s: line %lld: the name of column %d, '%.60s', is not UTF-8" CONVERT,
+                           t->path, (long long)x->line, i + 1, t->column[i].name);
         if (!t->header) {
             int64_t no_value = t->column[i].no_value, odd = t->column[i].odd;
             const char *which = t->column[i].which;
@@ -347,14 +352,6 @@ typedef struct collector {
     bool *wanted, *target; /* columns whose words are needed; those that are targets */
 } collector;
 
-static bool is_utf8(const char *s)
-{
-    uint32_t c;
-    for (int n; *s; s += n)
-        if (!(n = ot_utf8(s, strnlen(s, 4), &c))) return false;
-    return true;
-}
-
 static ot_status collect_row(void *user, const ot_rows *r, int64_t row, ot_error *err)
 {
     (void)row;
@@ -366,10 +363,8 @@ static ot_status collect_row(void *user, const ot_rows *r, int64_t row, ot_error
         if (!x->wanted[i] || (!x->target[i] && ot_cell_of(text, x->t->point, &v) <= OT_CELL_NULL)) continue;
         int before = w->n;
         OT_TRY(ot_words_add(w, text, x->target[i] ? INT32_MAX / 4 : MOST_WORDS, x->d->arena, x->t->path, err));
-        if (w->n > before && !is_utf8(text))
-            return ot_fail(err, OT_E_DATA,
-                           "%s: line %lld, column '%s': the text '%.60s' is not UTF-8; convert the file, for example "
-                           "with iconv -f LATIN1 -t UTF-8",
+        if (w->n > before && !ot_is_utf8(text))
+            return ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': the text '%.60s' is not UTF-8" CONVERT,
                            x->t->path, (long long)r->line, x->t->column[i].name, text);
     }
     return OT_OK;

@@ -70,19 +70,10 @@ static const char *code_of(ot_dtype t)
     }
 }
 
-/* Well-formed UTF-8 that is more than ASCII. */
-static bool is_utf8(const char *s)
+static bool is_ascii(const char *s)
 {
-    bool wide = false;
-    for (const unsigned char *p = (const unsigned char *)s; *p;) {
-        int more = *p < 0x80 ? 0 : *p >> 5 == 6 ? 1 : *p >> 4 == 14 ? 2 : *p >> 3 == 30 ? 3 : -1;
-        if (more < 0) return false;
-        wide |= more > 0;
-        p++;
-        for (; more > 0; more--, p++)
-            if (*p >> 6 != 2) return false;
-    }
-    return wide;
+    while (*s && (unsigned char)*s < 0x80) s++;
+    return !*s;
 }
 
 /* "\x93NUMPY", version 1.0, and the dict, padded to a multiple of 64 bytes. */
@@ -148,7 +139,7 @@ static ot_status member_make(member *m, const ot_tensor *t, const char *path, ot
     const char *name = t->name ? t->name : "";
     const char *code = code_of(t->dtype);
     ot_shape shape = { .rank = t->rank };
-    *m = (member){ .utf8 = is_utf8(name) };
+    *m = (member){ .utf8 = ot_is_utf8(name) && !is_ascii(name) };
     char points[32];
     if (!code && t->dtype != OT_STRING)
         return ot_fail(err, OT_E_DATA, "%s: array '%s' is %s, which .npy does not support", path, name,

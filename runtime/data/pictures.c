@@ -294,15 +294,6 @@ static ot_status check_empty(const found *f, const char *part, size_t length, ot
     return OT_OK;
 }
 
-/* Names of classes are kept in the trained model. */
-static bool is_utf8(const char *s)
-{
-    uint32_t c;
-    for (int k; *s; s += k)
-        if (!(k = ot_utf8(s, strnlen(s, 4), &c))) return false;
-    return true;
-}
-
 static ot_status number_classes(const found *f, ot_dataset *d, ot_array *target, ot_error *err)
 {
     int64_t n = 0, room = 0;
@@ -325,7 +316,7 @@ static ot_status number_classes(const found *f, ot_dataset *d, ot_array *target,
             }
             if (!(name[n++] = ot_arena_printf(d->arena, "%.*s", (int)length, p)))
                 return ot_fail(err, OT_E_NOMEM, "%s: no memory for the names of classes", f->m->path);
-            if (!is_utf8(name[n - 1]))
+            if (!ot_is_utf8(name[n - 1])) /* names of classes are kept in the trained model */
                 return ot_fail(err, OT_E_DATA, "%s/%s: the name of this class is not UTF-8; rename the folder",
                                f->m->path, name[n - 1]);
         }

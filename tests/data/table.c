@@ -225,6 +225,10 @@ static void headers(void **state)
                           "d,1\nblue,2\n",
                           NULL, OT_E_DATA, &e));
     assert_non_null(strstr(e.text, "is not UTF-8"));
+    assert_null(open_with("gr\xF6\xDF"
+                          "e,y\n1,0\n2,1\n",
+                          NULL, OT_E_DATA, &e));
+    assert_non_null(strstr(e.text, "line 1: the name of column 1, 'gr\\xf6\\xdfe', is not UTF-8"));
     assert_null(open_with("a,a,y\np,1,1\nq,2,2\n", NULL, OT_E_DATA, &e));
     assert_non_null(strstr(e.text, "two columns are named 'a'"));
 }
