@@ -114,7 +114,8 @@ static void say_evaluation(const job *j, const ot_result *r, const char *path)
     print_word(path);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         const char *name = val && !test && !strcmp(kept[i], "test") ? "val" : kept[i], *text;
-        for (int k = 0; (text = ot_options_nth(j->o, name, k)); k++) {
+        bool numbers = !strcmp(name, "loss") && r->losses; /* a later evaluation has no training set to count */
+        for (int k = 0; (text = numbers ? r->losses[k] : ot_options_nth(j->o, name, k)); k++) {
             fprintf(stderr, " --%s", kept[i]);
             print_word(text);
         }

@@ -3,6 +3,7 @@
 same at resume and at evaluation; and a weighted loss does not depend on the batch size of the evaluation.  --overfit-batch reports its verdict."""
 import json
 import pathlib
+import shlex
 import tempfile
 
 import numpy as np
@@ -127,6 +128,8 @@ def of_ones(folder):
     np.savez(folder / "b.npz", x=r.standard_normal((N, 3)).astype(np.float32), target=y)
     run = call(folder, "train", "b.onnx", "--data", "b.npz", "--steps", "2", "--run-dir", "none", "-o", "o.onnx", "--loss", "bce_with_logits:pos_weight=auto")
     expect("pos_weight", np.allclose(said(run, "pos_weight"), (1 - y).sum(0) / y.sum(0), rtol=1e-5))
+    line = [line for line in run.stderr.splitlines() if line.startswith("to evaluate:")][0]
+    expect("the command to evaluate with has the numbers", "pos_weight=[" in line and call(folder, *shlex.split(line)[3:]))
 
 
 def of_class_numbers(folder):

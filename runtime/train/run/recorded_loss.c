@@ -54,6 +54,21 @@ static char *spell_given(const ot_trainer *t, int k)
     return NULL;
 }
 
+ot_status ot_losses_list(const ot_trainer *t, const char *const **out, ot_error *err)
+{
+    int n = t->s.options.n_losses;
+    const char **list = n ? ot_arena_alloc(t->a, (size_t)(n + 1) * sizeof *list) : NULL;
+    bool all = !n || list;
+    for (int k = 0; k < n && all; k++) {
+        char *text = spell_given(t, k);
+        list[k] = text ? ot_arena_strdup(t->a, text) : NULL;
+        all = list[k];
+        free(text);
+    }
+    *out = list;
+    return all ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the losses");
+}
+
 ot_status ot_losses_text(const ot_trainer *t, ot_arena *a, const char **out, ot_error *err)
 {
     int given = t->s.options.n_losses, n = given ? given : t->x.slot[t->x.lead].plan->n_defaults;

@@ -201,7 +201,9 @@ ot_status ot_trainer_classes_text(const ot_trainer *t, ot_arena *a, ot_classes_k
 #define OT_LOSS_KEY "onnxtrain.loss"
 /* Loss k of the options, with numbers in place of auto: it means the same with any data. */
 void ot_loss_spell(FILE *f, const ot_trainer *t, int k);
-/* All of them, in arena a; *out NULL: none was given, and the model records none, which would be another's. */
+/* The same of all losses of the options, ending with NULL, in the trainer's arena; *out NULL: there are none. */
+ot_status ot_losses_list(const ot_trainer *t, const char *const **out, ot_error *err);
+/* All of them as JSON, in arena a; *out NULL: none was given, and the model records none, which would be another's. */
 ot_status ot_losses_text(const ot_trainer *t, ot_arena *a, const char **out, ot_error *err);
 /* Where none is given, those that the model records become those of the options.  Errors: OT_E_NOMEM. */
 ot_status ot_losses_take(ot_trainer *t, ot_error *err);
