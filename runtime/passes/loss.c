@@ -67,7 +67,7 @@ static const char *choose_by_values(choice *x)
     if (one_hot) return "cross_entropy";
     bool single = ot_numel(&x->l.z->shape) == x->l.z->shape.dim[0]; /* no class axis */
     if (!f->binary && x->l.tail.kind != OT_TAIL_SIGMOID && single) return "mse";
-    if (f->binary && f->named && ot_made_linear(x->l.out)) return "bce_with_logits"; /* texts are no values to fit */
+    if (f->binary && f->named && ot_made_linear(x->l.out)) return "bce_with_logits"; /* strings name classes */
     x->hint = f->binary ? "its target contains 0 and 1 in the shape of the output, but the output does not end in "
                           "Sigmoid; use --loss bce_with_logits for logits, or mse for values"
               : single  ? "it ends in Sigmoid and its target contains other integers than 0 and 1; use 0 and 1 for two "

@@ -50,24 +50,20 @@ static const ot_value *behind(const ot_value *v)
     return v;
 }
 
-/* The tensor that a norm reads in another shape (recognise_batchnorm.c) or type (norms of files in 16 bits). */
-static ot_value *stored(const ot_node *n, int input)
+static ot_value *origin(ot_value *v, bool copies)
 {
-    ot_value *v = n->in[input];
-    while (v->producer && (v->producer->op == &ot_op_Reshape || v->producer->op == &ot_op_Cast)) v = v->producer->in[0];
-    return v;
-}
-
-/* The running statistic that a norm reads, as above or through Identity: PyTorch's exporter writes one where a module
- * is called again. */
-static ot_value *statistic(const ot_node *n, int input)
-{
-    ot_value *v = n->in[input];
-    while (v->producer &&
-           (v->producer->op == &ot_op_Reshape || v->producer->op == &ot_op_Cast || v->producer->op == &ot_op_Identity))
+    while (v->producer && (v->producer->op == &ot_op_Reshape || v->producer->op == &ot_op_Cast ||
+                           (copies && v->producer->op == &ot_op_Identity)))
         v = v->producer->in[0];
     return v;
 }
+
+/* The tensor that a norm reads in another shape (recognise_batchnorm.c) or type (norms of files in 16 bits). */
+static ot_value *stored(const ot_node *n, int input) { return origin(n->in[input], false); }
+
+/* The running statistic that a norm reads, through Identity too: PyTorch's exporter writes one where a module is called
+ * again. */
+static ot_value *statistic(const ot_node *n, int input) { return origin(n->in[input], true); }
 
 /* Is it a constant with every element equal to x? */
 static bool is_all(const ot_value *v, double x)

@@ -229,11 +229,14 @@ ot_status ot_preprocess_read(const char *text, json_t **out, ot_error *err)
     if (ot_json_parse(text, strlen(text), out)) return ot_fail(err, OT_E_NOMEM, "no memory for the model's metadata");
     if (!*out) *out = json_null();
     targets = json_object_get(*out, "targets");
-    json_object_foreach(targets, output, target) if (!read_target(target, &z)) return ot_fail(
-        err, OT_E_MODEL,
-        "onnxtrain.preprocess of the model: the scaling of the target of output '%.200s' is invalid; "
-        "expected as many numbers \"mean\" as positive numbers \"std\"",
-        output);
+    json_object_foreach(targets, output, target)
+    {
+        if (read_target(target, &z)) continue;
+        return ot_fail(err, OT_E_MODEL,
+                       "onnxtrain.preprocess of the model: the scaling of the target of output '%.200s' is invalid; "
+                       "expected as many numbers \"mean\" as positive numbers \"std\"",
+                       output);
+    }
     return OT_OK;
 }
 
