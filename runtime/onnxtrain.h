@@ -393,7 +393,15 @@ OT_API void ot_tensors_free(ot_tensors *ts); /* leaves it empty */
 OT_API OT_CHECK ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, int n, ot_tensors *out,
                                  ot_error *err);
 
-/* The same from the option "data" to the option "o" (an .npz). */
+/* The same again and again: planned once for inputs of the same names, types and shapes (of the last eight such), with weights
+ * prepared once.  Inputs whose values decide sizes, sequences and optional inputs are planned in every run.
+ *   m, o  borrowed until ot_runner_free.  out: the caller's, ot_tensors_free. */
+typedef struct ot_runner ot_runner;
+OT_API OT_CHECK ot_status ot_runner_new(const ot_model *m, const ot_options *o, ot_runner **out, ot_error *err);
+OT_API OT_CHECK ot_status ot_runner_run(ot_runner *r, const ot_tensor *in, int n, ot_tensors *out, ot_error *err);
+OT_API void ot_runner_free(ot_runner *r);
+
+/* ot_run from the option "data" to the option "o" (an .npz). */
 OT_API OT_CHECK ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
 /* Gradient of the loss per trained initializer, and 'loss', from "data" to "o" (an .npz).  The gradient of a weight

@@ -502,6 +502,27 @@ static ot_status run(char **text, ot_error *err)
                 PAIRS("data", image ? "a.pgm" : "inputs.npz", "o", "out.npz", "threads", "1", "workers", "0"), err);
 }
 
+/* Planned, run with other values, and planned for another shape. */
+static ot_status runner(char **text, ot_error *err)
+{
+    float x[2 * 784] = { 0 };
+    ot_tensor in = { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { 1, 1, 28, 28 }, .data = x };
+    job j;
+    ot_runner *r = NULL;
+    (void)text;
+    ot_status s = open_job(&j, OT_SOURCE_ROOT "/models/lenet.onnx", PAIRS("threads", "1"), err);
+    if (!s) s = ot_runner_new(j.m, j.o, &r, err);
+    for (int i = 0; i < 3 && !s; i++) {
+        ot_tensors out;
+        in.dim[0] = 1 + i / 2;
+        s = ot_runner_run(r, &in, 1, &out, err);
+        ot_tensors_free(&out);
+    }
+    ot_runner_free(r);
+    close_job(&j);
+    return s;
+}
+
 static ot_status grad(char **text, ot_error *err)
 {
     (void)text;
@@ -681,6 +702,7 @@ const way ways[] = {
     { .name = "npz", .go = write_npz, .out = "out.npz" },
     { .name = "new", .go = fresh, .out = "out.onnx" },
     { .name = "run", .prepare = pictures, .go = run, .out = "out.npz" },
+    { .name = "runner", .go = runner },
     { .name = "grad", .prepare = pictures, .go = grad, .out = "out.npz" },
     { .name = "eval", .prepare = pictures, .go = eval },
     { .name = "predict", .prepare = pictures, .go = predict, .out = "out.npz" },

@@ -24,6 +24,7 @@ int test_cpus(void);
 int test_trainer(void);
 int test_misuse(void);
 int test_best(void);
+int test_runner(void);
 
 #define assert_ok(expr, err)                                                                       \
     do {                                                                                           \

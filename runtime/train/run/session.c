@@ -424,6 +424,11 @@ static ot_status send(ot_session *x, ot_supply *y, ot_way way, ot_error *err)
 
 ot_status ot_session_renew(ot_session *x, ot_feeders *fs, ot_error *err)
 {
+    for (int i = 0; i < fs->n; i++) {
+        ot_feeder *f = &fs->f[i];
+        const ot_array *from = f->src == &f->own ? ot_dataset_find(fs->data, f->own.t.name) : NULL;
+        if (from) f->own.t.data = from->t.data;
+    }
     for (int i = 0; i < fs->n; i++)
         if (fs->f[i].whole) OT_TRY(ot_feeder_take(&fs->f[i], NULL, 1, OT_NOT_AUGMENTED, fs->f[i].buffer, 1, err));
     for (int i = 0; x->device && i < x->n_supplies; i++)

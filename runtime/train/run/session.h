@@ -147,7 +147,7 @@ void *ot_session_ahead(const ot_session *x, int64_t bytes);
 /* Allocates the slabs and batch buffers and binds them; whole arrays are taken once, here. */
 ot_status ot_session_allocate(ot_session *x, ot_error *err);
 
-/* Whole arrays have other bytes now. */
+/* The arrays of fs's data set are at other addresses now: fs follows, and whole arrays are taken once more. */
 ot_status ot_session_renew(ot_session *x, ot_feeders *fs, ot_error *err);
 
 /* ---- running: queue.c ------------------------------------------------------------------ */

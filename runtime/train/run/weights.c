@@ -155,13 +155,6 @@ static ot_status renew(ot_trainer *t, const ot_tensor *batch, int n, ot_error *e
             return ot_fail(err, OT_E_DATA, "'%s' has not the same type and shape as in the first batch", x->t.name);
         x->t.data = now->data;
     }
-    for (int i = 0; i < t->train.n; i++) {
-        ot_feeder *f = &t->train.f[i];
-        if (f->src == &f->own) {
-            const ot_array *from = ot_dataset_find(t->data, f->own.t.name);
-            if (from) f->own.t.data = from->t.data;
-        }
-    }
     return ot_session_renew(&t->x, &t->train, err);
 }
 
