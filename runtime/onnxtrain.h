@@ -13,8 +13,8 @@
  *         puts(err.text);
  *
  * Rules for every function
- *   Errors     return ot_status, 0 on success.  On failure *err (if given) holds the first
- *              cause.  Nothing here exits, prints, or touches global state.
+ *   Errors     return ot_status, 0 on success.  *err (if given) is of the last call: empty after a success, else the
+ *              returned status and the first cause.  Nothing here exits, prints, or touches global state.
  *   NULL       where an object, a name, data or a place for results is needed: OT_E_USAGE, or "no"
  *              from a function without a status; nothing is read or written through it.  err, a
  *              callback, and arguments documented as optional may be NULL.
@@ -76,7 +76,7 @@ typedef enum ot_status {
 
 #define OT_ERROR_TEXT 4096
 
-/* Belongs to the caller; start it as {0}.  The first failure is kept, later ones are ignored. */
+/* Belongs to the caller.  Every function that takes one sets it. */
 typedef struct ot_error {
     ot_status status;
     char text[OT_ERROR_TEXT]; /* "conv1: Conv: x has 3 channels; w and group 1 want 2" */

@@ -47,6 +47,15 @@ ot_status ot_failed_call(int error);
  * in "…". */
 ot_status ot_fail_more(ot_error *err, ot_status s, const char *fmt, ...) OT_PRINTF(3, 4);
 
+/* The first line of a public function: what an earlier call left in err has no part in this one. */
+#define OT_ENTER(err)                 \
+    do {                              \
+        if (err) {                    \
+            (err)->status = OT_OK;    \
+            (err)->text[0] = 0;       \
+        }                             \
+    } while (0)
+
 /* In a public function: refuses a pointer that is NULL. */
 #define OT_GIVEN(pointer)                                                                        \
     do {                                                                                         \

@@ -225,9 +225,29 @@ static void devices(void **state)
     unlink("devices.npz");
 }
 
+/* A good call is good, and a bad one has its own status and text, whatever the last call left in err. */
+static void an_error_belongs_to_one_call(void **state)
+{
+    (void)state;
+    ot_error err = { 0 };
+    ot_model *m = NULL;
+    char *text = NULL;
+    assert_int_equal(ot_model_load(NULL, &m, &err), OT_E_USAGE);
+    assert_ok(ot_model_load(LENET, &m, &err), err);
+    assert_int_equal(err.status, OT_OK);
+    assert_string_equal(err.text, "");
+    ot_model_free(m);
+    assert_int_equal(ot_options_set(none, "no such", "1", &err), OT_E_USAGE);
+    assert_int_equal(ot_model_load("no such file", &m, &err), OT_E_IO);
+    assert_int_equal(err.status, OT_E_IO);
+    assert_says(err, "no such file");
+    assert_ok(ot_inspect_text(model, none, &text, &err), err);
+    free(text);
+}
+
 int test_misuse(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(objects), cmocka_unit_test(answers), cmocka_unit_test(tensors),
-                                        cmocka_unit_test(devices) };
+                                        cmocka_unit_test(devices), cmocka_unit_test(an_error_belongs_to_one_call) };
     return cmocka_run_group_tests_name("misuse", tests, open_model, close_model);
 }

@@ -433,6 +433,7 @@ static ot_status bench_all(bench *b, char **text, ot_error *err)
 
 ot_status ot_bench_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     OT_GIVEN(m);
     OT_GIVEN(o);

@@ -193,6 +193,7 @@ static ot_status write_check(const ot_model *m, const planned *p, bool json, con
 
 ot_status ot_check_text(const ot_model *m, const ot_options *o, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     OT_GIVEN(m);
     OT_GIVEN(o);
@@ -361,6 +362,7 @@ static ot_status write_plan(const ot_model *m, const planned *p, char **text, ot
 
 ot_status ot_plan_text(const ot_model *m, const ot_options *o, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     OT_GIVEN(m);
     OT_GIVEN(o);

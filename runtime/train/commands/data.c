@@ -390,6 +390,7 @@ static ot_status describe(job *j, const char *spec, char **text, ot_error *err)
 
 ot_status ot_data_text(const char *data, const ot_options *o, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     *text = NULL;
     OT_GIVEN(data);

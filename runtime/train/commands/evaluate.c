@@ -216,6 +216,7 @@ static ot_status eval_text(const ot_model *m, const ot_checkpoint *c, source fro
 
 ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     *text = NULL;
     OT_GIVEN(m);
@@ -299,6 +300,7 @@ static ot_status eval_best(const char *run_dir, ot_options *o, const ot_error *w
 
 ot_status ot_eval_run_text(const char *run_dir, ot_options *o, const ot_callbacks *cb, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     *text = NULL;
     OT_GIVEN(run_dir);

@@ -366,6 +366,7 @@ static ot_status run(const ot_model *m, const ot_options *o, const ot_callbacks 
 
 ot_status ot_export_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(m);
     OT_GIVEN(o);
     const char *path = ot_options_get(o, "o");
@@ -397,6 +398,7 @@ ot_status ot_trainer_check_deploy(ot_trainer *t, ot_error *err)
 
 ot_status ot_trainer_deploy(ot_trainer *t, const char *path, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(t);
     ot_model *m = NULL;
     if (!path) path = ot_options_get(t->o, "deploy");

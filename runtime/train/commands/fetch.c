@@ -31,6 +31,7 @@ static void on_part(void *user, const char *file, int64_t done, int64_t all, dou
 
 ot_status ot_data_fetch(const char *name, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(name);
     OT_GIVEN(o);
     ot_callbacks copy = cb ? *cb : (ot_callbacks){ 0 };

@@ -241,6 +241,7 @@ static ot_status find(ot_trainer *t, char **text, ot_error *err)
 
 ot_status ot_find_lr_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     OT_GIVEN(m);
     OT_GIVEN(o);

@@ -341,6 +341,7 @@ static ot_status generate(job *j, ot_error *err)
 ot_status ot_generate(const ot_model *m, const ot_options *o, const ot_callbacks *cb,
                       void (*write)(void *user, const char *text, size_t n), void *user, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(m);
     OT_GIVEN(o);
     OT_GIVEN(write);

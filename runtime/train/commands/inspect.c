@@ -268,6 +268,7 @@ static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, c
 
 ot_status ot_inspect_text(const ot_model *m, const ot_options *o, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     OT_GIVEN(m);
     OT_GIVEN(o);
@@ -311,6 +312,7 @@ static int list_rewritten(ot_page *p, json_t **list, int *others)
 
 ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     OT_GIVEN(o);
     ot_page p;
@@ -501,6 +503,7 @@ static void write_env(ot_page *p, const char *cuda)
 
 ot_status ot_env_text(const ot_options *o, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     OT_GIVEN(o);
     ot_page p;

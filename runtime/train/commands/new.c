@@ -81,6 +81,7 @@ static ot_status read_classes(const ot_options *o, int64_t *out, ot_error *err)
 
 ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(kind);
     OT_GIVEN(o);
     int64_t size[3] = { 0 }, hidden[OT_NEW_HIDDEN], classes = 0;

@@ -586,6 +586,7 @@ ot_status ot_run_samples(const ot_model *m, const ot_options *o, const ot_callba
 
 ot_status ot_predict_text(const ot_model *m, const ot_options *o, const ot_callbacks *cb, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     *text = NULL;
     OT_GIVEN(m);

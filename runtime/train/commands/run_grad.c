@@ -81,6 +81,7 @@ static ot_status run_file(const ot_model *m, const ot_options *o, const char *fr
 
 ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(m);
     OT_GIVEN(o);
     const char *to = ot_options_get(o, "o");
@@ -199,6 +200,7 @@ static ot_status gradients(ot_trainer *t, ot_error *err)
 
 ot_status ot_grad_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(m);
     OT_GIVEN(o);
     ot_trainer *t = NULL;

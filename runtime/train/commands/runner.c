@@ -233,6 +233,7 @@ static ot_status arrays_of(const ot_tensor *in, int n, ot_arena *a, ot_dataset *
 
 ot_status ot_run(const ot_model *m, const ot_options *o, const ot_tensor *in, int n, ot_tensors *out, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(out);
     *out = (ot_tensors){ 0 };
     OT_GIVEN(m);
@@ -258,6 +259,7 @@ static void drop(application *p)
 
 ot_status ot_runner_new(const ot_model *m, const ot_options *o, ot_runner **out, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(out);
     *out = NULL;
     OT_GIVEN(m);
@@ -336,6 +338,7 @@ static int place(ot_runner *r)
 
 ot_status ot_runner_run(ot_runner *r, const ot_tensor *in, int n, ot_tensors *out, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(out);
     *out = (ot_tensors){ 0 };
     OT_GIVEN(r);

@@ -36,6 +36,7 @@ static ot_status read_run(ot_history *h, int fd, const char *run, ot_error *err)
 
 ot_status ot_report_file(const char *run, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(run);
     OT_GIVEN(o);
     int fd;
@@ -173,6 +174,7 @@ static void find_last(column *c)
 
 ot_status ot_compare_text(int n, const char *const *runs, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(runs);
     OT_GIVEN(text);
     size_t size = 0;

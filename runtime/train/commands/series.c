@@ -682,6 +682,7 @@ static ot_status make(series *x, ot_error *err)
 ot_status ot_series_text(const ot_model *m, const ot_options *o, bool resumes, const ot_callbacks *cb, char **text,
                          ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     *text = NULL;
     OT_GIVEN(m);

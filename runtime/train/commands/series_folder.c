@@ -128,6 +128,7 @@ ot_status ot_series_refuse(const char *run_dir, const char *command, ot_error *e
 
 ot_status ot_series_open(const char *run_dir, ot_options *o, char **model, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(model);
     *model = NULL;
     OT_GIVEN(run_dir);

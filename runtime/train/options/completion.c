@@ -366,6 +366,7 @@ static void print_fish(ot_help_page *p)
 
 ot_status ot_completion_text(const char *shell, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     static const struct {
         const char *name;
         void (*print)(ot_help_page *p);

@@ -62,6 +62,7 @@ static void print_options(bool all, FILE *f)
 
 ot_status ot_help_text(bool all, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     size_t size = 0;
     *text = NULL;

@@ -103,6 +103,7 @@ static void print_registry(ot_help_page *p, const ot_registry *r)
 
 ot_status ot_man_text(char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     const ot_registry *r;
     ot_help_page p = { 0 };

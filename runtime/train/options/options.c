@@ -508,6 +508,7 @@ static ot_status read_config(ot_options *o, const char *path, ot_error *err);
 
 ot_status ot_options_set(ot_options *o, const char *name, const char *value, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(o);
     OT_GIVEN(name);
     OT_GIVEN(value);
@@ -593,6 +594,7 @@ bool ot_options_flag(const ot_options *o, const char *name)
 
 ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(o);
     for (int i = 0; i < OT_LEN(table); i++)
         if (o->value[i].n && !o->value[i].from_config && !(table[i].info.commands & command))

@@ -206,6 +206,7 @@ static ot_status print_about(ot_help_page *p, const char *topic, const char *nam
 
 ot_status ot_help_about(const char *topic, const char *name, bool markdown, char **text, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(text);
     ot_help_page p = { .markdown = markdown };
     ot_status s = ot_help_open(&p, text, err);

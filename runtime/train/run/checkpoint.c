@@ -406,6 +406,7 @@ static ot_status find_base(ot_checkpoint *c, ot_error *err)
 
 ot_status ot_checkpoint_open(const char *run_dir, const ot_callbacks *cb, ot_checkpoint **out, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(out);
     *out = NULL;
     OT_GIVEN(run_dir);
@@ -477,6 +478,7 @@ static ot_status set_option(const ot_checkpoint *c, ot_options *o, const char *n
 
 ot_status ot_checkpoint_options(const ot_checkpoint *c, ot_options *o, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(c);
     OT_GIVEN(o);
     const char *end = c->run + c->run_bytes, *of = NULL;
@@ -572,6 +574,7 @@ static ot_status read_best(const ot_checkpoint *c, ot_trainer *t, ot_error *err)
 
 ot_status ot_checkpoint_check(const ot_checkpoint *c, const ot_model *m, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(c);
     OT_GIVEN(m);
     const char *model = find(c, "model hash");
@@ -717,6 +720,7 @@ static void say_other_run(const ot_checkpoint *c, ot_trainer *t)
 
 ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(t);
     OT_GIVEN(c);
     if (t->by_steps || t->step || t->folder.path)

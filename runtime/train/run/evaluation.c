@@ -135,6 +135,7 @@ ot_status ot_trainer_score(ot_trainer *t, ot_scored *e, ot_error *err)
 
 ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(t);
     OT_GIVEN(loss);
     OT_GIVEN(accuracy);

@@ -599,6 +599,7 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
 
 ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(t);
     ot_error first = { 0 };
     if (t->by_steps) return ot_fail(err, OT_E_USAGE, "this trainer has no data; set --data");

@@ -77,6 +77,7 @@ ot_status ot_tensors_given(const ot_tensor *t, int n, ot_error *err)
 
 ot_status ot_model_load(const char *path, ot_model **out, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(path);
     OT_GIVEN(out);
     *out = NULL;

@@ -428,6 +428,7 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
 
 ot_status ot_trainer_export(ot_trainer *t, const char *path, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(t);
     if (!path) path = ot_trainer_out(t);
     const char *kept = path ? ot_arena_strdup(t->a, path) : NULL,

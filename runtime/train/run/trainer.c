@@ -626,6 +626,7 @@ static ot_status open_trainer(ot_trainer *t, ot_error *err)
 ot_status ot_trainer_new(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_trainer **out,
                          ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(out);
     OT_GIVEN(m);
     OT_GIVEN(o);

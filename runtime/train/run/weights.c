@@ -87,6 +87,7 @@ static ot_status set_master(ot_trainer *t, const ot_value *w, const void *bytes,
 
 ot_status ot_trainer_weight_set(ot_trainer *t, const ot_tensor *w, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(t);
     OT_TRY(ot_tensors_given(w, 1, err));
     const ot_value *v;
@@ -160,6 +161,7 @@ static ot_status renew(ot_trainer *t, const ot_tensor *batch, int n, ot_error *e
 
 ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch, int n, double *loss, ot_error *err)
 {
+    OT_ENTER(err);
     OT_GIVEN(t);
     OT_TRY(ot_tensors_given(batch, n, err));
     ot_error first = { 0 };
