@@ -131,6 +131,14 @@ typedef struct ot_tensor {
     void *data;
 } ot_tensor;
 
+/* A list of tensors that owns their memory. */
+typedef struct ot_tensors {
+    int n;
+    ot_tensor *t;
+    void *owner;
+} ot_tensors;
+OT_API void ot_tensors_free(ot_tensors *ts); /* leaves it empty */
+
 /* ---- models ---------------------------------------------------------------- */
 
 typedef struct ot_model ot_model;
@@ -283,7 +291,8 @@ typedef struct ot_callbacks { /* any may be NULL */
 /* ---- training ---------------------------------------------------------------- */
 
 typedef struct ot_result {
-    const char *reason; /* "finished", "early stop", "time limit", "cancelled"; "failed", "diverged"; borrowed */
+    const char *
+        reason; /* "not started", "running"; "finished", "early stop", "time limit", "cancelled"; "failed", "diverged"; borrowed */
     int64_t steps, epochs;
     const char *split; /* what loss and accuracy are of: "val", "test" at the last evaluation; "train": without one */
     double loss; /* mean over the set, or over the updates of the last epoch; of the last ot_trainer_step; NaN: none */
@@ -346,10 +355,18 @@ OT_API OT_CHECK ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_
  * if the step has not changed anything yet.  No step is applied in part. */
 OT_API void ot_trainer_cancel(ot_trainer *t);
 
-/* One update with host tensors: every graph input by name, targets as "target" or
- * "target_<output>"; all with the sample axis first.  loss may be NULL.
- * Errors: OT_E_DATA, OT_E_DIVERGED. */
+/* One update with the caller's tensors, for a trainer without the option "data": every graph input by name, targets as "target" or
+ * "target_<output>"; all with the sample axis first.  batch is read during the call alone; loss may be NULL.  The first batch
+ * decides what is trained; later ones may have other shapes (a shorter batch, longer sequences), each of which is planned once, 31
+ * at most.  Options about epochs, evaluation, files and the run folder have no effect.  After OT_E_DATA, and on the CPU after
+ * OT_E_DIVERGED because of the loss, nothing has changed; after OT_E_DIVERGED because of the gradient norm the weights may be lost.
+ * Errors: OT_E_DATA, OT_E_DIVERGED, OT_E_USAGE (too many shapes). */
 OT_API OT_CHECK ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch, int n, double *loss, ot_error *err);
+
+/* The outputs of the model in evaluation mode with the weights as they are now (with "ema" or "swa": their averages), for the
+ * inputs as ot_trainer_step or the data set would give them.  Each shape is planned once.  out: the caller's, ot_tensors_free.
+ * Errors: OT_E_DATA, OT_E_USAGE (before the first step; while a device computes), OT_E_NOMEM. */
+OT_API OT_CHECK ot_status ot_trainer_predict(ot_trainer *t, const ot_tensor *in, int n, ot_tensors *out, ot_error *err);
 
 /* Loss and accuracy of the evaluation set; NaN if there is none.  Errors: OT_E_DATA: no set. */
 OT_API OT_CHECK ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err);
@@ -377,14 +394,6 @@ OT_API OT_CHECK ot_status ot_trainer_deploy(ot_trainer *t, const char *path, ot_
 OT_API void ot_trainer_result(const ot_trainer *t, ot_result *out);
 
 /* ---- other work ---------------------------------------------------------------- */
-
-/* A list of tensors that owns their memory. */
-typedef struct ot_tensors {
-    int n;
-    ot_tensor *t;
-    void *owner;
-} ot_tensors;
-OT_API void ot_tensors_free(ot_tensors *ts); /* leaves it empty */
 
 /* Runs the graph as in the file, on whole arrays.  Options: mode, threads. A sequence is given by its elements,
  * NAME/0, NAME/1 ..., or as input by one tensor NAME split along its first axis; an optional input without a tensor

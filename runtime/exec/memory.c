@@ -236,6 +236,18 @@ ot_status ot_memory_new(const ot_plan *const *plans, int n, int64_t room, const 
     return OT_OK;
 }
 
+ot_status ot_memory_take_state(ot_memory *m, const ot_memory *from, ot_error *err)
+{
+    int64_t n = m->lead->state_bytes;
+    if (!m->device) {
+        memcpy(m->state, from->state, (size_t)n);
+        return OT_OK;
+    }
+    const ot_backend *b = m->device->backend;
+    OT_TRY(b->copy(m->device, m->state, from->state, n, err));
+    return b->wait(m->device, err);
+}
+
 void ot_memory_free(ot_memory *m)
 {
     if (!m) return;

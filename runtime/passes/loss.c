@@ -451,7 +451,7 @@ static ot_status given_losses(ot_plan *p, const ot_config *c, singles *all)
 ot_status ot_pass_loss(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    if (c->want == OT_WANT_RUN) return outputs(p, c);
+    if (c->want == OT_WANT_RUN || c->want == OT_WANT_PREDICT) return outputs(p, c);
     if (!g->n_outputs) return ot_fail(g->err, OT_E_MODEL, "the graph has no output for the loss");
     singles all = { 0 };
     p->before_loss = g->n_values;

@@ -44,10 +44,11 @@
 /* ---- what is wanted -------------------------------------------------------- */
 
 typedef enum ot_want {
-    OT_WANT_RUN,  /* the outputs of the file, as it is written */
-    OT_WANT_EVAL, /* outputs, loss and metrics in evaluation mode */
-    OT_WANT_GRAD, /* loss and gradients, training mode without Dropout */
-    OT_WANT_TRAIN /* loss, gradients, update */
+    OT_WANT_RUN,     /* the outputs of the file, as it is written */
+    OT_WANT_PREDICT, /* outputs in evaluation mode, by weights that may have been trained */
+    OT_WANT_EVAL,    /* outputs, loss and metrics in evaluation mode */
+    OT_WANT_GRAD,    /* loss and gradients, training mode without Dropout */
+    OT_WANT_TRAIN    /* loss, gradients, update */
 } ot_want;
 
 typedef enum ot_precision { OT_FP32, OT_TF32, OT_PREC_BF16, OT_PREC_FP16 } ot_precision;

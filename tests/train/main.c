@@ -6,5 +6,5 @@ int main(void)
 {
     return test_things() + test_options() + test_schedules() + test_adapt() + test_log() + test_findings() +
            test_trainer() + test_epochs() + test_precision() + test_cpus() + test_misuse() + test_best() +
-           test_runner();
+           test_runner() + test_steps();
 }

@@ -25,6 +25,7 @@ int test_trainer(void);
 int test_misuse(void);
 int test_best(void);
 int test_runner(void);
+int test_steps(void);
 
 #define assert_ok(expr, err)                                                                       \
     do {                                                                                           \

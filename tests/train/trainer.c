@@ -76,8 +76,7 @@ static void steps_learn(void **state)
     err = (ot_error){ 0 };
     assert_int_equal(ot_trainer_weight_set(t, &mine, &err), OT_E_USAGE);
 
-    /* Another batch must be like the first. */
-    err = (ot_error){ 0 };
+    /* Tensors of one batch have as many samples. */
     x[0].dim[0] = 4;
     assert_int_equal(ot_trainer_step(t, x, 2, &loss, &err), OT_E_DATA);
     err = (ot_error){ 0 };

@@ -36,20 +36,6 @@ struct ot_runner {
 
 /* ---- results ---------------------------------------------------------------------- */
 
-static ot_status take_tensor(ot_arena *a, const char *name, ot_exec *x, const ot_value *v, ot_tensor *out,
-                             ot_error *err)
-{
-    *out = (ot_tensor){ .name = ot_arena_strdup(a, name), .dtype = v->dtype, .rank = v->shape.rank };
-    memcpy(out->dim, v->shape.dim, sizeof out->dim);
-    out->data = ot_arena_alloc(a, ot_bytes(&v->shape, v->dtype) + 1);
-    if (!out->name || !out->data) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", name);
-    OT_TRY(ot_exec_read(x, v, out->data, err));
-    char **text = out->data;
-    for (int64_t i = 0, n = v->dtype == OT_STRING ? ot_numel(&v->shape) : 0; i < n; i++)
-        if (!(text[i] = ot_arena_strdup(a, text[i]))) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", name);
-    return OT_OK;
-}
-
 void ot_tensors_free(ot_tensors *ts)
 {
     if (!ts) return;
@@ -187,8 +173,8 @@ static ot_status run_application(application *p, const ot_model *m, const ot_cal
         if (v->left_out && is_spread(plan, v)) continue;
         if (v->left_out) say_left_out(cb, v, p->a);
         else
-            OT_TRY(take_tensor(out->owner, i < own ? m->outputs[i] : plan->spread[i - own], p->x.slot[p->slot].exec, v,
-                               &out->t[out->n++], err));
+            OT_TRY(ot_tensor_of(out->owner, i < own ? m->outputs[i] : plan->spread[i - own], p->x.slot[p->slot].exec, v,
+                                &out->t[out->n++], err));
     }
     return OT_OK;
 }

@@ -75,6 +75,19 @@ ot_status ot_tensors_given(const ot_tensor *t, int n, ot_error *err)
     return OT_OK;
 }
 
+ot_status ot_tensor_of(ot_arena *a, const char *name, ot_exec *x, const ot_value *v, ot_tensor *out, ot_error *err)
+{
+    *out = (ot_tensor){ .name = ot_arena_strdup(a, name), .dtype = v->dtype, .rank = v->shape.rank };
+    memcpy(out->dim, v->shape.dim, sizeof out->dim);
+    out->data = ot_arena_alloc(a, ot_bytes(&v->shape, v->dtype) + 1);
+    if (!out->name || !out->data) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", name);
+    OT_TRY(ot_exec_read(x, v, out->data, err));
+    char **text = out->data;
+    for (int64_t i = 0, n = v->dtype == OT_STRING ? ot_numel(&v->shape) : 0; i < n; i++)
+        if (!(text[i] = ot_arena_strdup(a, text[i]))) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", name);
+    return OT_OK;
+}
+
 ot_status ot_model_load(const char *path, ot_model **out, ot_error *err)
 {
     OT_ENTER(err);

@@ -4,6 +4,7 @@
 
 #include "importer/import.h"
 #include "runtime/data/data.h"
+#include "runtime/exec/exec.h"
 
 struct ot_model {
     ot_imported *file;
@@ -24,6 +25,9 @@ void ot_model_cut_drop(ot_model *cut);
  * else drop it as above; a is to outlive both.  Errors: OT_E_DATA: arrays are missing, or there is a gap. */
 ot_status ot_model_fill(const ot_model *m, const ot_dataset *d, ot_arena *a, ot_model *out, ot_dataset *fed,
                         ot_error *err);
+
+/* A copy of a value that a run has computed, in arena a.  Errors: OT_E_NOMEM, OT_E_DEVICE. */
+ot_status ot_tensor_of(ot_arena *a, const char *name, ot_exec *x, const ot_value *v, ot_tensor *out, ot_error *err);
 
 /* Whether n tensors of a caller can be read: names, data, element types, shapes.  Errors: OT_E_USAGE. */
 ot_status ot_tensors_given(const ot_tensor *t, int n, ot_error *err);

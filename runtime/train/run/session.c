@@ -201,7 +201,10 @@ ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t b
 
     ot_slot *q = &x->slot[x->n];
     *q = (ot_slot){ .want = want, .batch = batch, .accumulate = accumulate, .feeders = fs };
-    OT_TRY(x->lead < 0 ? make_first_plan(x, q, err) : make_plan(x, q, err));
+    int supplies = x->n_supplies;
+    ot_status s = x->lead < 0 ? make_first_plan(x, q, err) : make_plan(x, q, err);
+    if (s) x->n_supplies = supplies;
+    if (s) return s;
     if (x->lead < 0) x->lead = x->n;
     if (q->plan->state_bytes > x->state_bytes) x->state_bytes = q->plan->state_bytes;
     if (q->plan->scratch_bytes > x->scratch_bytes) x->scratch_bytes = q->plan->scratch_bytes;
@@ -504,6 +507,85 @@ ot_status ot_session_allocate(ot_session *x, ot_error *err)
     OT_TRY(ot_session_bind(x, err));
     OT_TRY(ot_queue_open(x, err));
     for (int i = 0; x->device && i < x->n_supplies; i++) {
+        OT_TRY(send(x, &x->supply[i], OT_WAY_WHOLE, err));
+        OT_TRY(send(x, &x->supply[i], OT_WAY_SET, err));
+    }
+    return OT_OK;
+}
+
+/* ---- plans that come later ------------------------------------------------------------ */
+
+/* Without the plans from slot n on, with inboxes as they were. */
+static void shrink(ot_session *x, int n, int64_t inbox_bytes)
+{
+    while (x->n > n) {
+        const ot_slot *q = &x->slot[--x->n];
+        bool last = x->n_supplies && x->supply[x->n_supplies - 1].feeders == q->feeders;
+        for (int i = 0; i < x->n && last; i++) last = x->slot[i].feeders != q->feeders;
+        x->n_supplies -= last;
+        ot_variants_free(&x->slot[x->n]);
+    }
+    x->inbox_bytes = inbox_bytes;
+}
+
+static void put_execs(ot_session *x, int n, ot_exec *const *list)
+{
+    for (int i = 0, at = 0; i < n; i++)
+        for (int k = 0; k < ot_variants_count(&x->slot[i]); k++, at++) {
+            *ot_variants_exec(&x->slot[i], k) = list[at];
+            if (ot_variants_at(&x->slot[i], k) == x->slot[i].plan) x->slot[i].exec = list[at];
+        }
+}
+
+/* Memory for all plans beside the old one, whose state it gets. */
+static ot_status bind_beside(ot_session *x, const ot_memory *old, ot_error *err)
+{
+    for (int i = 0; i < x->n; i++) {
+        int64_t most = largest(x, x->slot[i].feeders);
+        for (int k = 0; k < x->slot[i].feeders->n; k++)
+            OT_TRY(ot_feeder_prepare(&x->slot[i].feeders->f[k], most, x->a, err));
+    }
+    OT_TRY(ot_session_bind(x, err));
+    return ot_memory_take_state(x->memory, old, err);
+}
+
+static ot_status rebind(ot_session *x, int n, ot_exec **list, ot_error *err)
+{
+    ot_memory *old = x->memory;
+    int held = 0;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < ot_variants_count(&x->slot[i]); k++) {
+            list[held++] = *ot_variants_exec(&x->slot[i], k);
+            *ot_variants_exec(&x->slot[i], k) = x->slot[i].exec = NULL;
+        }
+    x->memory = NULL;
+    ot_status s = bind_beside(x, old, err);
+    if (s) {
+        ot_session_unbind(x);
+        x->memory = old;
+        put_execs(x, n, list);
+        return s;
+    }
+    for (int i = 0; i < held; i++) ot_exec_free(list[i]);
+    ot_memory_free(old);
+    return OT_OK;
+}
+
+ot_status ot_session_grow(ot_session *x, int n, ot_error *err)
+{
+    int held = 0;
+    int64_t inbox_bytes = x->inbox_bytes;
+    for (int i = 0; i < n; i++) held += ot_variants_count(&x->slot[i]);
+    ot_exec **list = calloc((size_t)held + 1, sizeof *list);
+    ot_status s = list ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for plans");
+    if (!s && !x->device) s = check_memory(x, err);
+    if (!s) s = rebind(x, n, list, err);
+    if (s) shrink(x, n, inbox_bytes);
+    free(list);
+    if (s || !x->device) return s;
+    ot_queue_close(x);
+    OT_TRY(ot_queue_open(x, err));
+    for (int i = 0; i < x->n_supplies; i++) {
         OT_TRY(send(x, &x->supply[i], OT_WAY_WHOLE, err));
         OT_TRY(send(x, &x->supply[i], OT_WAY_SET, err));
     }

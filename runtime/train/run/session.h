@@ -47,7 +47,7 @@ typedef struct ot_slot {
     int64_t chosen; /* how often one was */
 } ot_slot;
 
-enum { OT_SLOTS = 12, OT_RUNS = 32 };
+enum { OT_SLOTS = 32, OT_RUNS = 32 };
 
 /* Runs that were given and not taken.  A device's are closed by a mark every `span` runs; two closed parts may be there,
  * one that is waited for while the device does the other. */
@@ -146,6 +146,10 @@ void *ot_session_ahead(const ot_session *x, int64_t bytes);
 
 /* Allocates the slabs and batch buffers and binds them; whole arrays are taken once, here. */
 ot_status ot_session_allocate(ot_session *x, ot_error *err);
+
+/* Plans that were added to an allocated session get their memory; what the state slab holds stays.  No run may be in flight.  After
+ * an error the session is as it was before the plans from slot n on were added. */
+ot_status ot_session_grow(ot_session *x, int n, ot_error *err);
 
 /* The arrays of fs's data set are at other addresses now: fs follows, and whole arrays are taken once more. */
 ot_status ot_session_renew(ot_session *x, ot_feeders *fs, ot_error *err);

@@ -648,6 +648,7 @@ void ot_trainer_free(ot_trainer *t)
     (void)ot_log_close(&t->log, &ignored);
     ot_folder_close(&t->folder);
     ot_session_close(&t->x);
+    ot_trainer_forget_shapes(t);
     ot_model_cut_drop(&t->cut);
     ot_measure_close(&t->eval);
     ot_measure_close(&t->test);

@@ -52,6 +52,18 @@ typedef struct ot_scored {
     struct ot_detail *detail; /* detail.c: classes and worst samples of the last evaluation; NULL: none */
 } ot_scored;
 
+/* Tensors of a caller whose names, types and shapes are these (steps.c). */
+typedef struct ot_batch_shape {
+    ot_want want; /* TRAIN, PREDICT */
+    ot_dataset *d;
+    ot_feeders *fs;
+    int64_t batch, *index; /* 0, 1 .. batch - 1 */
+    ot_tensor *
+        own; /* copies of the first batch that was trained, which the proof of a written file computes with; else NULL */
+} ot_batch_shape;
+
+typedef struct ot_kept_statistics ot_kept_statistics;
+
 struct ot_trainer {
     const ot_model *m;       /* that trains: `loaded`, or `cut`, or a copy of one of them that was changed (unfold.c) */
     const ot_model *as_read; /* as the caller read it, which a checkpoint is for */
@@ -129,12 +141,16 @@ struct ot_trainer {
     double first_loss, last_loss;        /* of the first update, if this process did it, and of the last */
     ot_result result;
     ot_best best;
-    const char *ends;     /* why the run ends before its last update; NULL: it does not */
-    bool by_steps;        /* fed by ot_trainer_step */
-    bool tiles;           /* predictions see all of an image, in parts that are samples (ot_dataset_tile) */
-    bool predicts;        /* without a loss: a data set needs no targets, a plan has the outputs alone */
-    const char *resumed;  /* checkpoint that the run continues from; NULL: it starts */
-    double checkpoint_at; /* when the last checkpoint was written, and after which update */
+    const char *ends; /* why the run ends before its last update; NULL: it does not */
+    bool by_steps;    /* fed by ot_trainer_step */
+    ot_batch_shape *shapes[OT_SLOTS],
+        *shape; /* of the caller's tensors, of steps and predictions; that of this step (steps.c) */
+    int n_shapes;
+    ot_kept_statistics *kept; /* before a step; NULL: not yet */
+    bool tiles;               /* predictions see all of an image, in parts that are samples (ot_dataset_tile) */
+    bool predicts;            /* without a loss: a data set needs no targets, a plan has the outputs alone */
+    const char *resumed;      /* checkpoint that the run continues from; NULL: it starts */
+    double checkpoint_at;     /* when the last checkpoint was written, and after which update */
     int64_t checkpoint_step;
     double histograms_at; /* when the last histograms were written, by the clock */
     int64_t log_bytes[2]; /* resumed: of the run's log, and of --log, at the checkpoint; -1: unknown */
@@ -155,6 +171,9 @@ struct ot_trainer {
     void **plain;  /* --ema, --swa: bytes of the states of the file while their averages stand in them; NULL: none do */
     void *answers; /* an evaluation batch's output, where they are counted */
 };
+
+/* steps.c: the caller's tensors. */
+void ot_trainer_forget_shapes(ot_trainer *t);
 
 /* evaluation.c: t's weights on the set; with progress.  A cancelled one leaves numbers of a part of it. */
 ot_status ot_trainer_score(ot_trainer *t, ot_scored *e, ot_error *err);

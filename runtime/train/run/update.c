@@ -28,6 +28,7 @@ void ot_trainer_batches(const ot_trainer *t, int64_t u, int64_t *first, int *n)
 
 int64_t ot_trainer_batch_size(const ot_trainer *t, int64_t k)
 {
+    if (t->by_steps) return t->shape->batch;
     return t->s.shuffle && k >= t->full ? t->rest : t->batch;
 }
 
@@ -173,12 +174,13 @@ ot_status ot_trainer_settle(ot_trainer *t, ot_error *err)
 static ot_status give_batch(ot_trainer *t, int64_t k, int n, ot_run_kind kind, int *slot, ot_error *err)
 {
     int64_t size = ot_trainer_batch_size(t, k);
-    OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, size, n, slot, err));
+    ot_feeders *fs = t->by_steps ? t->shape->fs : &t->train;
+    OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, fs, size, n, slot, err));
     if (!t->by_steps) fill_index(t, k, size);
     bool within = t->s.shuffle || t->s.overfit; /* k counts batches of the epoch */
     t->x.samples = (within ? t->epoch * t->train.samples : 0) + k * t->batch;
     t->x.position = (within ? t->epoch * batches_of_epoch(t) : 0) + k;
-    OT_TRY(ot_session_submit(&t->x, *slot, kind, t->index, err));
+    OT_TRY(ot_session_submit(&t->x, *slot, kind, t->by_steps ? t->shape->index : t->index, err));
     t->x.counter++;
     return OT_OK;
 }

@@ -1,4 +1,4 @@
-/* weights.c - trained tensors in and out of a trainer, and steps by host tensors. */
+/* weights.c - trained tensors in and out of a trainer. */
 
 #include <math.h>
 #include <stdio.h>
@@ -103,86 +103,4 @@ ot_status ot_trainer_weight_set(ot_trainer *t, const ot_tensor *w, ot_error *err
         return set_master(t, v, w->data, err);
     }
     return ot_fail(err, OT_E_USAGE, "'%s' is not trained", w->name);
-}
-
-/* ---- steps by host tensors ------------------------------------------------------------ */
-
-static int64_t samples_of(const ot_tensor *batch, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (!strncmp(batch[i].name, "target", 6) && batch[i].rank) return batch[i].dim[0];
-    return n && batch[0].rank ? batch[0].dim[0] : 1;
-}
-
-/* A data set over the caller's memory; its views are renewed at every step. */
-static ot_status borrow(ot_trainer *t, const ot_tensor *batch, int n, ot_error *err)
-{
-    ot_arena *a = ot_arena_new();
-    ot_dataset *d = a ? ot_arena_alloc(a, sizeof *d) : NULL;
-    if (!d || !(d->array = ot_arena_alloc(a, sizeof *d->array * (size_t)(n + 1)))) {
-        if (a) ot_arena_free(a);
-        return ot_fail(err, OT_E_NOMEM, "no memory for a batch");
-    }
-    t->data = d;
-    *d = (ot_dataset){ .arena = a, .name = "the batch", .samples = samples_of(batch, n), .n = n, .array = d->array };
-    for (int i = 0; i < n; i++) {
-        ot_array *x = &d->array[i];
-        x->t = batch[i];
-        x->t.name = ot_arena_strdup(a, batch[i].name);
-        if (!x->t.name) return ot_fail(err, OT_E_NOMEM, "no memory for a batch");
-        bool graph_input = false;
-        for (int k = 0; k < t->m->file->graph->n_inputs; k++)
-            graph_input |= !strcmp(t->m->file->graph->inputs[k]->name, batch[i].name);
-        x->role = graph_input ? OT_ARRAY_INPUT : OT_ARRAY_TARGET;
-        x->whole = !batch[i].rank || batch[i].dim[0] != d->samples;
-    }
-    t->s.batch = d->samples;
-    t->s.shuffle = false;
-    if (!t->s.steps && !t->s.epochs) t->s.steps = INT64_MAX / 2;
-    return ot_trainer_prepare(t, err);
-}
-
-/* The arrays must be those of the first batch. */
-static ot_status renew(ot_trainer *t, const ot_tensor *batch, int n, ot_error *err)
-{
-    for (int i = 0; i < t->data->n; i++) {
-        ot_array *x = &t->data->array[i];
-        const ot_tensor *now = NULL;
-        for (int k = 0; k < n; k++)
-            if (!strcmp(batch[k].name, x->t.name)) now = &batch[k];
-        bool same = now && now->dtype == x->t.dtype && now->rank == x->t.rank;
-        for (int k = 0; same && k < now->rank; k++) same = now->dim[k] == x->t.dim[k];
-        if (!same)
-            return ot_fail(err, OT_E_DATA, "'%s' has not the same type and shape as in the first batch", x->t.name);
-        x->t.data = now->data;
-    }
-    return ot_session_renew(&t->x, &t->train, err);
-}
-
-ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch, int n, double *loss, ot_error *err)
-{
-    OT_ENTER(err);
-    OT_GIVEN(t);
-    OT_TRY(ot_tensors_given(batch, n, err));
-    ot_error first = { 0 };
-    if (!t->by_steps) return ot_fail(err, OT_E_USAGE, "this trainer has its own data: use ot_trainer_run");
-    if (t->s.accumulate > 1) return ot_fail(err, OT_E_USAGE, "--accumulate is not supported with single steps");
-    ot_status s = t->x.a ? OT_OK : ot_session_open(&t->x, t->m, &t->s, NULL, &first);
-    if (!t->data) t->x.sets_limit = 0; /* single batches come from the host */
-    if (!s) s = t->data ? renew(t, batch, n, &first) : borrow(t, batch, n, &first);
-    if (s && !t->x.memory) { /* nothing has changed: another first batch may come */
-        ot_dataset_free(t->data);
-        t->data = NULL;
-        ot_session_close(&t->x);
-        (void)ot_session_open(&t->x, t->m, &t->s, NULL, &(ot_error){ 0 }); /* else the next step tries */
-    }
-    if (s) return ot_fail(err, s, "%s", first.text);
-
-    for (int64_t i = 0; i < t->batch; i++) t->index[i] = i;
-    s = ot_trainer_update(t, 0, &first);
-    if (s) return ot_fail(err, s, "%s", first.text);
-    t->result.loss = t->last_loss;
-    if (isfinite(t->last_loss)) ot_schedule_feedback(&t->schedule, t->step - 1, t->last_loss);
-    if (loss) *loss = t->last_loss;
-    return OT_OK;
 }
