@@ -19,8 +19,8 @@
  *              from a function without a status; nothing is read or written through it.  err, a
  *              callback, and arguments documented as optional may be NULL.
  *   Ownership  ot_X_free frees what ot_X_new or ot_X_load returned; NULL is allowed.
- *              "Borrowed" pointers stay the caller's and are not kept after return.
- *   Threads    one object, one thread at a time.  OpenMP distributes the work over as many threads as the option
+ *              "Borrowed" pointers stay the caller's and are not kept after return, unless the function says until when.
+ *   Threads    one object, one thread at a time; a model that is only read (const) may serve several.  OpenMP distributes the work over as many threads as the option
  *              "threads" says, independent of the caller's own settings; by default as many as there are processors, or
  *              as the CPU quota allows.  How long waiting threads spin is a setting of the process: GOMP_SPINCOUNT=1000
  *              in its environment, set before it starts, keeps a busy machine usable and costs little on an idle one.
@@ -279,7 +279,10 @@ typedef struct ot_epoch {
     bool best;                   /* of those so far */
 } ot_epoch;
 
-typedef struct ot_callbacks { /* any may be NULL */
+/* Any may be NULL.  They are called by ot_trainer_run (message by every function that takes them) in the thread of the call,
+ * between two updates; what they are given is valid until they return.  Within one, ot_trainer_cancel, _evaluate, _predict, _export,
+ * _result and the functions for weights may be called for the trainer. */
+typedef struct ot_callbacks {
     void *user;
     void (*message)(void *user, ot_level level, const char *text); /* one line without a newline */
     void (*progress)(void *user, const ot_progress *p);            /* after every update */
@@ -368,11 +371,12 @@ OT_API OT_CHECK ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch,
  * Errors: OT_E_DATA, OT_E_USAGE (before the first step; while a device computes), OT_E_NOMEM. */
 OT_API OT_CHECK ot_status ot_trainer_predict(ot_trainer *t, const ot_tensor *in, int n, ot_tensors *out, ot_error *err);
 
-/* Loss and accuracy of the evaluation set; NaN if there is none.  Errors: OT_E_DATA: no set. */
+/* Loss and accuracy (either may be NULL) of the evaluation set; NaN if there is none.  Errors: OT_E_DATA: no set. */
 OT_API OT_CHECK ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_error *err);
 
-/* Trained weights and running statistics by name (as returned by ot_model_initializer) and in ONNX layout.  get: a
- * view of the trainer's memory, valid until the next call; false: no such tensor.  set: dtype and shape must agree.
+/* Trained weights and running statistics by name (as returned by ot_model_initializer) and in ONNX layout; before the first
+ * step of a trainer without data there are none.  get: a view of the trainer's memory, valid until the next call; false, and *out
+ * empty: no such tensor.  set: dtype and shape must agree.
  * Weights that the file stores as integers are float32 here. Errors: OT_E_USAGE. */
 OT_API int ot_trainer_weight_count(const ot_trainer *t);
 OT_API bool ot_trainer_weight_at(ot_trainer *t, int i, ot_tensor *out);
@@ -395,7 +399,8 @@ OT_API void ot_trainer_result(const ot_trainer *t, ot_result *out);
 
 /* ---- other work ---------------------------------------------------------------- */
 
-/* Runs the graph as in the file, on whole arrays.  Options: mode, threads. A sequence is given by its elements,
+/* Runs the graph as in the file, on whole arrays.  Options: mode, threads, device, precision.  *out is written, not freed: free
+ * that of an earlier call before.  Arrays of another number type are converted (float64 is rounded; a fraction is no integer).  A sequence is given by its elements,
  * NAME/0, NAME/1 ..., or as input by one tensor NAME split along its first axis; an optional input without a tensor
  * is empty; an output that cannot be computed is skipped, as long as another can. Errors: OT_E_DATA (missing or
  * ill-shaped input), OT_E_MODEL. */

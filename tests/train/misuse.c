@@ -186,7 +186,7 @@ static void tensors(void **state)
     }
     assert_false(ot_trainer_weight_get(t, NULL, NULL) || ot_trainer_weight_at(t, -1, &bad[0].t) ||
                  ot_trainer_weight_at(t, 0, NULL));
-    assert_int_equal(ot_trainer_evaluate(t, NULL, NULL, NULL), OT_E_USAGE);
+    assert_int_equal(ot_trainer_evaluate(t, NULL, NULL, NULL), OT_E_DATA); /* there is no set */
     ot_trainer_free(t);
 }
 

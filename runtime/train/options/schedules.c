@@ -303,6 +303,11 @@ ot_status ot_schedule_init(ot_schedule *s, const ot_spec *t, double base, double
     s->best = ot_spec_is(t, "mode", "max") ? -INFINITY : INFINITY;
     if (s->kind->momentum && ot_spec_flag(t, "cycle_momentum") && isnan(momentum))
         return ot_fail(err, OT_E_USAGE, "--schedule %s: cycle_momentum needs an optimizer with momentum", t->name);
+    for (const ot_key *k = s->kind->entry.keys; k->name && total <= 0; k++)
+        if (k->without && !ot_spec_find(t, k->name))
+            return ot_fail(err, OT_E_USAGE,
+                           "--schedule %s: the number of updates is unknown; set --steps, or the key %s", t->name,
+                           k->name);
     return OT_OK;
 }
 

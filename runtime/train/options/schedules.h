@@ -22,9 +22,9 @@ typedef struct ot_schedule {
 /* t is borrowed, and was checked by ot_spec_parse.
  *   base      the optimizer's rate
  *   momentum  its momentum or beta1; NaN: it has none
- *   total     updates of the run
+ *   total     updates of the run; 0: unknown
  *   epoch     updates of an epoch
- * Errors: OT_E_USAGE (cycle_momentum of an optimizer without momentum). */
+ * Errors: OT_E_USAGE (cycle_momentum of an optimizer without momentum; a count that is neither given nor known). */
 ot_status ot_schedule_init(ot_schedule *s, const ot_spec *t, double base, double momentum, int64_t total, int64_t epoch,
                            ot_error *err);
 

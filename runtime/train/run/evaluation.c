@@ -137,13 +137,12 @@ ot_status ot_trainer_evaluate(ot_trainer *t, double *loss, double *accuracy, ot_
 {
     OT_ENTER(err);
     OT_GIVEN(t);
-    OT_GIVEN(loss);
-    OT_GIVEN(accuracy);
-    *loss = *accuracy = NAN;
+    if (loss) *loss = NAN;
+    if (accuracy) *accuracy = NAN;
     if (t->eval.slot < 0) return ot_fail(err, OT_E_DATA, "no evaluation set; use --val or --test");
     OT_TRY(ot_trainer_score(t, &t->eval, err));
-    *loss = t->eval.loss;
-    *accuracy = t->eval.accuracy;
+    if (loss) *loss = t->eval.loss;
+    if (accuracy) *accuracy = t->eval.accuracy;
     return OT_OK;
 }
 

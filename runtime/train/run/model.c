@@ -174,6 +174,7 @@ static bool describe(const ot_value *v, ot_tensor *out)
 
 bool ot_model_input(const ot_model *m, int i, ot_tensor *out)
 {
+    if (out) *out = (ot_tensor){ 0 };
     if (!m || !out) return false;
     const ot_graph *g = m->file->graph;
     for (int k = 0; k < g->n_inputs; k++) {
@@ -186,6 +187,7 @@ bool ot_model_input(const ot_model *m, int i, ot_tensor *out)
 
 bool ot_model_output(const ot_model *m, int i, ot_tensor *out)
 {
+    if (out) *out = (ot_tensor){ 0 };
     if (!m || !out) return false;
     const ot_graph *g = m->file->graph;
     return i >= 0 && i < g->n_outputs && describe(g->outputs[i], out);
@@ -193,6 +195,7 @@ bool ot_model_output(const ot_model *m, int i, ot_tensor *out)
 
 bool ot_model_initializer(const ot_model *m, int i, ot_tensor *out)
 {
+    if (out) *out = (ot_tensor){ 0 };
     if (!m || !out) return false;
     if (i < 0 || i >= m->file->n_sources) return false;
     const ot_source *s = &m->file->sources[i];

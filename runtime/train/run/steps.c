@@ -131,7 +131,7 @@ static ot_status open_first(ot_trainer *t, const ot_tensor *in, int n, ot_batch_
     OT_TRY(data_set_of(t, in, n, &t->data, err));
     t->s.batch = t->data->samples;
     t->s.shuffle = false;
-    if (!t->s.steps && !t->s.epochs) t->s.steps = INT64_MAX / 2;
+    if (!t->s.steps && !t->s.epochs) t->s.steps = OT_ENDLESS;
     OT_TRY(new_shape(t, OT_WANT_TRAIN, t->data, &t->train, out, err));
     OT_TRY(copy_tensors(in, n, t->data->arena, &(*out)->own, err));
     return ot_trainer_prepare(t, err);

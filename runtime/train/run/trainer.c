@@ -222,7 +222,8 @@ static ot_status start_schedule(ot_trainer *t, ot_error *err)
     double rate, momentum;
     if (!ot_optimizer_defaults(&t->s.options.optimizer, &rate, &momentum))
         return ot_fail(err, OT_E_USAGE, "unknown optimizer '%s'", t->s.options.optimizer.name);
-    OT_TRY(ot_schedule_init(&t->schedule, &t->s.schedule, rate, momentum, t->total, t->updates, err));
+    int64_t total = t->by_steps && t->s.steps == OT_ENDLESS ? 0 : t->total;
+    OT_TRY(ot_schedule_init(&t->schedule, &t->s.schedule, rate, momentum, total, t->updates, err));
     t->x.moves_momentum = ot_schedule_moves_momentum(&t->schedule);
     return OT_OK;
 }
@@ -326,16 +327,19 @@ static void say_plan(const ot_trainer *t)
     ot_trainer_say(t, OT_INFO, "%s: %lld parameters in %d initializer%s (of %d tensors, opset %lld)", stem ? stem : "",
                    (long long)parameters(p), p->n_weights, p->n_weights == 1 ? " trains" : "s train",
                    t->m->file->n_sources, (long long)t->m->file->opset);
-    say_sets(t);
+    if (!t->by_steps) say_sets(t);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     ot_trainer_say_findings(t, true);
     say_options(t);
     const char *how = t->own.file ? "algorithm of the file"
                                   : ot_arena_printf(t->a, "%s, rate %g, %s", t->s.options.optimizer.name,
                                                     t->schedule.base, t->s.schedule.name);
-    ot_trainer_say(t, OT_INFO, "%s; batch size %lld%s, %lld updates per epoch, %lld in total; %d thread%s%s",
-                   how ? how : "", (long long)t->batch, t->s.accumulate > 1 ? " accumulated" : "",
-                   (long long)t->updates, (long long)t->total, x->threads, x->threads > 1 ? "s" : "",
+    char updates[96] = "";
+    if (!t->by_steps)
+        snprintf(updates, sizeof updates, ", %lld updates per epoch, %lld in total", (long long)t->updates,
+                 (long long)t->total);
+    ot_trainer_say(t, OT_INFO, "%s; batch size %lld%s%s; %d thread%s%s", how ? how : "", (long long)t->batch,
+                   t->s.accumulate > 1 ? " accumulated" : "", updates, x->threads, x->threads > 1 ? "s" : "",
                    t->s.threads > 0 ? "" : ot_cpus_text(&cpus, granted));
     if (x->device) {
         ot_trainer_say(t, OT_INFO,

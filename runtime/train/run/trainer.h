@@ -172,7 +172,8 @@ struct ot_trainer {
     void *answers; /* an evaluation batch's output, where they are counted */
 };
 
-/* steps.c: the caller's tensors. */
+/* steps.c: the caller's tensors.  Option "steps" where the caller ends the training. */
+#define OT_ENDLESS (INT64_MAX / 2)
 void ot_trainer_forget_shapes(ot_trainer *t);
 
 /* evaluation.c: t's weights on the set; with progress.  A cancelled one leaves numbers of a part of it. */

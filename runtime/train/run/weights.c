@@ -54,6 +54,7 @@ static bool get(ot_trainer *t, int i, const ot_value *v, ot_tensor *out)
 
 bool ot_trainer_weight_at(ot_trainer *t, int i, ot_tensor *out)
 {
+    if (out) *out = (ot_tensor){ 0 };
     if (!t || !out || i < 0) return false;
     const ot_value *v = file_state(t, i);
     return v && get(t, i, v, out);
@@ -61,6 +62,7 @@ bool ot_trainer_weight_at(ot_trainer *t, int i, ot_tensor *out)
 
 bool ot_trainer_weight_get(ot_trainer *t, const char *name, ot_tensor *out)
 {
+    if (out) *out = (ot_tensor){ 0 };
     if (!t || !name || !out) return false;
     const ot_value *v;
     for (int i = 0; (v = file_state(t, i)); i++)
