@@ -334,14 +334,18 @@ static ot_status adapt_bytes(const ot_adapt_env *e, const ot_array *a, ot_feeder
     return normalized(e, f, a, q.c, last ? 1 : q.h * q.w, err);
 }
 
-/* The channels of an array of floats, each with a mean of its own: of images those of 1, 3 or 4, of rows the columns.
- * *inner: elements of a channel in a row; 0: in the result too they are as in the array. */
-static int float_channels(const ot_array *a, int64_t *inner, bool *last)
+/* The channels of an array of floats, each with a mean of its own: of images those of 1, 3 or 4, of rows the columns, of series
+ * those along axis `features` (-1: none).  *inner: elements of a channel in a row; 0: in the result too they are as in the array. */
+static int float_channels(const ot_array *a, int features, int64_t *inner, bool *last)
 {
     const int64_t *d = a->t.dim;
     *inner = 1;
     *last = true;
     if (a->t.rank == 2 && d[1] >= 1 && d[1] <= OT_MAX_CHANNELS) return (int)d[1];
+    if (a->t.rank == 3 && features > 0 && d[features] >= 1 && d[features] <= OT_MAX_CHANNELS) {
+        *inner = features == 1 ? d[2] : 1;
+        return (int)d[features];
+    }
     if (a->t.rank != 4) return 1;
     bool first = d[1] == 1 || d[1] == 3 || d[1] == 4;
     *last = !first && (d[3] == 1 || d[3] == 3 || d[3] == 4);
@@ -351,8 +355,8 @@ static int float_channels(const ot_array *a, int64_t *inner, bool *last)
 }
 
 /* --normalize auto, or what was recorded of it: floats are standardised. */
-static ot_status adapt_floats(const ot_adapt_env *e, const ot_dataset *d, const ot_array *a, ot_feeder *f,
-                              ot_error *err)
+static ot_status adapt_floats(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, const ot_array *a,
+                              ot_feeder *f, ot_error *err)
 {
     ot_error bad = { 0 };
     char line[256];
@@ -363,7 +367,8 @@ static ot_status adapt_floats(const ot_adapt_env *e, const ot_dataset *d, const 
         return OT_OK;
     bool recorded = recorded_scaling(e, a, f, true);
     if (!recorded && !wanted) return OT_OK;
-    int channels = float_channels(a, &inner, &last);
+    int features = f->gather.permute[2] > 0 ? -1 : ot_adapt_features(e->graph, v);
+    int channels = float_channels(a, features, &inner, &last);
     if (!recorded && !e->measure)
         return ot_fail_more(err, OT_E_USAGE,
                             "--normalize auto: the model has no record of how input '%s' was scaled; train it with "
@@ -374,6 +379,7 @@ static ot_status adapt_floats(const ot_adapt_env *e, const ot_dataset *d, const 
     if (ot_normalize_apply(&f->normalize, channels, &f->gather, line, &bad))
         return ot_fail_more(err, bad.status, "input '%s': %s", f->name, bad.text);
     bool turned = f->gather.permute[2] > 0;
+    if (a->t.rank == 3 && channels > 1) f->gather.inner = inner;
     if (a->t.rank == 4 && channels > 1) f->gather.inner = last != turned ? 1 : ot_numel(&f->sample) / channels;
     ot_adapt_note(e, "input '%s': %s%s", f->name, line,
                   recorded ? ", as the model's metadata say (change with --normalize)"
@@ -495,7 +501,7 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
     set_gather(f);
     memcpy(f->gather.permute, axes.permute, sizeof axes.permute);
     if (f->whole) f->gather.elements = ot_numel(&f->sample);
-    OT_TRY(adapt_floats(e, d, a, f, err));
+    OT_TRY(adapt_floats(e, d, v, a, f, err));
     return adapt_bytes(e, a, f, err);
 }
 

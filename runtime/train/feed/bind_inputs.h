@@ -75,6 +75,9 @@ bool ot_adapt_has_gaps(const ot_graph *g, const ot_value *input);
 /* Whether all that the model does with this graph input begins with a scaler. */
 bool ot_adapt_is_scaled(const ot_graph *g, const ot_value *input);
 
+/* features.c: the axis, 1 or 2, that has the features of an input of rank 3; -1: the graph does not say it. */
+int ot_adapt_features(const ot_graph *g, const ot_value *input);
+
 /* Every element of an array that a Gather of the graph looks up is one of its rows; of a mapped one that is left to
  * ot_feeders_check.  Errors: OT_E_DATA. */
 ot_status ot_adapt_lookups(const ot_adapt_env *e, ot_feeders *fs, ot_error *err);
