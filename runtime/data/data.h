@@ -128,6 +128,10 @@ bool ot_dataset_odd_header(const ot_dataset *d);
 /* The column whose strings are the class numbers of array a (NULL: of a target); NULL: they are no strings. */
 const char *ot_dataset_string_column(const ot_dataset *d, const ot_array *a);
 
+/* The classes of target a, by the data set or by the model: how many (0: unknown), and their names or NULL.  Strings of one column
+ * of a table say nothing of its other targets. */
+int ot_dataset_classes(const ot_dataset *d, const ot_array *a, const char *const **name);
+
 /* The names of the columns that target a of a table with a header is made of, in its order, in d; NULL: there are none. */
 const char *const *ot_dataset_target_columns(const ot_dataset *d, const ot_array *a, int *n);
 

@@ -17,6 +17,7 @@
 #include "runtime/train/commands/inspect.h"
 #include "runtime/train/commands/predict.h"
 #include "runtime/train/commands/predict_text.h"
+#include "runtime/train/feed/bind_inputs.h"
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/trainer.h"
 
@@ -70,16 +71,25 @@ static int64_t classes_in(const ot_prediction *a)
     return one_row && ot_is_float(a->dtype) ? a->each : 0;
 }
 
+/* The target that the data have for an output; NULL: none. */
+static const ot_array *target_for(const ot_trainer *t, const ot_dataset *d, const char *output)
+{
+    const ot_array *own = ot_target_of(d, output);
+    return own || strcmp(output, t->m->outputs[ot_trainer_plain_output(t)]) ? own : ot_target_plain(d);
+}
+
 /* Names of the classes: the model's own, else the data's. */
 static ot_status find_names(job *j, ot_prediction *a, ot_error *err)
 {
-    const char *const *name;
+    const ot_dataset *d = j->t->eval.data;
+    const char *const *name, *const *data_name;
     int n, wanted = a->each == 1 ? 2 : (int)a->each;
     OT_TRY(ot_trainer_own_classes(j->t, err));
-    OT_TRY(ot_classes_of(j->t->loaded, j->a, &name, &n, err));
-    const ot_dataset *d = j->t->eval.data;
-    if (!n) name = d->class_name, n = name ? d->n_classes : 0;
+    OT_TRY(ot_classes_of(j->t->loaded, a->name, j->a, &name, &n, err));
+    int of_data = ot_dataset_classes(d, target_for(j->t, d, a->name), &data_name);
+    if (!n) name = data_name, n = name ? of_data : 0;
     a->class_name = n == wanted ? name : NULL;
+    a->known = a->class_name || (a->each > 1 && of_data == a->each);
     return OT_OK;
 }
 
@@ -115,12 +125,11 @@ static ot_task task_by(const ot_spec *loss, const ot_prediction *a)
 static void choose_task(job *j, ot_task asked, ot_prediction *a)
 {
     int64_t classes = classes_in(a);
-    bool known = a->class_name || (a->each > 1 && j->t->eval.data->n_classes == a->each);
     bool normed = a->tail == OT_TAIL_SOFTMAX || a->tail == OT_TAIL_LOG_SOFTMAX;
     bool selected = j->t->own_classes && a->class_name; /* the graph itself selects one of them */
     a->task = asked != OT_TASK_AUTO ? asked : selected ? OT_TASK_CLASSES : task_by(ot_loss_on(j->t, a->name), a);
     if (a->task == OT_TASK_AUTO && a->tail == OT_TAIL_SIGMOID) a->task = classes > 1 ? OT_TASK_LABELS : OT_TASK_CLASSES;
-    if (a->task == OT_TASK_AUTO) a->task = known || (normed && classes > 1) ? OT_TASK_CLASSES : OT_TASK_VALUES;
+    if (a->task == OT_TASK_AUTO) a->task = a->known || (normed && classes > 1) ? OT_TASK_CLASSES : OT_TASK_VALUES;
     if (!classes) a->task = OT_TASK_VALUES;
 }
 

@@ -55,6 +55,8 @@ ot_status ot_count_classes(const ot_dataset *d, const ot_array *target, int rank
         if (!(v >= 0 && v < 1e9) || v != floor(v)) return not_classes(target, err);
         if ((int64_t)v > most) most = (int64_t)v;
     }
-    *n = target->t.rank == 1 && d->n_classes > most ? d->n_classes : most + 1;
+    const char *const *name;
+    int known = ot_dataset_classes(d, target, &name);
+    *n = target->t.rank == 1 && known > most ? known : most + 1;
     return *n > 0 ? OT_OK : not_classes(target, err);
 }

@@ -419,13 +419,19 @@ static const char *another_head(const ot_adapt_env *e, const want *w, char text[
 static ot_status check_named(const ot_adapt_env *e, const want *w, int64_t classes, ot_error *err)
 {
     const ot_dataset *d = w->data;
-    char head[256];
-    bool named = (d->table || d->renumbers) && d->class_name;
-    if (!e->measure || e->s->n_classes || !named || d->n_classes >= classes || classes < 2) return OT_OK;
+    const char *const *name, *column = ot_dataset_string_column(d, w->array);
+    char head[256], which[80] = "";
+    int n = ot_dataset_classes(d, w->array, &name);
+    bool named = (d->table || d->renumbers) && name;
+    if (!e->measure || e->s->n_classes || !named || n >= classes || classes < 2) return OT_OK;
+    if (e->graph->n_outputs > 1) snprintf(which, sizeof which, "%.60s=", w->output->name);
     return ot_fail_more(err, OT_E_DATA,
-                        "target '%s' has %d class%s, but output '%s' has %lld%s; --classes %lld keeps it",
-                        d->column ? d->column : w->array->t.name, d->n_classes, d->n_classes == 1 ? "" : "es",
-                        w->output->name, (long long)classes, another_head(e, w, head), (long long)classes);
+                        "target '%s' has %d class%s, but output '%s' has %lld%s; --classes %s%lld keeps it",
+                        column      ? column
+                        : d->column ? d->column
+                                    : w->array->t.name,
+                        n, n == 1 ? "" : "es", w->output->name, (long long)classes, another_head(e, w, head), which,
+                        (long long)classes);
 }
 
 /* The name of the target, and in `where` the line or sample of element i of n. */
