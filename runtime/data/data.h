@@ -95,6 +95,9 @@ typedef struct ot_dataset {
     int n_classes;                 /* 0: unknown */
     const char *const *class_name; /* NULL: unknown */
     uint64_t hash;                 /* fingerprint of names, shapes and bytes */
+    uint64_t split; /* of a part that is kept back: which samples of which data; a model that records how a table is encoded does not
+                     * change it.  0: it is no part */
+    uint64_t cells; /* of a table: its float inputs before means are known or applied; 0: it is none */
     uint64_t mapped_hash;          /* of it the part of mapped arrays, set by the reader: sizes, times; not the bytes */
     ot_columns *table;             /* of CSV: its columns; else NULL */
     struct ot_read_from *from;     /* the files it was read from */
