@@ -517,16 +517,20 @@ static ot_status check_shares(const ot_adapt_env *e, const want *w, int64_t samp
     return OT_OK;
 }
 
-static bool zeros_and_ones(const ot_array *a)
+/* *both (or NULL): whether there are zeros and ones.  A mapped array is not looked at. */
+static bool zeros_and_ones(const ot_array *a, bool *both)
 {
     const ot_tensor *t = &a->t;
+    bool is[2] = { false, false };
     if (a->mapped) return false;
     int64_t n = 1;
     for (int i = 0; i < t->rank; i++) n *= t->dim[i];
     for (int64_t i = 0; i < n; i++) {
         double v = ot_get_f64(t->data, t->dtype, ot_array_at(a, i));
         if (v != 0 && v != 1) return false;
+        is[v == 1] = true;
     }
+    if (both) *both = is[0] && is[1];
     return true;
 }
 
@@ -575,6 +579,7 @@ static ot_status check_texts(const want *w, ot_error *err)
 
 static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sample)
 {
+    bool both = false, binary = zeros_and_ones(w->array, &both);
     *f = (ot_feeder){ .name = w->name,
                       .ignores = f->ignores,
                       .uncounted = f->uncounted,
@@ -585,7 +590,9 @@ static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sa
                       .src = w->array,
                       .output = w->output ? w->output->name : NULL,
                       .target = true,
-                      .binary = zeros_and_ones(w->array),
+                      .binary = binary,
+                      .varies = both,
+                      .others = !binary && !w->array->mapped,
                       .named = w->data && ot_dataset_string_column(w->data, w->array),
                       .adds_up = { adds_up(w->array, sample, 0), adds_up(w->array, sample, sample->rank - 1) },
                       .dtype = t,
@@ -638,7 +645,7 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
         if (!w->loss && o.dim[axis] == 1) {
             OT_TRY(check_texts(w, err));
             if (!w->array->mapped && ot_numel(&o) == 1 && ot_target_any_number(e, w->output) &&
-                !zeros_and_ones(w->array))
+                !zeros_and_ones(w->array, NULL))
                 return adapt_values(e, w, sample, samples, f, err);
             t = o; /* no or yes per sample: the loss pass looks at the tail */
         } else {
