@@ -95,14 +95,15 @@ typedef struct ot_dataset {
     int n_classes;                 /* 0: unknown */
     const char *const *class_name; /* NULL: unknown */
     uint64_t hash;                 /* fingerprint of names, shapes and bytes */
-    uint64_t split; /* of a part that is kept back: which samples of which data; a model that records how a table is encoded does not
+    uint64_t
+        split; /* of a part that is kept back: which samples of which data; a model that records how a table is encoded does not
                      * change it.  0: it is no part */
-    uint64_t cells; /* of a table: its float inputs before means are known or applied; 0: it is none */
-    uint64_t mapped_hash;          /* of it the part of mapped arrays, set by the reader: sizes, times; not the bytes */
-    ot_columns *table;             /* of CSV: its columns; else NULL */
-    struct ot_read_from *from;     /* the files it was read from */
-    const char *column;            /* of CSV: the name of the target, or several; NULL: it has none */
-    bool last;                     /* and it is the target because it is the last */
+    uint64_t cells;            /* of a table: its float inputs before means are known or applied; 0: it is none */
+    uint64_t mapped_hash;      /* of it the part of mapped arrays, set by the reader: sizes, times; not the bytes */
+    ot_columns *table;         /* of CSV: its columns; else NULL */
+    struct ot_read_from *from; /* the files it was read from */
+    const char *column;        /* of CSV: the name of the target, or several; NULL: it has none */
+    bool last;                 /* and it is the target because it is the last */
     const char
         *preprocess;    /* JSON: how inputs are made of what the files hold (kind, columns, ...), written into a trained
                              * model as onnxtrain.preprocess; NULL: arrays are fed as they are */

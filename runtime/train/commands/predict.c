@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "runtime/losses/loss.h"
@@ -52,6 +53,25 @@ static form form_of(const ot_options *o)
            : ot_ends_in(to, ".jsonl") ? FORM_LINES
            : ot_ends_in(to, ".json")  ? FORM_JSON
                                       : FORM_CSV;
+}
+
+/* A name that promises another format would make a file that no program reads. */
+static ot_status check_form(const ot_options *o, form f, ot_error *err)
+{
+    static const char *const others[] = {
+        "xlsx", "xls", "ods",    "parquet", "feather", "arrow",       "orc", "avro", "npy",    "h5",      "hdf5",
+        "mat",  "pkl", "pickle", "pt",      "pth",     "safetensors", "xml", "yaml", "yml",    "html",    "htm",
+        "pdf",  "svg", "png",    "jpg",     "jpeg",    "bmp",         "tif", "tiff", "webp",   "tsv",     "tab",
+        "gz",   "bz2", "xz",     "zst",     "zip",     "tar",         "tgz", "db",   "sqlite", "tfrecord"
+    };
+    const char *to = ot_options_get(o, "o"), *dot = to && f == FORM_CSV ? strrchr(to, '.') : NULL;
+    for (int i = 0; dot && i < OT_LEN(others); i++)
+        if (!strcasecmp(dot + 1, others[i]))
+            return ot_fail(err, OT_E_USAGE,
+                           "-o %s: predictions are not written in this format; use a name with .csv, .json, .jsonl or "
+                           ".npz, or a folder (masks/) for an image of each mask",
+                           to);
+    return OT_OK;
 }
 
 static ot_task task_of(const ot_options *o)
@@ -602,6 +622,7 @@ ot_status ot_predict_text(const ot_model *m, const ot_options *o, const ot_callb
     OT_GIVEN(o);
     job j = { .form = form_of(o), .lines.top = ot_options_int(o, "top") };
     ot_error first = { 0 };
+    OT_TRY(check_form(o, j.form, err));
     OT_TRY(ot_trainer_begin(m, o, cb, &j.t, err));
     j.a = j.t->a;
     ot_status s = predict(&j, o, text, &first);
