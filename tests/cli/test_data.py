@@ -369,6 +369,16 @@ def followed():
         train(0, 'loss mse', 'of', 'of3.npz', '--val', 'of2.npz')
 
 
+def from_one():
+    """Class numbers that begin with 1: the message says so, and names no layer with a class that has no samples."""
+    model('three.onnx', [('Gemm', ['x', 'w', 'b'], ['out'], {})], [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])], [weight('w', 4, 3), weight('b', 3)])
+    x = np.random.default_rng(7).standard_normal((60, 4)).astype(np.float32)
+    for most, texts in (3, ['those of the target are 1 to 3: subtract 1']), (4, ['those of the target are 1 to 4', '--classes auto']):
+        np.savez('from.npz', x=x, target=np.arange(60) % most + 1)
+        expect(4, texts, 'three.onnx', '--data', 'from.npz', '--run-dir', 'none', '-o', 'out.onnx', never=['--classes auto'] if most == 3 else [])
+    train(0, 'class 0 has no samples', 'three', 'from.npz', '--classes', 'auto')
+
+
 def ordered():
     """Columns of numbers are found by name: in another order, with others between them, the target in front."""
     def write(name, names, change=lambda q: q):
@@ -482,6 +492,7 @@ def tables():
     header_rows()
     train(4, "mixed.csv: no column 's', which the model was trained with; its columns are:", 'one', 'abc.csv', '--val', 'mixed.csv')
     followed()
+    from_one()
     ordered()
     train(4, "d.csv: column 'kind' has class 'd', which is not in abc.csv", 'one', 'abc.csv', '--val', 'd.csv')
     train(4, "numbers.csv: column 'kind' contains numbers, but in abc.csv it contains strings", 'one', 'abc.csv', '--val', 'numbers.csv')

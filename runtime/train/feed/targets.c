@@ -472,14 +472,15 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
             continue;
         }
         if (y >= 0 && y < classes) continue;
-        char where[64], head[256];
+        char where[64], head[256], from[160];
         const char *name = place_of(w, i, n, samples, where);
+        bool shifted = ot_labels_from_one(w->array, can_ignore ? skip : -1, classes, from, sizeof from);
         return ot_fail_more(err, OT_E_DATA,
                             "target '%s': %s has class %lld, but output '%s' has %lld class%s, 0 to "
-                            "%lld%s%s",
+                            "%lld%s%s%s",
                             name, where, (long long)y, w->output->name, (long long)classes, classes == 1 ? "" : "es",
-                            (long long)classes - 1, classes == 1 ? one : "",
-                            y >= 0 && e->measure ? another_head(e, w, head) : "");
+                            (long long)classes - 1, classes == 1 ? one : "", from,
+                            y >= 0 && e->measure && !shifted ? another_head(e, w, head) : "");
     }
     f->ignores = ignored && !ignore;
     f->uncounted = ignored && (!w->loss || !ot_spec_is(w->loss, "reduction", "sum"));

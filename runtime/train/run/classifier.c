@@ -84,6 +84,11 @@ static ot_status add_classifier(ot_trainer *t, int output, int64_t classes, ot_e
         if (ot_count_classes(t->data, target, v->shape.rank, h->spatial ? 1 : -1, loss_of(t, output), &t->s, &h->now,
                              &why))
             return ot_fail(err, why.status, "%s: %s", t->data->name, why.text);
+        char from[200];
+        if (ot_labels_from_one(target, OT_IGNORED, h->now - 1, from, sizeof from))
+            ot_find(&t->findings, OT_FINDING_WARNING, NULL, NULL,
+                    "--classes auto: the new layer has %lld classes, and class 0 has no samples%s", (long long)h->now,
+                    from);
         if (is_binary(t, output, h)) h->now = h->classes;
     }
     if (h->sigmoid && h->classes == 1 && h->now > 1)
