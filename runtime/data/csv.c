@@ -411,9 +411,19 @@ static ot_status not_a_number(const ot_columns *t, const ot_rows *r, const ot_co
                    (long long)r->line, f->name, s, what);
 }
 
+/* Adds element k of a cell to the fingerprint of the table's cells, in whichever order an input takes its columns. */
+static void mark_cell(ot_dataset *d, const ot_rows *r, const ot_column_field *f, int k, double v, bool lost)
+{
+    const struct {
+        int64_t line, column, k, lost;
+        double v;
+    } of = { r->line, f->column, k, lost, v };
+    d->cells += ot_hash(1, &of, sizeof of);
+}
+
 /* The numbers of a cell: as measured, or NaN where the value is missing and nothing is known of it yet. */
-static ot_status fill_numbers(const ot_columns *t, const ot_rows *r, ot_column_field *f, bool gaps, float *to,
-                              ot_error *err)
+static ot_status fill_numbers(ot_dataset *d, const ot_columns *t, const ot_rows *r, ot_column_field *f, bool gaps,
+                              float *to, ot_error *err)
 {
     double v, part[OT_TIME_PARTS] = { 0 };
     ot_cell cell = ot_cell_of(r->cell[f->column], t->point, &v);
@@ -429,6 +439,7 @@ static ot_status fill_numbers(const ot_columns *t, const ot_rows *r, ot_column_f
     else part[0] = v;
     for (int k = 0; k < f->width; k++) {
         float x = lost ? NAN : (float)part[k];
+        mark_cell(d, r, f, k, lost ? 0 : (double)x, lost);
         if (f->measured && !gaps) {
             double known = lost ? f->fill[k] : (double)x;
             x = (float)(f->scaled ? (known - f->mean[k]) / f->std[k] : known);
@@ -473,6 +484,7 @@ static ot_status fill_field(filler *x, const ot_rows *r, const ot_table_input *i
     }
     if (f->form == OT_FORM_ID || f->form == OT_FORM_ONE_HOT) {
         OT_TRY(find_word(x->t, x->d, r, f, &at, err));
+        if (in->dtype == OT_F32) mark_cell(x->d, r, f, 0, (double)at, false);
         if (f->form == OT_FORM_ONE_HOT) {
             if (at >= 0 && at < f->width) ((float *)to)[f->at + at] = 1;
         } else if (in->dtype == OT_I64) {
@@ -482,7 +494,7 @@ static ot_status fill_field(filler *x, const ot_rows *r, const ot_table_input *i
         }
         return OT_OK;
     }
-    if (in->dtype == OT_F32) return fill_numbers(x->t, r, f, in->gaps, (float *)to + f->at, err);
+    if (in->dtype == OT_F32) return fill_numbers(x->d, x->t, r, f, in->gaps, (float *)to + f->at, err);
     double v;
     ot_cell cell = ot_cell_of(r->cell[f->column], x->t->point, &v);
     if (cell != OT_CELL_BOOLEAN && (!ot_cell_number(r->cell[f->column], x->t->point, &v) || !ot_is_whole(v)))
@@ -656,6 +668,7 @@ static ot_status tell_unknown(ot_dataset *d, const ot_columns *t, ot_error *err)
 static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     filler x = { d, t };
+    d->cells = 0;
     OT_TRY(find_columns(d, t, err));
     OT_TRY(ot_texts_find(d, t, err));
     OT_TRY(ot_table_recall_order(d, t, err));

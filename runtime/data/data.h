@@ -95,11 +95,15 @@ typedef struct ot_dataset {
     int n_classes;                 /* 0: unknown */
     const char *const *class_name; /* NULL: unknown */
     uint64_t hash;                 /* fingerprint of names, shapes and bytes */
-    uint64_t mapped_hash;          /* of it the part of mapped arrays, set by the reader: sizes, times; not the bytes */
-    ot_columns *table;             /* of CSV: its columns; else NULL */
-    struct ot_read_from *from;     /* the files it was read from */
-    const char *column;            /* of CSV: the name of the target, or several; NULL: it has none */
-    bool last;                     /* and it is the target because it is the last */
+    uint64_t
+        split; /* of a part that is kept back: which samples of which data; a model that records how a table is encoded does not
+                     * change it.  0: it is no part */
+    uint64_t cells;            /* of a table: its float inputs before means are known or applied; 0: it is none */
+    uint64_t mapped_hash;      /* of it the part of mapped arrays, set by the reader: sizes, times; not the bytes */
+    ot_columns *table;         /* of CSV: its columns; else NULL */
+    struct ot_read_from *from; /* the files it was read from */
+    const char *column;        /* of CSV: the name of the target, or several; NULL: it has none */
+    bool last;                 /* and it is the target because it is the last */
     const char
         *preprocess;    /* JSON: how inputs are made of what the files hold (kind, columns, ...), written into a trained
                              * model as onnxtrain.preprocess; NULL: arrays are fed as they are */
@@ -127,6 +131,10 @@ bool ot_dataset_odd_header(const ot_dataset *d);
 
 /* The column whose strings are the class numbers of array a (NULL: of a target); NULL: they are no strings. */
 const char *ot_dataset_string_column(const ot_dataset *d, const ot_array *a);
+
+/* The classes of target a, by the data set or by the model: how many (0: unknown), and their names or NULL.  Strings of one column
+ * of a table say nothing of its other targets. */
+int ot_dataset_classes(const ot_dataset *d, const ot_array *a, const char *const **name);
 
 /* The names of the columns that target a of a table with a header is made of, in its order, in d; NULL: there are none. */
 const char *const *ot_dataset_target_columns(const ot_dataset *d, const ot_array *a, int *n);

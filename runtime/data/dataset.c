@@ -449,7 +449,8 @@ static uint64_t array_hash(uint64_t h, const ot_array *a, const ot_shape *s)
     return h;
 }
 
-static void fingerprint(ot_dataset *d)
+/* encoded: also of inputs that a table makes of its cells, which have a fingerprint of their own. */
+static uint64_t fingerprint(const ot_dataset *d, bool encoded)
 {
     uint64_t h = mix(1, (uint64_t)d->n) + d->mapped_hash;
     for (int i = 0; i < d->n; i++) {
@@ -458,10 +459,13 @@ static void fingerprint(ot_dataset *d)
         h = ot_hash(h, a->t.name, strlen(a->t.name));
         h = mix(mix(h, a->t.dtype), (uint64_t)s.rank);
         for (int k = 0; k < s.rank; k++) h = mix(h, (uint64_t)s.dim[k]);
-        if (!a->mapped) h = array_hash(h, a, &s);
+        bool own = d->cells && a->role == OT_ARRAY_INPUT && a->t.dtype == OT_F32;
+        if (!a->mapped && (encoded || !own)) h = array_hash(h, a, &s);
     }
-    d->hash = h;
+    return h;
 }
+
+uint64_t ot_dataset_content(const ot_dataset *d) { return d->cells ? mix(fingerprint(d, false), d->cells) : d->hash; }
 
 ot_status ot_dataset_finish(ot_dataset *d, ot_error *err)
 {
@@ -474,6 +478,6 @@ ot_status ot_dataset_finish(ot_dataset *d, ot_error *err)
                 return ot_fail(err, OT_E_DATA, "%s: sample %lld has label %d; labels must be 0 to %d", d->name,
                                (long long)k, y[k], d->n_classes - 1);
     }
-    fingerprint(d);
+    d->hash = fingerprint(d, true);
     return OT_OK;
 }

@@ -47,6 +47,9 @@ ot_status ot_array_alloc(ot_dataset *d, ot_array *a, ot_dtype t, const ot_shape 
  * target's. */
 void ot_dataset_arrange(ot_dataset *d);
 
+/* A fingerprint as d->hash, but the same whether a table's numbers are standardised yet or not. */
+uint64_t ot_dataset_content(const ot_dataset *d);
+
 /* Sets n_classes if it is unknown, or refuses labels beyond it; then computes the fingerprint. */
 ot_status ot_dataset_finish(ot_dataset *d, ot_error *err);
 

@@ -170,6 +170,7 @@ static ot_status cut(ot_dataset *d, const bool *kept, int64_t keep, ot_dataset *
     const char *name = ot_arena_printf(own, "%s (kept back)", d->name);
     ot_array *arrays = ot_arena_alloc(own, (size_t)(d->n + 1) * sizeof *arrays);
     int64_t samples = d->samples;
+    uint64_t content = ot_dataset_content(d);
     if (!name || !arrays) return ot_fail(err, OT_E_NOMEM, "no memory for the validation samples");
     *v = *d;
     v->arena = own;
@@ -193,6 +194,7 @@ static ot_status cut(ot_dataset *d, const bool *kept, int64_t keep, ot_dataset *
     d->samples = samples - keep;
     v->samples = keep;
     v->hash = ot_hash(d->hash, kept, (size_t)samples * sizeof *kept);
+    v->split = ot_hash(content, kept, (size_t)samples * sizeof *kept);
     return number_samples(d, v, kept, samples, err);
 }
 

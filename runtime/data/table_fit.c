@@ -225,6 +225,13 @@ const char *ot_dataset_string_column(const ot_dataset *d, const ot_array *a)
     return NULL;
 }
 
+int ot_dataset_classes(const ot_dataset *d, const ot_array *a, const char *const **name)
+{
+    bool of_another = ot_dataset_string_column(d, NULL) && !ot_dataset_string_column(d, a);
+    *name = of_another ? NULL : d->class_name;
+    return of_another ? 0 : d->n_classes;
+}
+
 const char *const *ot_dataset_target_columns(const ot_dataset *d, const ot_array *a, int *n)
 {
     const ot_columns *t = d->table;

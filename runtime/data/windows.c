@@ -382,7 +382,7 @@ static ot_status keep(ot_dataset *d, ot_dataset *v, int64_t begin, int64_t end, 
     const int64_t part[] = { begin, end };
     const ot_windows *w = d->windows;
     int64_t n = w->n;
-    v->hash = ot_hash(d->hash, part, sizeof part);
+    v->hash = v->split = ot_hash(d->hash, part, sizeof part);
     OT_TRY(narrow(v, w, begin, end, err));
     OT_TRY(begin && end < n ? leave_gap(d, begin, end, err) : narrow(d, w, begin ? 0 : end, begin ? begin : n, err));
     d->windows->memory = w->memory;

@@ -60,7 +60,8 @@ static const char *choose_by_values(choice *x)
         return NULL;
     }
     bool one_hot = f->adds_up[0] && last > 0 && x->l.z->shape.dim[1] > 1;
-    if (ot_is_float(x->l.t->dtype)) {
+    bool floats = ot_is_float(x->l.t->dtype), labels = f->binary && f->varies && ot_made_linear(x->l.out);
+    if (floats && !labels) {
         x->hint = one_hot && f->binary ? "; use --loss cross_entropy for one-hot targets" : NULL;
         return "mse";
     }

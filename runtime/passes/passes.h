@@ -77,6 +77,7 @@ typedef struct ot_feed {
     const void *sample; /* NULL; else the bytes of one batch, for data-dependent decisions (decide.h).  Borrowed */
     const void *data;   /* NULL; else its bytes: the plan is for these only (data-dependent sizes).  Borrowed */
     bool binary;        /* targets: every value of the data set is 0 or 1 */
+    bool varies;        /* and both occur */
     bool named;         /* targets: numbers of texts, such as no and yes */
     bool mixed;         /* targets: probabilities that stand for class numbers (mixup) */
     bool ignores;       /* targets: some class numbers are OT_IGNORED, and no ignore_index is given */

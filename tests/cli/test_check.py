@@ -96,6 +96,11 @@ with tempfile.TemporaryDirectory() as d:
     r = call('check', lenet, '--data', f'{d}/bad.npz', code=6)
     check('step 1: the' in r.stderr, r.stderr)
 
+    # why a model cannot be trained is said once, as the error
+    np.savez(f'{d}/nan.npz', input=np.full((40, 1, 28, 28), np.nan, 'f4'), target=rng.integers(0, 10, 40))
+    r = call('check', lenet, '--data', f'{d}/nan.npz', code=4)
+    check('NaN' in r.stderr and 'NaN' not in r.stdout and 'cannot be trained' in r.stdout, (r.stdout, r.stderr))
+
     # a file that says itself how it trains: it is said that this is not read, and the bytes stay
     try:
         import onnx

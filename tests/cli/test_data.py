@@ -319,7 +319,8 @@ def chosen():
     shares = np.exp(log_softmax(x[:, :3])).astype(np.float32)
     yes = (c > 0).astype(np.int64)
     targets = {'classes': c, 'hot': hot, 'hot integers': hot.astype(np.int64), 'shares': shares, 'several': several, 'values': x[:, 1:],
-               'yes': yes, 'yes column': yes[:, None].astype(np.float32), 'whole': c * 7 - 3}
+               'yes': yes, 'yes column': yes[:, None].astype(np.float32), 'whole': c * 7 - 3,
+               'ones': np.ones((len(c), 1), np.float32)}
 
     def mse(y, t):
         return ((y - t) ** 2).mean()
@@ -328,13 +329,16 @@ def chosen():
         return -(t * log_softmax(z)).sum(-1).mean()
 
     tails = {'LogSoftmax': log_softmax, 'Softmax': lambda z: np.exp(log_softmax(z)), 'Sigmoid': lambda z: 1 / (1 + np.exp(-z)),
-             'Identity': lambda z: z}
+             'Identity': lambda z: z, 'Tanh': np.tanh}
     rows = [(3, tail, t, f'loss {loss} combined with the {tail}', lambda z, y, t=t: ce(z, hot if t != 'shares' else shares))
             for tail, loss in (('LogSoftmax', 'nll'), ('Softmax', 'cross_entropy')) for t in ('classes', 'hot', 'hot integers', 'shares')]
     rows += [(3, 'Sigmoid', t, 'loss bce combined', lambda z, y, t=t: bce(z, targets[t])) for t in ('hot', 'hot integers', 'several')]
     rows += [(3, tail, 'values', 'loss mse', lambda z, y: mse(y, x[:, 1:])) for tail in tails]
-    rows += [(3, 'Identity', t, 'loss cross_entropy on', lambda z, y: ce(z, hot)) for t in ('classes', 'hot integers')]
-    rows += [(3, 'Identity', 'hot', 'loss mse on output \'out\' (default; change with --loss; use --loss cross_entropy for one-hot targets', lambda z, y: mse(y, hot)),
+    rows += [(3, 'Identity', t, 'loss cross_entropy on', lambda z, y: ce(z, hot)) for t in ('classes', 'hot integers', 'hot')]
+    rows += [(3, 'Tanh', 'hot', 'loss mse on output \'out\' (default; change with --loss; use --loss cross_entropy for one-hot targets', lambda z, y: mse(y, hot)),
+             (1, 'Identity', 'ones', 'loss mse', lambda z, y: mse(y, 1)), (3, 'Tanh', 'several', 'loss mse', lambda z, y: mse(y, targets['several'])),
+             (3, 'Identity', 'several', None, 'use --loss bce_with_logits for logits, or mse for values'),
+             (1, 'Identity', 'yes column', None, 'use --loss bce_with_logits for logits, or mse for values'),
              (1, 'Sigmoid', 'yes', 'loss bce combined', lambda z, y: bce(z, yes[:, None])),
              (1, 'Sigmoid', 'yes column', 'loss bce combined', lambda z, y: bce(z, yes[:, None])),
              (1, 'Identity', 'whole', 'loss mse', lambda z, y: mse(y, targets['whole'][:, None])),
@@ -353,6 +357,26 @@ def chosen():
         want = loss(z, tails[tail](z))
         got = [json.loads(q).get('loss') for q in open('tail.jsonl')][1]
         need(f'{tail} {n}, {t}: loss {got}, {want} is right', abs(got - want) <= 1e-5 * (1 + abs(want)))
+
+
+def followed():
+    """A validation set with no other values than 0 and 1 has the loss of a training set with others."""
+    model('of.onnx', [('Gemm', ['x', 'w', 'b'], ['out'], {})], [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 1])], [weight('w', 4, 1), weight('b', 1)])
+    x = np.random.default_rng(7).standard_normal((60, 4)).astype(np.float32)
+    for type in np.float32, np.int64:
+        for kinds in 3, 2:
+            np.savez(f'of{kinds}.npz', x=x, target=(np.arange(60) % kinds).astype(type)[:, None])
+        train(0, 'loss mse', 'of', 'of3.npz', '--val', 'of2.npz')
+
+
+def from_one():
+    """Class numbers that begin with 1: the message says so, and names no layer with a class that has no samples."""
+    model('three.onnx', [('Gemm', ['x', 'w', 'b'], ['out'], {})], [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])], [weight('w', 4, 3), weight('b', 3)])
+    x = np.random.default_rng(7).standard_normal((60, 4)).astype(np.float32)
+    for most, texts in (3, ['those of the target are 1 to 3: subtract 1']), (4, ['those of the target are 1 to 4', '--classes auto']):
+        np.savez('from.npz', x=x, target=np.arange(60) % most + 1)
+        expect(4, texts, 'three.onnx', '--data', 'from.npz', '--run-dir', 'none', '-o', 'out.onnx', never=['--classes auto'] if most == 3 else [])
+    train(0, 'class 0 has no samples', 'three', 'from.npz', '--classes', 'auto')
 
 
 def ordered():
@@ -467,6 +491,8 @@ def tables():
     need(f'classes of --val have other numbers: {accuracy}', len(accuracy) == 2 and accuracy[0] == accuracy[1])
     header_rows()
     train(4, "mixed.csv: no column 's', which the model was trained with; its columns are:", 'one', 'abc.csv', '--val', 'mixed.csv')
+    followed()
+    from_one()
     ordered()
     train(4, "d.csv: column 'kind' has class 'd', which is not in abc.csv", 'one', 'abc.csv', '--val', 'd.csv')
     train(4, "numbers.csv: column 'kind' contains numbers, but in abc.csv it contains strings", 'one', 'abc.csv', '--val', 'numbers.csv')

@@ -507,6 +507,12 @@ def refused(d):
     check('is not a file of predictions' in call('predict', f'{d}/m.onnx', f'{d}/x.npz', '-o', f'{d}/other.csv', code=2).stderr, 'a table of others')
     call('predict', f'{d}/m.onnx', f'{d}/x.npz', '-o', f'{d}/p.onnx', code=2)
     call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--task', 'guess', code=2)
+    for name in 'a.xlsx', 'a.PARQUET', 'a.npy', 'a.png', 'a.tsv', 'a.csv.gz':
+        check('use a name with .csv' in call('predict', f'{d}/m.onnx', f'{d}/x.npz', '-o', f'{d}/{name}', code=2).stderr, f'{name}: a format that is not written')
+        check(not os.path.exists(f'{d}/{name}'), f'{name} is written')
+    for name in 'plain', 'a.txt', 'a.v2':
+        call('predict', f'{d}/m.onnx', f'{d}/x.npz', '-o', f'{d}/{name}')
+        check(open(f'{d}/{name}').readline().startswith('sample,'), f'{name} is CSV')
     check('--data is missing' in call('predict', f'{d}/m.onnx', code=2).stderr, 'no data')
     check('add --task classes' in call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--top', '2', code=2).stderr, '--top of values')
     check('use --task classes' in call('predict', f'{d}/m.onnx', f'{d}/x.npz').stderr, 'a hint at classes')

@@ -140,6 +140,15 @@ def main():
     assert "metadata" in again, again
     assert {p.key: p.value for p in onnx.load("n2.onnx").metadata_props} == kept
 
+    # the validation part of a folder is what --monitor watches
+    with zipfile.ZipFile("parts.zip", "w") as z:
+        for i, path in enumerate(sorted(pathlib.Path("set").rglob("*.png"))):
+            z.write(path, f"{'train' if i % 4 else 'val'}/{path.parent.name}/{path.name}")
+    train("m1.onnx", "parts.zip", "--monitor", "f1", "--run-dir", "watched")
+    end = json.loads(pathlib.Path("watched/log.jsonl").read_text().splitlines()[-1])
+    assert end["best_metric"] == "val f1", end
+    assert "--monitor f1 needs validation samples" in train("m1.onnx", "set", "--monitor", "f1", expect=2)
+
     # a resumed run: the same bits
     run("m.onnx", "--data", "set", "--epochs", 2, "--batch-size", 8, "--run-dir", "whole", "-o", "r1.onnx")
     run("m.onnx", "--data", "set", "--epochs", 2, "--batch-size", 8, "--run-dir", "r", "-o", "r2.onnx", "--steps", 5)

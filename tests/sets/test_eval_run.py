@@ -35,6 +35,32 @@ def near(a, b):
     return a["samples"] == b["samples"] and a["accuracy"] == b["accuracy"] and abs(a["loss"] - b["loss"]) < 1e-5
 
 
+def table(path, seed, n):
+    """Numbers that are standardised, missing values, categories, and strings as classes."""
+    r = np.random.default_rng(seed)
+    with open(path, "w") as f:
+        f.write("size,weight,colour,made,kind\n")
+        for i in range(n):
+            weight = "" if i % 17 == 3 else f"{r.normal(70, 9):.2f}"
+            f.write(f"{r.normal(i % 3, 0.5) * 1000:.3f},{weight},{['red', 'green', 'blue'][r.integers(3)]},2024-0{1 + i % 9}-11,{['cat', 'dog', 'cow'][i % 3]}\n")
+
+
+def tables(folder):
+    """The best model records how its table is encoded: the samples that were kept back stay the same."""
+    call(folder, "new", "mlp", "--input", "1x3x3", "--hidden", "8", "--classes", "3", "-o", "m9.onnx")
+    table(folder / "t.csv", 3, 240)
+    for name, split in ("split", ("--val-split", "0.2")), ("fold", ("--folds", "2/4")):
+        options = *split, "--data", "t.csv", "--epochs", "4", "--lr", "0.1", "--run-dir", name, "--select", "best", "-o", name + ".onnx"
+        call(folder, "train", "m9.onnx", *options)
+        evals, end = log(folder, name, "eval"), log(folder, name, "end")[-1]
+        expect(f"{name} of a table: the best", near(evaluate(folder, name), evals[end["best_epoch"] - 1]))
+        expect(f"{name} of a table: its last weights", same(evaluate(folder, name, "--select", "last"), evals[-1]))
+    changed = (folder / "t.csv").read_text().splitlines()
+    changed[9] = changed[9].replace(changed[9].split(",")[0], "123.5")
+    (folder / "t.csv").write_text("\n".join(changed) + "\n")
+    expect("a table that has changed", "other samples" in call(folder, "eval", "split", code=2).stderr)
+
+
 def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
@@ -77,6 +103,8 @@ def main():
         expect("another set, without a checkpoint", there["samples"] == 77)
         (folder / "damaged" / "best.onnx").unlink()
         expect("neither a checkpoint nor a best model", "start the training again" in call(folder, "eval", "damaged", code=7).stderr)
+
+        tables(folder)
 
         # -100 is no class, though it gets its share.
         with np.load(folder / "d.npz") as d:

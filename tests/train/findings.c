@@ -334,7 +334,9 @@ static void numbers_that_are_none_are_said(void **state)
         assert_says(err, i ? "an infinity" : "NaN");
         assert_int_equal(b.progress, 0);
         char *text = described(ot_check_text, path, NONE, OT_E_MODEL, &err);
-        says(text, "weights contain ");
+        says(text, "cannot be trained");
+        assert_says(err, "weights contain ");
+        assert_null(strstr(text, "weights contain "));
         free(text);
         /* Running it is allowed. */
         ot_model *m = NULL;
@@ -355,7 +357,8 @@ static void class_numbers_are_no_output_to_train(void **state)
     ot_error err;
     char *text = described(ot_check_text, EXPORTS "argmax.onnx", NONE, OT_E_MODEL, &err);
     (void)state;
-    says(text, "int64");
+    says(text, "cannot be trained");
+    assert_says(err, "int64");
     free(text);
     float x[4 * 8] = { 0 };
     int64_t y[4] = { 0, 1, 2, 3 };

@@ -181,8 +181,7 @@ static ot_status write_check(const ot_model *m, const planned *p, bool json, con
     if (fine)
         ot_print(page.f, "trainable: %lld parameters in %d initializer%s\n", (long long)parameters(p->plan),
                  p->plan->n_weights, p->plan->n_weights == 1 ? "" : "s");
-    if (!fine) ot_print(page.f, "cannot be trained:\n");
-    if (!fine) print_lines(page.f, "", found->text);
+    if (!fine) ot_print(page.f, "cannot be trained\n"); /* why is the error of the call */
     print_findings(&page, "warning: ", f, OT_FINDING_WARNING);
     print_lines(page.f, "", p->r.assumed);
     print_lines(page.f, "", adapted);

@@ -20,6 +20,8 @@ typedef struct spread {
 typedef struct class_counts {
     int64_t *count; /* by class, from 0 */
     int n;          /* 0: the array has no classes */
+    const char *const *name;
+    int named; /* so many of them have names */
     int64_t ignored;
 } class_counts;
 
@@ -86,12 +88,13 @@ static ot_status count_classes(job *j, const ot_dataset *d, const ot_array *a, c
         if (v > (double)most) most = (int64_t)v;
     }
     bool whole = ot_is_int(a->t.dtype) || a->t.dtype == OT_BOOL;
-    int n = (int)(d->n_classes > most + 1 ? d->n_classes : most + 1);
-    if (!whole || n < 1 || (!d->n_classes && n > d->samples / 2 + 1)) return OT_OK;
+    int known = ot_dataset_classes(d, a, &out->name), n = (int)(known > most + 1 ? known : most + 1);
+    if (!whole || n < 1 || (!known && n > d->samples / 2 + 1)) return OT_OK;
     out->count = ot_arena_alloc(j->a, sizeof *out->count * (size_t)n);
     if (!out->count) return ot_fail(err, OT_E_NOMEM, "no memory to count classes");
     memset(out->count, 0, sizeof *out->count * (size_t)n);
     out->n = n;
+    out->named = out->name ? known : 0;
     for (int64_t i = 0; i < all; i++) {
         int64_t v = ot_get_i64(a->t.data, a->t.dtype, ot_array_at(a, i));
         if (v == OT_IGNORED) out->ignored++;
@@ -228,7 +231,7 @@ static ot_status print_notes(const job *j, const ot_dataset *d, FILE *f, ot_erro
     return OT_OK;
 }
 
-static void print_classes(const ot_dataset *d, const class_counts *c, FILE *f)
+static void print_classes(const class_counts *c, FILE *f)
 {
     int64_t all = 0, most = 0, least = INT64_MAX;
     for (int i = 0; i < c->n; i++) {
@@ -245,7 +248,7 @@ static void print_classes(const ot_dataset *d, const class_counts *c, FILE *f)
     fputc('\n', f);
     for (int i = 0; i < c->n && i < SHOWN_CLASSES; i++) {
         char name[256], bar[BAR + 1] = "";
-        ot_shown_in(d->class_name && i < d->n_classes ? d->class_name[i] : "", 20, name, sizeof name);
+        ot_shown_in(i < c->named ? c->name[i] : "", 20, name, sizeof name);
         int width = most ? (int)lround((double)c->count[i] / (double)most * BAR) : 0;
         memset(bar, '#', (size_t)width);
         fprintf(f, "    %5d %s %9lld %6.2f %% %s\n", i, name, (long long)c->count[i],
@@ -282,7 +285,7 @@ static ot_status print_text(job *j, FILE *f, ot_error *err)
         OT_TRY(print_notes(j, d, f, err));
         for (int i = 0; i < d->n; i++) {
             OT_TRY(count_classes(j, d, &d->array[i], &c, err));
-            if (c.n) print_classes(d, &c, f);
+            if (c.n) print_classes(&c, f);
         }
         if (j->compared) print_duplicates(j, &j->part[p], f);
         else fputs("  samples were not compared with each other: they are read from files\n", f);
@@ -321,7 +324,7 @@ static ot_status part_json(job *j, const part *p, json_t **to, ot_error *err)
         s = count_classes(j, p->d, &p->d->array[i], &c, err);
         for (int k = 0; !s && k < c.n; k++) {
             json_t *of = json_pack("{s:i, s:I}", "class", k, "samples", (json_int_t)c.count[k]);
-            if (p->d->class_name && k < p->d->n_classes) ot_json_set(&of, "name", ot_json_text(p->d->class_name[k]));
+            if (k < c.named) ot_json_set(&of, "name", ot_json_text(c.name[k]));
             ot_json_add(&classes, of);
         }
         if (!s && c.n) ot_json_set(&one, "classes", classes);

@@ -13,6 +13,26 @@
 
 enum { MOST_CLASSES = 100, NAME = 16 /* columns */, NAME_BYTES = 4 * NAME + 1 };
 
+/* Of the classes of one target. */
+typedef struct names {
+    const char *const *name;
+    int n;
+} names;
+
+/* Those of the target that feeder i of the evaluated set feeds. */
+static ot_status find_names(const ot_trainer *t, int i, const char *output, names *out, ot_error *err)
+{
+    *out = (names){ 0 };
+    return i < 0 ? OT_OK : ot_trainer_class_names(t, &t->eval, i, output, &out->name, &out->n, err);
+}
+
+static ot_status names_measured(const ot_trainer *t, const ot_measured *m, names *out, ot_error *err)
+{
+    return find_names(t, m->feeder, t->m->outputs[m->output], out, err);
+}
+
+static const char *name_of(const names *c, int64_t i) { return i < c->n ? c->name[i] : ""; }
+
 /* A confusion matrix makes sense for one output (N, C) and one target of class numbers. */
 static ot_status want_confusion(ot_trainer *t, ot_error *err)
 {
@@ -31,9 +51,13 @@ static ot_status want_confusion(ot_trainer *t, ot_error *err)
     return t->confusion && t->answers ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the confusion matrix");
 }
 
-static void print_confusion(const ot_trainer *t, FILE *f)
+static ot_status print_confusion(const ot_trainer *t, FILE *f, ot_error *err)
 {
-    const ot_dataset *d = t->eval.data;
+    names of;
+    int target = -1;
+    for (int i = 0; i < t->eval.fs.n; i++)
+        if (t->eval.fs.f[i].target) target = i;
+    OT_TRY(find_names(t, target, t->m->outputs[0], &of, err));
     ot_print(f,
              "\n"
              "confusion matrix: rows are true classes, columns are predicted classes\n"
@@ -44,13 +68,14 @@ static void print_confusion(const ot_trainer *t, FILE *f)
     for (int64_t r = 0; r < t->classes; r++) {
         int64_t all = 0, *row = t->confusion + r * t->classes;
         char name[NAME_BYTES];
-        ot_shown_in(d->class_name && r < d->n_classes ? d->class_name[r] : "", NAME, name, sizeof name);
+        ot_shown_in(name_of(&of, r), NAME, name, sizeof name);
         ot_print(f, "%3lld %s", (long long)r, name);
         for (int64_t c = 0; c < t->classes; c++) all += row[c];
         for (int64_t c = 0; c < t->classes; c++) ot_print(f, " %6lld", (long long)row[c]);
         if (all) ot_print(f, "  %6.2f %%\n", 100.0 * (double)row[r] / (double)all);
         else ot_print(f, "       -\n");
     }
+    return OT_OK;
 }
 
 /* Right answers, answers and targets of class c; one answer per sample is that of class 1. */
@@ -71,7 +96,7 @@ static int64_t classes_of(const ot_meter *m)
 }
 
 /* Of classes: how many, precision, recall, F1 of each. */
-static void print_classes(const ot_meter *m, const ot_dataset *d, FILE *f)
+static void print_classes(const ot_meter *m, const names *d, FILE *f)
 {
     ot_print(f, "\n%-*s %8s %10s %8s %8s\n", NAME + 4, "class", "samples", "precision", "recall", "f1");
     for (int64_t c = 0; c < classes_of(m); c++) {
@@ -80,7 +105,7 @@ static void print_classes(const ot_meter *m, const ot_dataset *d, FILE *f)
         int64_t of[3];
         count_class(m, c, of);
         ot_meter_scores(of[0], of[1], of[2], v);
-        ot_shown_in(d->class_name && c < d->n_classes ? d->class_name[c] : "", NAME, name, sizeof name);
+        ot_shown_in(name_of(d, c), NAME, name, sizeof name);
         ot_print(f, "%3lld %s %8lld %10.4f %8.4f %8.4f\n", (long long)c, name, (long long)of[2], v[0], v[1], v[2]);
     }
 }
@@ -100,19 +125,21 @@ static ot_status confuse_two(ot_trainer *t, ot_error *err)
 }
 
 /* What precision, recall and F1 of all answers are of. */
-static void print_average(const ot_meter *m, const ot_dataset *d, FILE *f)
+static void print_average(const ot_meter *m, const names *d, FILE *f)
 {
-    const char *yes = d->class_name && d->n_classes == 2 ? d->class_name[1] : NULL;
+    const char *yes = d->n == 2 ? d->name[1] : NULL;
     if (m->kind == OT_METER_CLASSES) ot_print(f, "          precision, recall and f1 are means over the classes\n");
     else if (m->kind == OT_METER_BINARY)
         ot_print(f, "          precision, recall and f1 are those of class 1%s%s%s\n", yes ? " (" : "", yes ? yes : "",
                  yes ? ")" : "");
 }
 
-static void print_measured(const ot_trainer *t, FILE *f)
+static ot_status print_measured(const ot_trainer *t, FILE *f, ot_error *err)
 {
     const ot_scored *e = &t->eval;
     for (int i = 0; i < e->n_measured; i++) {
+        names of;
+        OT_TRY(names_measured(t, &e->measured[i], &of, err));
         const char *output = t->x.slot[e->slot].plan->graph->outputs[e->measured[i].output]->name;
         const ot_meter *m = &e->measured[i].meter;
         for (int k = 0; k < OT_METRIC_COUNT; k++) {
@@ -120,12 +147,13 @@ static void print_measured(const ot_trainer *t, FILE *f)
             if (!isnan(v))
                 ot_print(f, "%-9s %.6g%s%s\n", ot_metrics.entries[k]->name, v, e->n_measured > 1 ? "  " : "",
                          e->n_measured > 1 ? output : "");
-            if (!isnan(v) && k == OT_METRIC_F1) print_average(m, e->data, f);
+            if (!isnan(v) && k == OT_METRIC_F1) print_average(m, &of, f);
         }
     }
+    return OT_OK;
 }
 
-static void print_text(const ot_trainer *t, FILE *f)
+static ot_status print_text(const ot_trainer *t, FILE *f, ot_error *err)
 {
     double loss = t->eval.loss, accuracy = t->eval.accuracy;
     const ot_plan *p = t->x.slot[t->eval.slot].plan;
@@ -137,12 +165,16 @@ static void print_text(const ot_trainer *t, FILE *f)
     for (int k = 0, n = 0; k < p->n_heads; k++)
         if (!isnan(t->eval.right[k]))
             ot_print(f, "%s  %.4f %%  %s\n", n++ ? "        " : "accuracy", 100 * t->eval.right[k], p->head[k].output);
-    print_measured(t, f);
+    OT_TRY(print_measured(t, f, err));
     for (int i = 0; i < t->eval.n_measured; i++) {
         const ot_meter *m = &t->eval.measured[i].meter;
-        if (classes_of(m) && classes_of(m) <= MOST_CLASSES) print_classes(m, t->eval.data, f);
+        names of;
+        OT_TRY(names_measured(t, &t->eval.measured[i], &of, err));
+        if (!classes_of(m) || classes_of(m) > MOST_CLASSES) continue;
+        if (t->eval.n_measured > 1) ot_print(f, "\noutput '%s'", t->m->outputs[t->eval.measured[i].output]);
+        print_classes(m, &of, f);
     }
-    if (t->confusion && t->classes <= 20) print_confusion(t, f);
+    return t->confusion && t->classes <= 20 ? print_confusion(t, f, err) : OT_OK;
 }
 
 static void fill_json(const ot_trainer *t, ot_page *p)
@@ -198,9 +230,14 @@ static ot_status evaluate(ot_trainer *t, const ot_checkpoint *c, source from, ch
     OT_TRY(confuse_two(t, err));
     warn_of_nan(t);
     OT_TRY(ot_page_open(&p, t->s.json, err));
+    ot_error why = { 0 };
     if (t->s.json) fill_json(t, &p);
-    else print_text(t, p.f);
-    return ot_page_close(&p, text, err);
+    else print_text(t, p.f, &why);
+    ot_status s = ot_page_close(&p, text, err);
+    if (!why.status) return s;
+    free(*text);
+    *text = NULL;
+    return ot_fail(err, why.status, "%s", why.text);
 }
 
 static ot_status eval_text(const ot_model *m, const ot_checkpoint *c, source from, const ot_options *o,

@@ -265,7 +265,7 @@ static ot_status metadata_collect(const deployment *d, const ot_trainer *t, meta
     if (!m->list) return ot_fail(err, OT_E_NOMEM, "no memory for metadata");
     if (t) metadata_pictures(t, d->a, m);
     const char *classes = NULL;
-    if (t) OT_TRY(ot_classes_text(t->data, d->a, &classes, err));
+    if (t) OT_TRY(ot_classes_text(t, d->a, &classes, err));
     if (classes) metadata_add(m, OT_CLASSES_KEY, classes);
     if (t && t->data && t->data->preprocess) metadata_add(m, OT_PREPROCESS_KEY, t->data->preprocess);
     OT_TRY(metadata_given(d->o, d->a, m, err));

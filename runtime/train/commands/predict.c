@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "runtime/losses/loss.h"
@@ -17,6 +18,7 @@
 #include "runtime/train/commands/inspect.h"
 #include "runtime/train/commands/predict.h"
 #include "runtime/train/commands/predict_text.h"
+#include "runtime/train/feed/bind_inputs.h"
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/trainer.h"
 
@@ -53,6 +55,25 @@ static form form_of(const ot_options *o)
                                       : FORM_CSV;
 }
 
+/* A name that promises another format would make a file that no program reads. */
+static ot_status check_form(const ot_options *o, form f, ot_error *err)
+{
+    static const char *const others[] = {
+        "xlsx", "xls", "ods",    "parquet", "feather", "arrow",       "orc", "avro", "npy",    "h5",      "hdf5",
+        "mat",  "pkl", "pickle", "pt",      "pth",     "safetensors", "xml", "yaml", "yml",    "html",    "htm",
+        "pdf",  "svg", "png",    "jpg",     "jpeg",    "bmp",         "tif", "tiff", "webp",   "tsv",     "tab",
+        "gz",   "bz2", "xz",     "zst",     "zip",     "tar",         "tgz", "db",   "sqlite", "tfrecord"
+    };
+    const char *to = ot_options_get(o, "o"), *dot = to && f == FORM_CSV ? strrchr(to, '.') : NULL;
+    for (int i = 0; dot && i < OT_LEN(others); i++)
+        if (!strcasecmp(dot + 1, others[i]))
+            return ot_fail(err, OT_E_USAGE,
+                           "-o %s: predictions are not written in this format; use a name with .csv, .json, .jsonl or "
+                           ".npz, or a folder (masks/) for an image of each mask",
+                           to);
+    return OT_OK;
+}
+
 static ot_task task_of(const ot_options *o)
 {
     const char *text = ot_options_get(o, "task");
@@ -70,16 +91,25 @@ static int64_t classes_in(const ot_prediction *a)
     return one_row && ot_is_float(a->dtype) ? a->each : 0;
 }
 
+/* The target that the data have for an output; NULL: none. */
+static const ot_array *target_for(const ot_trainer *t, const ot_dataset *d, const char *output)
+{
+    const ot_array *own = ot_target_of(d, output);
+    return own || strcmp(output, t->m->outputs[ot_trainer_plain_output(t)]) ? own : ot_target_plain(d);
+}
+
 /* Names of the classes: the model's own, else the data's. */
 static ot_status find_names(job *j, ot_prediction *a, ot_error *err)
 {
-    const char *const *name;
+    const ot_dataset *d = j->t->eval.data;
+    const char *const *name, *const *data_name;
     int n, wanted = a->each == 1 ? 2 : (int)a->each;
     OT_TRY(ot_trainer_own_classes(j->t, err));
-    OT_TRY(ot_classes_of(j->t->loaded, j->a, &name, &n, err));
-    const ot_dataset *d = j->t->eval.data;
-    if (!n) name = d->class_name, n = name ? d->n_classes : 0;
+    OT_TRY(ot_classes_of(j->t->loaded, a->name, j->a, &name, &n, err));
+    int of_data = ot_dataset_classes(d, target_for(j->t, d, a->name), &data_name);
+    if (!n) name = data_name, n = name ? of_data : 0;
     a->class_name = n == wanted ? name : NULL;
+    a->known = a->class_name || (a->each > 1 && of_data == a->each);
     return OT_OK;
 }
 
@@ -115,12 +145,11 @@ static ot_task task_by(const ot_spec *loss, const ot_prediction *a)
 static void choose_task(job *j, ot_task asked, ot_prediction *a)
 {
     int64_t classes = classes_in(a);
-    bool known = a->class_name || (a->each > 1 && j->t->eval.data->n_classes == a->each);
     bool normed = a->tail == OT_TAIL_SOFTMAX || a->tail == OT_TAIL_LOG_SOFTMAX;
     bool selected = j->t->own_classes && a->class_name; /* the graph itself selects one of them */
     a->task = asked != OT_TASK_AUTO ? asked : selected ? OT_TASK_CLASSES : task_by(ot_loss_on(j->t, a->name), a);
     if (a->task == OT_TASK_AUTO && a->tail == OT_TAIL_SIGMOID) a->task = classes > 1 ? OT_TASK_LABELS : OT_TASK_CLASSES;
-    if (a->task == OT_TASK_AUTO) a->task = known || (normed && classes > 1) ? OT_TASK_CLASSES : OT_TASK_VALUES;
+    if (a->task == OT_TASK_AUTO) a->task = a->known || (normed && classes > 1) ? OT_TASK_CLASSES : OT_TASK_VALUES;
     if (!classes) a->task = OT_TASK_VALUES;
 }
 
@@ -593,6 +622,7 @@ ot_status ot_predict_text(const ot_model *m, const ot_options *o, const ot_callb
     OT_GIVEN(o);
     job j = { .form = form_of(o), .lines.top = ot_options_int(o, "top") };
     ot_error first = { 0 };
+    OT_TRY(check_form(o, j.form, err));
     OT_TRY(ot_trainer_begin(m, o, cb, &j.t, err));
     j.a = j.t->a;
     ot_status s = predict(&j, o, text, &first);

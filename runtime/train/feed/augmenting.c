@@ -124,7 +124,7 @@ static ot_status mix_target(const ot_adapt_env *e, const ot_output *outputs, int
     f->dtype = OT_F32;
     f->sample = (ot_shape){ 1, { o->shape.dim[1] } };
     f->gather.elements = o->shape.dim[1];
-    f->binary = f->uncounted = false;
+    f->binary = f->varies = f->uncounted = false;
     f->adds_up[0] = f->adds_up[1] = true;
     ot_adapt_note(e, "target '%s': class numbers become probabilities of %lld classes", f->src->t.name,
                   (long long)o->shape.dim[1]);

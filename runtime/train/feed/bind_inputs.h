@@ -65,6 +65,10 @@ const ot_array *ot_target_of(const ot_dataset *d, const char *output);
 ot_status ot_count_classes(const ot_dataset *d, const ot_array *target, int rank, int axis, const ot_spec *loss,
                            const ot_settings *s, int64_t *n, ot_error *err);
 
+/* Whether the class numbers of a target, besides `skip`, are 1 to `classes`, where classes count from 0.  text: what to say of it,
+ * also where they are 1 to another number; else "".  A mapped array is not looked at. */
+bool ot_labels_from_one(const ot_array *target, int64_t skip, int64_t classes, char *text, size_t size);
+
 /* Says which arrays nothing uses; in `run` targets need no use. */
 void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs);
 

@@ -1,7 +1,10 @@
 /* classes.c - names of the classes: in a model's metadata as onnxtrain.classes, in a table as texts.
  *
  * A table of texts numbers its classes by itself, in alphabetical order, so one that holds fewer of them numbers them
- * otherwise.  The model keeps the numbers it was trained with. */
+ * otherwise.  The model keeps the numbers it was trained with.
+ *
+ * Format  The names are those of one target.  A model with one output has them as a list, a model with several as an object:
+ *         the list of each output that has names.  A list in a model with several outputs is of none in particular. */
 
 #include <jansson.h>
 #include <stdio.h>
@@ -9,26 +12,88 @@
 #include <string.h>
 
 #include "runtime/losses/losses.h"
+#include "runtime/losses/tails.h"
+#include "runtime/train/feed/bind_inputs.h"
 #include "runtime/train/feed/declared.h"
 #include "runtime/train/run/trainer.h"
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for the names of classes"); }
 
-static ot_status spell(const char *const *name, int n, ot_arena *a, const char **out, ot_error *err)
+/* Takes v. */
+static ot_status spell(json_t *v, ot_arena *a, const char **out, ot_error *err)
 {
-    json_t *list = json_array();
-    for (int i = 0; i < n; i++) ot_json_add(&list, json_string(name[i]));
-    char *text = ot_json_dump(list, JSON_COMPACT);
+    char *text = ot_json_dump(v, JSON_COMPACT);
     *out = text ? ot_arena_strdup(a, text) : NULL;
     free(text);
-    json_decref(list);
+    json_decref(v);
     return *out ? OT_OK : no_memory(err);
 }
 
-ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out, ot_error *err)
+static json_t *list_of(const char *const *name, int n)
 {
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) ot_json_add(&list, json_string(name[i]));
+    return list;
+}
+
+/* What a model records; *out NULL: nothing that is JSON. */
+static ot_status recorded(const ot_model *m, json_t **out, ot_error *err)
+{
+    const char *text = ot_import_metadata(m->file, OT_CLASSES_KEY);
     *out = NULL;
-    return d && d->class_name && d->n_classes > 0 ? spell(d->class_name, d->n_classes, a, out, err) : OT_OK;
+    return text && ot_json_parse(text, strlen(text), out) ? no_memory(err) : OT_OK;
+}
+
+static const ot_value *output_named(const ot_graph *g, const char *name)
+{
+    for (int i = 0; name && i < g->n_outputs; i++)
+        if (!strcmp(g->outputs[i]->name, name)) return g->outputs[i];
+    return NULL;
+}
+
+/* Whether the names of its classes are recorded under the output's name. */
+static bool is_by_output(const ot_trainer *t, const char *output)
+{
+    const ot_graph *g = t->loaded->file->graph;
+    return g->n_outputs > 1 && output_named(g, output);
+}
+
+/* The output that target a of d is for; NULL: none. */
+static const char *output_for(const ot_trainer *t, const ot_dataset *d, const ot_array *a)
+{
+    const ot_graph *g = t->m->file->graph;
+    for (int i = 0; i < g->n_outputs; i++)
+        if (ot_target_of(d, g->outputs[i]->name) == a) return g->outputs[i]->name;
+    return ot_target_plain(d) == a && g->n_outputs ? g->outputs[ot_trainer_plain_output(t)]->name : NULL;
+}
+
+/* The target that the names of d are of; NULL: of several, or there is none. */
+static const ot_array *named_target(const ot_dataset *d)
+{
+    const ot_array *only = NULL;
+    int n = 0;
+    for (int i = 0; i < d->n; i++) {
+        if (d->array[i].role != OT_ARRAY_TARGET) continue;
+        if (ot_dataset_string_column(d, &d->array[i])) return &d->array[i];
+        only = &d->array[i];
+        n++;
+    }
+    return n == 1 ? only : NULL;
+}
+
+ot_status ot_classes_text(const ot_trainer *t, ot_arena *a, const char **out, ot_error *err)
+{
+    const ot_dataset *d = t->data;
+    *out = NULL;
+    if (!d || !d->class_name || d->n_classes < 1) return OT_OK;
+    const ot_array *target = named_target(d);
+    const char *output = target ? output_for(t, d, target) : NULL;
+    json_t *list = list_of(d->class_name, d->n_classes), *all = list;
+    if (is_by_output(t, output)) {
+        all = json_object();
+        ot_json_set(&all, output, list);
+    }
+    return spell(all, a, out, err);
 }
 
 /* ---- of a training --------------------------------------------------------------------- */
@@ -65,36 +130,94 @@ static const char *const *label_columns(const ot_trainer *t, const ot_feeder *f,
     return name;
 }
 
+/* What a training says of the classes of one target. */
+typedef struct said {
+    ot_classes_kind kind;
+    const char *const *name; /* where kind is NAMED or COLUMNS */
+    int n;
+} said;
+
+/* alone: it is the only target. */
+static said say_of(const ot_trainer *t, const ot_feeder *f, bool alone)
+{
+    const ot_dataset *d = t->data;
+    said x = { OT_CLASSES_KEPT, NULL, 0 };
+    if (of_values(t, f)) return (said){ .kind = OT_CLASSES_GONE };
+    if ((x.name = label_columns(t, f, &x.n)) && x.n) return (said){ OT_CLASSES_COLUMNS, x.name, x.n };
+    x.n = 0;
+    if (alone || ot_dataset_string_column(d, &d->array[f->array]))
+        x.n = d->table || d->renumbers || t->new_classes ? ot_dataset_classes(d, &d->array[f->array], &x.name) : 0;
+    if (x.name && x.n > 0) x.kind = OT_CLASSES_NAMED; /* else their numbers are known */
+    return x;
+}
+
+/* What is said of all targets, in x: as many as the training has feeders. */
+static void say_all(const ot_trainer *t, said *x, int of[OT_CLASSES_GONE + 1])
+{
+    const ot_feeder *first = NULL;
+    bool alone = true; /* arrays of lengths are of the same output */
+    for (int i = 0; i < t->train.n; i++) {
+        const ot_feeder *f = &t->train.f[i];
+        if (!f->target) continue;
+        if (first && f->output && first->output) alone &= !strcmp(f->output, first->output);
+        if (!first) first = f;
+    }
+    for (int i = 0; i < t->train.n; i++) {
+        if (!t->train.f[i].target) continue;
+        x[i] = say_of(t, &t->train.f[i], alone);
+        of[x[i].kind]++;
+    }
+}
+
+/* The record by outputs: of each that trains what is said of it, of others what the file says. */
+static ot_status spell_by_output(const ot_trainer *t, const said *x, const json_t *was, ot_arena *a, const char **out,
+                                 ot_error *err)
+{
+    json_t *now = json_is_object(was) ? json_deep_copy(was) : json_object();
+    for (int i = 0; i < t->train.n; i++) {
+        const ot_feeder *f = &t->train.f[i];
+        if (!f->target || !f->output) continue;
+        if (x[i].kind == OT_CLASSES_GONE) json_object_del(now, f->output);
+        if (x[i].n) ot_json_set(&now, f->output, list_of(x[i].name, x[i].n));
+    }
+    *out = NULL;
+    if (!now || json_object_size(now)) return spell(now, a, out, err);
+    json_decref(now);
+    return OT_OK;
+}
+
 ot_status ot_trainer_classes_text(const ot_trainer *t, ot_arena *a, ot_classes_kind *kind, const char **out,
                                   ot_error *err)
 {
-    const ot_dataset *d = t->data;
-    const ot_feeder *target = NULL;
-    int targets = 0, values = 0, n = 0;
+    int of[OT_CLASSES_GONE + 1] = { 0 };
+    json_t *was;
+    bool by_output = false;
     *kind = OT_CLASSES_KEPT;
     *out = NULL;
-    for (int i = 0; d && i < t->train.n; i++) {
-        const ot_feeder *f = &t->train.f[i];
-        if (!f->target) continue;
-        target = f;
-        targets++;
-        values += of_values(t, f);
+    if (t->own_classes || !t->data) return OT_OK;
+    said *x = ot_arena_alloc(a, sizeof *x * (size_t)(t->train.n + 1));
+    if (!x) return no_memory(err);
+    say_all(t, x, of);
+    for (int i = 0; i < t->train.n; i++) by_output |= t->train.f[i].target && is_by_output(t, t->train.f[i].output);
+    OT_TRY(recorded(t->loaded, &was, err));
+    ot_status s = OT_OK;
+    bool named = of[OT_CLASSES_NAMED] || of[OT_CLASSES_COLUMNS], split = by_output && json_is_object(was),
+         gone = of[OT_CLASSES_GONE] && (split || !of[OT_CLASSES_KEPT]);
+    if (by_output && (named || (gone && split))) {
+        s = spell_by_output(t, x, was, a, out, err);
+    } else {
+        for (int i = 0; i < t->train.n && !*out && !s; i++)
+            if (t->train.f[i].target && x[i].n) s = spell(list_of(x[i].name, x[i].n), a, out, err);
     }
-    if (t->own_classes) return OT_OK;
-    if (targets && values == targets) {
-        if (ot_import_metadata(t->loaded->file, OT_CLASSES_KEY)) *kind = OT_CLASSES_GONE;
-        return OT_OK;
-    }
-    const char *const *column = targets == 1 ? label_columns(t, target, &n) : NULL;
-    *kind = n ? OT_CLASSES_COLUMNS : OT_CLASSES_KEPT;
-    if (n) return spell(column, n, a, out, err);
-    if (d && (d->table || d->renumbers || t->new_classes)) OT_TRY(ot_classes_text(d, a, out, err));
-    if (*out) *kind = OT_CLASSES_NAMED; /* else their numbers are known */
-    return OT_OK;
+    if (*out) *kind = of[OT_CLASSES_NAMED] ? OT_CLASSES_NAMED : OT_CLASSES_COLUMNS;
+    else if (gone && ot_import_metadata(t->loaded->file, OT_CLASSES_KEY)) *kind = OT_CLASSES_GONE;
+    json_decref(was);
+    return s;
 }
 
 /* ---- of a model ------------------------------------------------------------------------- */
 
+/* *n 0: something else than a list of texts. */
 static ot_status names_in(const json_t *list, ot_arena *a, const char *const **out, int *n, ot_error *err)
 {
     int size = (int)json_array_size(list);
@@ -102,7 +225,7 @@ static ot_status names_in(const json_t *list, ot_arena *a, const char *const **o
     if (!name) return no_memory(err);
     for (int i = 0; i < size; i++) {
         const char *one = json_string_value(json_array_get(list, (size_t)i));
-        if (!one) return OT_OK; /* something else */
+        if (!one) return OT_OK;
         if (!(name[i] = ot_arena_strdup(a, one))) return no_memory(err);
     }
     *out = name;
@@ -110,19 +233,37 @@ static ot_status names_in(const json_t *list, ot_arena *a, const char *const **o
     return OT_OK;
 }
 
-ot_status ot_classes_of(const ot_model *m, ot_arena *a, const char *const **out, int *n, ot_error *err)
+/* The scores that an output gives, with or without an activation at its end. */
+static const ot_value *scores_of(const ot_value *output)
 {
-    const char *text = ot_import_metadata(m->file, OT_CLASSES_KEY);
-    json_t *list;
+    ot_tail tail = ot_tail_find(output);
+    return tail.x ? tail.x : output;
+}
+
+/* The list of an output, or of another that gives the same scores; NULL: it has none. */
+static const json_t *list_for(const json_t *all, const ot_graph *g, const char *output)
+{
+    const ot_value *v = output_named(g, output);
+    const json_t *own = output ? json_object_get(all, output) : NULL;
+    for (int i = 0; v && !own && i < g->n_outputs; i++)
+        if (scores_of(g->outputs[i]) == scores_of(v)) own = json_object_get(all, g->outputs[i]->name);
+    return own;
+}
+
+ot_status ot_classes_of(const ot_model *m, const char *output, ot_arena *a, const char *const **out, int *n,
+                        ot_error *err)
+{
+    json_t *all;
     *n = 0;
-    if (!text) {
+    if (!ot_import_metadata(m->file, OT_CLASSES_KEY)) {
         OT_TRY(ot_label_classes(m->file, a, out, n, err));
         return *n ? OT_OK : ot_declared_classes(m->file, a, out, n, err);
     }
-    if (ot_json_parse(text, strlen(text), &list)) return no_memory(err);
-    if (!list) return OT_OK;
+    OT_TRY(recorded(m, &all, err));
+    if (!all) return OT_OK;
+    const json_t *list = json_is_object(all) ? list_for(all, m->file->graph, output) : all;
     ot_status s = names_in(list, a, out, n, err);
-    json_decref(list);
+    json_decref(all);
     return s;
 }
 
@@ -141,14 +282,27 @@ ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, o
     const char *const *name;
     ot_error other = { 0 };
     int n;
+    const ot_array *target = named_target(d);
     OT_TRY(ot_trainer_own_classes(t, err));
-    OT_TRY(ot_classes_of(t->loaded, t->a, &name, &n, err));
+    OT_TRY(ot_classes_of(t->loaded, target ? output_for(t, d, target) : NULL, t->a, &name, &n, err));
     /* Names that a target of numbers does not have stay in the model without it. */
     if (!n || (trains && !t->own_classes && !ot_dataset_string_column(d, NULL) && !d->renumbers)) return OT_OK;
     ot_status s = ot_dataset_number(d, name, n, t->own_classes, t->m->file->path, &other);
     if (s != OT_E_DATA || !trains || t->own_classes) return s ? ot_fail(err, s, "%s", other.text) : OT_OK;
     ot_trainer_say(t, OT_WARNING, "%s; the class numbers are remapped to those of the data",
                    other.text); /* another task for the model */
+    return OT_OK;
+}
+
+ot_status ot_trainer_class_names(const ot_trainer *t, const ot_scored *e, int feeder, const char *output,
+                                 const char *const **name, int *n, ot_error *err)
+{
+    const ot_feeder *f = &e->fs.f[feeder];
+    *n = ot_dataset_classes(e->data, &e->data->array[f->array], name);
+    if (*n && *name) return OT_OK;
+    *name = NULL;
+    OT_TRY(ot_classes_of(t->loaded, output, t->a, name, n, err));
+    if (!*name || t->new_classes) *n = 0;
     return OT_OK;
 }
 

@@ -1,6 +1,7 @@
-/* count_classes.c - how many classes a target has (--classes auto). */
+/* count_classes.c - how many classes a target has (--classes auto), and from which number it counts them. */
 
 #include <math.h>
+#include <stdio.h>
 
 #include "runtime/losses/losses.h"
 #include "runtime/train/feed/masks.h"
@@ -55,6 +56,28 @@ ot_status ot_count_classes(const ot_dataset *d, const ot_array *target, int rank
         if (!(v >= 0 && v < 1e9) || v != floor(v)) return not_classes(target, err);
         if ((int64_t)v > most) most = (int64_t)v;
     }
-    *n = target->t.rank == 1 && d->n_classes > most ? d->n_classes : most + 1;
+    const char *const *name;
+    int known = ot_dataset_classes(d, target, &name);
+    *n = target->t.rank == 1 && known > most ? known : most + 1;
     return *n > 0 ? OT_OK : not_classes(target, err);
+}
+
+bool ot_labels_from_one(const ot_array *target, int64_t skip, int64_t classes, char *text, size_t size)
+{
+    const ot_tensor *t = &target->t;
+    int64_t n = 1, least = INT64_MAX, most = INT64_MIN;
+    *text = '\0';
+    if (target->mapped || !t->data) return false;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t y = ot_get_i64(t->data, t->dtype, ot_array_at(target, i));
+        if (y == skip) continue;
+        if (y < least) least = y;
+        if (y > most) most = y;
+    }
+    if (least != 1) return false;
+    bool shifted = most == classes;
+    snprintf(text, size, "; class numbers count from 0, and those of the target are 1 to %lld%s", (long long)most,
+             shifted ? ": subtract 1 from them, or use names (strings of a table) as classes" : "");
+    return shifted;
 }

@@ -16,6 +16,7 @@ void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list)
                              .shape = f->sample,
                              .whole = f->whole && !f->as_is,
                              .binary = f->binary,
+                             .varies = f->varies,
                              .named = f->named,
                              .mixed = f->augment && f->augment->kind == OT_AUGMENTED_CLASSES,
                              .ignores = f->ignores,

@@ -24,6 +24,8 @@ typedef struct ot_feeder {
     bool as_is;   /* whole, and its first dimension may be another than the file's */
     bool open;    /* the file does not say the first dimension */
     bool binary;  /* a target of zeros and ones */
+    bool varies;  /* and both occur */
+    bool others;  /* a target with other values than these, before augmentation */
     bool named;   /* a target of texts */
     bool ignores; /* a target some of whose class numbers are OT_IGNORED */
     bool

@@ -419,13 +419,19 @@ static const char *another_head(const ot_adapt_env *e, const want *w, char text[
 static ot_status check_named(const ot_adapt_env *e, const want *w, int64_t classes, ot_error *err)
 {
     const ot_dataset *d = w->data;
-    char head[256];
-    bool named = (d->table || d->renumbers) && d->class_name;
-    if (!e->measure || e->s->n_classes || !named || d->n_classes >= classes || classes < 2) return OT_OK;
+    const char *const *name, *column = ot_dataset_string_column(d, w->array);
+    char head[256], which[80] = "";
+    int n = ot_dataset_classes(d, w->array, &name);
+    bool named = (d->table || d->renumbers) && name;
+    if (!e->measure || e->s->n_classes || !named || n >= classes || classes < 2) return OT_OK;
+    if (e->graph->n_outputs > 1) snprintf(which, sizeof which, "%.60s=", w->output->name);
     return ot_fail_more(err, OT_E_DATA,
-                        "target '%s' has %d class%s, but output '%s' has %lld%s; --classes %lld keeps it",
-                        d->column ? d->column : w->array->t.name, d->n_classes, d->n_classes == 1 ? "" : "es",
-                        w->output->name, (long long)classes, another_head(e, w, head), (long long)classes);
+                        "target '%s' has %d class%s, but output '%s' has %lld%s; --classes %s%lld keeps it",
+                        column      ? column
+                        : d->column ? d->column
+                                    : w->array->t.name,
+                        n, n == 1 ? "" : "es", w->output->name, (long long)classes, another_head(e, w, head), which,
+                        (long long)classes);
 }
 
 /* The name of the target, and in `where` the line or sample of element i of n. */
@@ -466,14 +472,15 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
             continue;
         }
         if (y >= 0 && y < classes) continue;
-        char where[64], head[256];
+        char where[64], head[256], from[160];
         const char *name = place_of(w, i, n, samples, where);
+        bool shifted = ot_labels_from_one(w->array, can_ignore ? skip : -1, classes, from, sizeof from);
         return ot_fail_more(err, OT_E_DATA,
                             "target '%s': %s has class %lld, but output '%s' has %lld class%s, 0 to "
-                            "%lld%s%s",
+                            "%lld%s%s%s",
                             name, where, (long long)y, w->output->name, (long long)classes, classes == 1 ? "" : "es",
-                            (long long)classes - 1, classes == 1 ? one : "",
-                            y >= 0 && e->measure ? another_head(e, w, head) : "");
+                            (long long)classes - 1, classes == 1 ? one : "", from,
+                            y >= 0 && e->measure && !shifted ? another_head(e, w, head) : "");
     }
     f->ignores = ignored && !ignore;
     f->uncounted = ignored && (!w->loss || !ot_spec_is(w->loss, "reduction", "sum"));
@@ -511,16 +518,20 @@ static ot_status check_shares(const ot_adapt_env *e, const want *w, int64_t samp
     return OT_OK;
 }
 
-static bool zeros_and_ones(const ot_array *a)
+/* *both (or NULL): whether there are zeros and ones.  A mapped array is not looked at. */
+static bool zeros_and_ones(const ot_array *a, bool *both)
 {
     const ot_tensor *t = &a->t;
+    bool is[2] = { false, false };
     if (a->mapped) return false;
     int64_t n = 1;
     for (int i = 0; i < t->rank; i++) n *= t->dim[i];
     for (int64_t i = 0; i < n; i++) {
         double v = ot_get_f64(t->data, t->dtype, ot_array_at(a, i));
         if (v != 0 && v != 1) return false;
+        is[v == 1] = true;
     }
+    if (both) *both = is[0] && is[1];
     return true;
 }
 
@@ -569,6 +580,7 @@ static ot_status check_texts(const want *w, ot_error *err)
 
 static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sample)
 {
+    bool both = false, binary = zeros_and_ones(w->array, &both);
     *f = (ot_feeder){ .name = w->name,
                       .ignores = f->ignores,
                       .uncounted = f->uncounted,
@@ -579,7 +591,9 @@ static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sa
                       .src = w->array,
                       .output = w->output ? w->output->name : NULL,
                       .target = true,
-                      .binary = zeros_and_ones(w->array),
+                      .binary = binary,
+                      .varies = both,
+                      .others = !binary && !w->array->mapped,
                       .named = w->data && ot_dataset_string_column(w->data, w->array),
                       .adds_up = { adds_up(w->array, sample, 0), adds_up(w->array, sample, sample->rank - 1) },
                       .dtype = t,
@@ -632,7 +646,7 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
         if (!w->loss && o.dim[axis] == 1) {
             OT_TRY(check_texts(w, err));
             if (!w->array->mapped && ot_numel(&o) == 1 && ot_target_any_number(e, w->output) &&
-                !zeros_and_ones(w->array))
+                !zeros_and_ones(w->array, NULL))
                 return adapt_values(e, w, sample, samples, f, err);
             t = o; /* no or yes per sample: the loss pass looks at the tail */
         } else {

@@ -520,10 +520,6 @@ static ot_status read_watch(const ot_options *o, ot_settings *s, ot_error *err)
     if (s->val_split >= 1)
         return ot_fail(err, OT_E_USAGE, "--val-split: invalid value '%s'; expected a fraction between 0 and 1",
                        ot_options_get(o, "val-split"));
-    if (s->monitor > OT_METRIC_LOSS && s->data && !s->val && !(s->val_split > 0) && !s->folds)
-        return ot_fail(err, OT_E_USAGE,
-                       "--monitor %s needs validation samples; use --val-split 0.1, or --val with a set of its own",
-                       monitor);
     if (!ot_options_nth(o, "time-limit", 0)) return OT_OK;
     OT_TRY(read_interval(o, "time-limit", &limit, err));
     if (limit.steps || limit.epochs)

@@ -125,7 +125,10 @@ static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
     if (t->taught_by) number(x, "teacher hash", model_hash(t->taught_by));
     number(x, "evaluation hash", t->has_val ? t->eval.data->hash : 0);
     number(x, "updates", (unsigned long long)t->total);
-    if (t->s.val_split > 0 || t->s.folds) number(x, "split hash", t->eval.data->hash);
+    if (t->s.val_split > 0 || t->s.folds) {
+        number(x, "split hash", t->eval.data->hash);
+        number(x, "split samples", t->eval.data->split);
+    }
     if (t->result.best_metric) pair(x, "best metric", t->result.best_metric);
     number(x, "samples", (unsigned long long)t->train.samples);
     pair(x, "folder", here);
@@ -608,8 +611,10 @@ static ot_status check_teacher(const ot_checkpoint *c, const ot_trainer *t, ot_e
 
 static ot_status check_split(const ot_checkpoint *c, const ot_trainer *t, ot_error *err)
 {
-    const char *split = find(c, "split hash");
-    uint64_t now = t->s.val_split > 0 || t->s.folds ? t->eval.data->hash : 0;
+    const char *samples = find(c, "split samples"),
+               *split = samples ? samples : find(c, "split hash"); /* those of earlier versions have only that */
+    const ot_dataset *part = t->s.val_split > 0 || t->s.folds ? t->eval.data : NULL;
+    uint64_t now = !part ? 0 : samples ? part->split : part->hash;
     if ((split ? strtoull(split, NULL, 10) : 0) != now)
         return ot_fail(err, OT_E_USAGE,
                        "%s: --val-split would keep other samples back than in this run; a run continues with its own "

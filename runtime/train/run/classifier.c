@@ -19,8 +19,7 @@ static int find_output(const ot_graph *g, const char *name)
     return -1;
 }
 
-/* The output that a loss without a name acts on: the first, or the only one of floats. */
-static int plain_output(const ot_trainer *t)
+int ot_trainer_plain_output(const ot_trainer *t)
 {
     const ot_graph *g = t->m->file->graph;
     int only = 0, n = 0;
@@ -39,7 +38,7 @@ static const ot_spec *loss_of(const ot_trainer *t, int output)
     const char *name = t->m->file->graph->outputs[output]->name;
     for (int i = 0; i < t->s.options.n_losses; i++) {
         const ot_spec *l = &t->s.options.losses[i];
-        if (l->output ? !strcmp(l->output, name) : output == plain_output(t)) return l;
+        if (l->output ? !strcmp(l->output, name) : output == ot_trainer_plain_output(t)) return l;
     }
     return NULL;
 }
@@ -56,7 +55,7 @@ static ot_status need_data(ot_trainer *t, ot_error *err)
 static const ot_array *target_of(const ot_trainer *t, int output)
 {
     const ot_array *own = ot_target_of(t->data, t->m->file->graph->outputs[output]->name);
-    return own || output != plain_output(t) ? own : ot_target_plain(t->data);
+    return own || output != ot_trainer_plain_output(t) ? own : ot_target_plain(t->data);
 }
 
 /* Two classes may be one value per sample. */
@@ -85,6 +84,11 @@ static ot_status add_classifier(ot_trainer *t, int output, int64_t classes, ot_e
         if (ot_count_classes(t->data, target, v->shape.rank, h->spatial ? 1 : -1, loss_of(t, output), &t->s, &h->now,
                              &why))
             return ot_fail(err, why.status, "%s: %s", t->data->name, why.text);
+        char from[200];
+        if (ot_labels_from_one(target, OT_IGNORED, h->now - 1, from, sizeof from))
+            ot_find(&t->findings, OT_FINDING_WARNING, NULL, NULL,
+                    "--classes auto: the new layer has %lld classes, and class 0 has no samples%s", (long long)h->now,
+                    from);
         if (is_binary(t, output, h)) h->now = h->classes;
     }
     if (h->sigmoid && h->classes == 1 && h->now > 1)
@@ -120,7 +124,7 @@ static ot_status add_by_data(ot_trainer *t, ot_error *err)
 
 static ot_status add_wish(ot_trainer *t, const ot_classes_wish *w, ot_error *err)
 {
-    int output = w->output ? find_output(t->m->file->graph, w->output) : plain_output(t);
+    int output = w->output ? find_output(t->m->file->graph, w->output) : ot_trainer_plain_output(t);
     if (!w->output && !w->n) return add_by_data(t, err);
     if (output < 0) return ot_fail(err, OT_E_USAGE, "--classes: the model has no output '%s'", w->output);
     if (!w->n) OT_TRY(need_data(t, err));

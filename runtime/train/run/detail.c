@@ -168,17 +168,19 @@ static json_t *numbers(const int64_t *v, int64_t n)
     return list;
 }
 
-static void add_classes(const ot_scored *e, json_t **o)
+static ot_status add_classes(const ot_trainer *t, const ot_scored *e, const char *output, json_t **o, ot_error *err)
 {
     const ot_detail *d = e->detail;
-    const ot_dataset *data = e->data;
+    const char *const *name;
     int64_t n = classes_of(&d->kind);
+    int named;
+    OT_TRY(ot_trainer_class_names(t, e, d->feeder, output, &name, &named, err));
     json_t *names = json_array(), *matrix = json_array();
     for (int64_t i = 0; i < n; i++) ot_json_add(&matrix, numbers(d->confusion + i * n, n));
     ot_json_set(o, "confusion", matrix);
-    for (int64_t i = 0; i < n && data->class_name && n <= data->n_classes; i++)
-        ot_json_add(&names, ot_json_text(data->class_name[i]));
+    for (int64_t i = 0; i < n && n <= named; i++) ot_json_add(&names, ot_json_text(name[i]));
     ot_json_set(o, "classes", names);
+    return OT_OK;
 }
 
 static ot_status make_text(ot_trainer *t, const ot_scored *e, char **text, ot_error *err)
@@ -193,7 +195,7 @@ static ot_status make_text(ot_trainer *t, const ot_scored *e, char **text, ot_er
                           kind[d->kind.kind], "output", ot_json_text(ot_shown(output, name, sizeof name))),
            *worst = json_array();
     ot_status s = OT_OK;
-    if (d->confusion) add_classes(e, &o);
+    if (d->confusion) s = add_classes(t, e, t->m->outputs[d->output], &o, err);
     for (int i = 0; i < d->n && !s; i++) s = add_sample(t, e, &d->worst[i], &worst, err);
     ot_json_set(&o, "worst", worst);
     *text = s ? NULL : ot_json_dump(o, JSON_COMPACT | JSON_REAL_PRECISION(6));

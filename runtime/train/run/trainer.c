@@ -184,6 +184,16 @@ static ot_status keep_record(ot_trainer *t, const char *model, ot_error *err)
     return OT_OK;
 }
 
+/* Targets that happen to be only 0 and 1 in a set to evaluate on are values as in the training, with the same loss. */
+static void follow_training(const ot_feeders *train, ot_feeders *fs)
+{
+    for (int i = 0; i < fs->n; i++)
+        for (int k = 0; k < train->n; k++) {
+            if (!fs->f[i].target || !train->f[k].others || strcmp(fs->f[i].name, train->f[k].name)) continue;
+            fs->f[i].binary = fs->f[i].varies = false;
+        }
+}
+
 static ot_status adapt(ot_trainer *t, ot_error *err)
 {
     ot_output *outputs = NULL;
@@ -213,6 +223,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
         OT_TRY(ot_adapt_inputs(&q, sets[i]->data, &sets[i]->fs, err));
         compare_scales(t, sets[i], &e);
         if (!t->own.file) OT_TRY(ot_adapt_targets(&q, outputs, n, &sets[i]->fs, err));
+        follow_training(&t->train, &sets[i]->fs);
     }
     return OT_OK;
 }

@@ -201,10 +201,11 @@ json_t *ot_options_json(const ot_options *o);
 void ot_trainer_say(const ot_trainer *t, ot_level level, const char *fmt, ...) OT_PRINTF(3, 4);
 void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines);
 
-/* classes.c: names of classes as a JSON list in a model's metadata, so that they may hold any character. */
+/* classes.c: names of classes as JSON in a model's metadata, so that they may hold any character: a list, or in a model with
+ * several outputs the list of each. */
 #define OT_CLASSES_KEY "onnxtrain.classes"
-ot_status ot_classes_text(const ot_dataset *d, ot_arena *a, const char **out,
-                          ot_error *err); /* *out NULL: d has no names */
+/* Those of the training set; *out NULL: it has no names. */
+ot_status ot_classes_text(const ot_trainer *t, ot_arena *a, const char **out, ot_error *err);
 
 /* What a written model says of its classes. */
 typedef enum ot_classes_kind {
@@ -236,8 +237,10 @@ void ot_trainer_look_ahead(ot_trainer *t);
 /* How inputs are made of files (ot_dataset.preprocess), in a model's metadata. */
 #define OT_PREPROCESS_KEY "onnxtrain.preprocess"
 
-/* The names in the model, in arena a; *n 0: it has none, or something else under that key.  Errors: OT_E_NOMEM. */
-ot_status ot_classes_of(const ot_model *m, ot_arena *a, const char *const **out, int *n, ot_error *err);
+/* The names that the model has for an output (NULL: unknown), in arena a; *n 0: it has none, or something else under that key.
+ * Errors: OT_E_NOMEM. */
+ot_status ot_classes_of(const ot_model *m, const char *output, ot_arena *a, const char *const **out, int *n,
+                        ot_error *err);
 
 /* Sets t->own_classes: the names of the classes are labels that the graph selects from.  Training cannot change them, and
  * they need no record.  Errors: OT_E_NOMEM. */
@@ -246,6 +249,10 @@ ot_status ot_trainer_own_classes(ot_trainer *t, ot_error *err);
 /* The classes of d get the numbers that the model has for them.  trains: others are a warning, and d keeps its own.
  * Errors: OT_E_DATA: a class that the model does not have. */
 ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, ot_error *err);
+/* The names of the classes of an output, of which that feeder of e has the target: by the data, else by the model; *n 0: there are
+ * none.  Errors: OT_E_NOMEM. */
+ot_status ot_trainer_class_names(const ot_trainer *t, const ot_scored *e, int feeder, const char *output,
+                                 const char *const **name, int *n, ot_error *err);
 /* Which number each string of a table has, and class sizes.  Errors: OT_E_NOMEM. */
 ot_status ot_trainer_note_classes(ot_trainer *t, ot_error *err);
 
@@ -272,6 +279,8 @@ ot_status ot_trainer_take(ot_trainer *t, ot_imported *now, ot_error *err);
 /* --classes: the last layer becomes a new one, by the classes of the data, which are opened for that. --freeze-backbone: which
  * layer trains.  Adds to the findings.  Errors: OT_E_MODEL: there is no such layer; OT_E_USAGE, OT_E_DATA.  classifier.c */
 ot_status ot_trainer_classifiers(ot_trainer *t, ot_error *err);
+/* The output of t's model that a loss without a name acts on: the first, or the only one of floats. */
+int ot_trainer_plain_output(const ot_trainer *t);
 ot_status ot_trainer_check_classes(const ot_trainer *t, const ot_output *outputs, int n,
                                    ot_error *err); /* OT_E_MODEL: an output has another number of classes */
 
