@@ -113,6 +113,7 @@ static ot_status model_build(ot_job *j)
     j->graph = j->m->graph = ot_graph_new(&j->f->sticky);
     if (!j->graph) return ot_fail_more(j->found, OT_E_NOMEM, "no memory");
     j->graph->name = ot_text(m->graph->name);
+    j->graph->made_by = ot_text(m->producer_name);
     ot_scope s = { .graph = j->graph,
                    .values = { .arena = j->f->arena },
                    .prefix = "",

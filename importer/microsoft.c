@@ -335,18 +335,30 @@ static ot_status embed_norm(ot_form *f)
 
 /* ---- attention ------------------------------------------------------------------------------------ */
 
-/* What is added to the scores: for a mask of integers (B, S), (B, T, S) or lengths (B), and a bias; NULL: nothing. */
+/* Which keys are seen: before the ends (B); or before the ends and from the starts on, (2 B) in this order. */
+static ot_value *seen_between(ot_form *f, ot_value *ends, ot_value *keys)
+{
+    ot_value *places = OP("Range", ot_form_const(f, OT_I64, 0, 1, &(double){ 0 }), one_of(f, keys),
+                          ot_form_const(f, OT_I64, 0, 1, &(double){ 1 }));
+    ot_value *each = ot_form_ints(f, (int64_t[]){ -1, 1, 1, 1 }, 4),
+             *all = ot_form_before_int(f, "Cast", &ends, 1, "to", OT_I64), *first = list1(f, 0),
+             *B = size_of(f, f->in[0], 0), *zeros = OP("Expand", first, B);
+    if (!all || !zeros) return NULL;
+    ot_value *both = ot_form_before_int(f, "Concat", IN(all, zeros), "axis", 0); /* without starts they are 0 */
+    ot_value *end = OP("Reshape", OP("Slice", all, first, B), each),
+             *start = OP("Reshape", OP("Slice", both, B, OP("Add", B, B)), each);
+    return OP("And", OP("Less", places, end), OP("GreaterOrEqual", places, start));
+}
+
+/* What is added to the scores: for a mask of integers (B, S), (B, T, S), lengths (B) or ends and starts (2 B), and a
+ * bias; NULL: nothing. */
 static ot_value *added(ot_form *f, ot_value *mask, ot_value *keys, ot_value *bias, ot_value *like)
 {
     if (!mask) return bias;
     int rank = rank_of(mask, 2);
     ot_value *zero = number(f, 0, like), *low = number(f, ot_form_float(f, "mask_filter_value", -10000), like), *seen;
     if (rank == 1) {
-        ot_value *places = OP("Range", ot_form_const(f, OT_I64, 0, 1, &(double){ 0 }), one_of(f, keys),
-                              ot_form_const(f, OT_I64, 0, 1, &(double){ 1 }));
-        ot_value *each = ot_form_ints(f, (int64_t[]){ -1, 1, 1, 1 }, 4),
-                 *lengths = ot_form_before_int(f, "Cast", &mask, 1, "to", OT_I64);
-        seen = OP("Less", places, OP("Reshape", lengths, each));
+        seen = seen_between(f, mask, keys);
     } else if (rank == 2 || rank == 3) {
         ot_value *axes = rank == 2 ? ot_form_ints(f, (int64_t[]){ 1, 2 }, 2) : list1(f, 1);
         seen = OP("Unsqueeze",
@@ -494,7 +506,7 @@ static ot_status multi_head(ot_form *f)
     return made(f, y);
 }
 
-/* The places of x's tokens (B, T), behind `past` others, which may be NULL. */
+/* The places of x's tokens (B, T), on that axis, behind `past` others, which may be NULL. */
 static ot_value *places_of(ot_form *f, ot_value *x, int axis, ot_value *past)
 {
     ot_value *zero = list1(f, 0), *T = size_of(f, x, axis), *from = past ? past : zero;
@@ -525,7 +537,7 @@ static ot_status rotary(ot_form *f)
     OT_TRY(refuse_if(f, ot_form_int(f, "is_packed_batching", 0) || ot_form_float(f, "scale", 1) != 1,
                      "packed batching or a scale"));
     if (rank_of(places, 2) == 1) {
-        ot_value *all = places_of(f, x, rank_of(x, 3) == 4 ? 2 : 1, NULL);
+        ot_value *all = places_of(f, x, -2, NULL); /* x: (B, T, H) or (B, heads, T, H) */
         places = OP("Add", all, ot_form_before_int(f, "Cast", &places, 1, "to", OT_I64));
     }
     return made(f, rotated(f, x, f->in[2], f->in[3], places, ot_form_int(f, "num_heads", 0),

@@ -3,7 +3,9 @@
  * Spec    ai.onnx Resize 10 to 19, every mode, antialias, axes, aspect ratio policies; Upsample is imported as Resize.
  *         Scales and sizes must be constants.  nearest_mode opset_10 is the importer's name for the behaviour of
  *         Resize-10: floor for an axis that grows, ceil for one that shrinks.
- * Shapes  size = floor(n * scale), or as given
+ *         align_corners and tf_crop_and_resize use the integer size of the result where n * scale is not whole, as the
+ *         text, PyTorch and ONNX Runtime do.  (Two node cases of the standard use n * scale: tests/onnx.)
+ * Shapes  size = floor(n * scale), the product in float32, or as given
  * Grad    by the transposed weights.  Outside of x (tf_crop_and_resize) the gradient is zero.
  *         Each axis is one Resample, those that shrink most first; integers by nearest are Takes. */
 #include "ops/kernels/resample.h"
@@ -98,7 +100,9 @@ static ot_status by_scales(const ot_node *n, const ot_value *v, const int *axis,
 {
     OT_TRY(list_of(n, v, "scales", count, err));
     for (int i = 0; i < count; i++) {
-        double scale = ot_get_f64(v->data, v->dtype, i), size = floor(scale * (double)n->in[0]->shape.dim[axis[i]]);
+        double scale = ot_get_f64(v->data, v->dtype, i);
+        /* The scale is a rounded number: 10 * 0.7f is 7 in float32, as exporters mean it, and 6.99 in double. */
+        double size = floor((double)((float)scale * (float)n->in[0]->shape.dim[axis[i]]));
         if (!(isnormal((float)scale) && scale > 0 && size < 0x1p56))
             return ot_node_fail(n, err, "invalid scale %g", scale);
         s[axis[i]].scale = scale;
@@ -152,16 +156,16 @@ static ot_status resize_infer(ot_node *n, ot_error *err)
 /* The coordinate of element i of the result on an axis of n. */
 static double original(const resize_attrs *a, const stretch *s, int64_t n, int64_t i)
 {
-    double x = (double)i, in = (double)n, out = s->scale * in;
+    double x = (double)i, in = (double)n, last = (double)(s->size - 1);
     switch (a->transformation) {
     case ASYMMETRIC: return x / s->scale;
     case TF_HALF_PIXEL: return (x + 0.5) / s->scale;
-    case ALIGN_CORNERS: return s->size == 1 ? 0 : x * (in - 1) / (out - 1);
+    case ALIGN_CORNERS: return s->size == 1 ? 0 : x * (in - 1) / last;
     case TF_CROP:
         return s->from * (in - 1) +
-               (s->size == 1 ? (s->to - s->from) * (in - 1) / 2 : x * (s->to - s->from) * (in - 1) / (out - 1));
+               (s->size == 1 ? (s->to - s->from) * (in - 1) / 2 : x * (s->to - s->from) * (in - 1) / last);
     case PYTORCH_HALF_PIXEL: return s->size == 1 ? 0 : (x + 0.5) / s->scale - 0.5;
-    case HALF_PIXEL_SYMMETRIC: return in / 2 * (1 - (double)s->size / out) + (x + 0.5) / s->scale - 0.5;
+    case HALF_PIXEL_SYMMETRIC: return in / 2 * (1 - (double)s->size / (s->scale * in)) + (x + 0.5) / s->scale - 0.5;
     default: return (x + 0.5) / s->scale - 0.5;
     }
 }

@@ -87,6 +87,7 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer, ot_v
         v->list = s->list;
         v->table = s->table;
         v->undecided = s->undecided;
+        v->half = s->half;
         v->stored = s->stored;
         v->kind = s->kind;
         copy[i] = v;
@@ -159,6 +160,7 @@ ot_graph *ot_graph_clone(const ot_graph *src, ot_error *err)
     g->name = src->name;
     g->lost_parameters = src->lost_parameters;
     g->lost_biases = src->lost_biases;
+    g->made_by = src->made_by;
     *g->room = room_for(src);
     if (!copy_body(src, g, NULL, NULL)) {
         ot_fail(err, OT_E_NOMEM, "no memory for a copy of the graph");

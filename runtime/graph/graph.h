@@ -113,6 +113,7 @@ struct ot_value {
     bool from_constant : 1;  /* the value of a Constant node of the file */
     bool table : 1;          /* set by classify: trains by name and use, though its values look like a table's */
     bool undecided : 1;      /* set by classify: constant by use only, though its name may be a parameter's */
+    bool half : 1;           /* set by classify: of a weight: the second half of its last axis stays as it is */
 
     /* Written by passes/memory.c, read by exec/. */
     ot_value *base; /* the base whose memory it shares (a view, an in-place result); itself: its own memory */
@@ -194,6 +195,7 @@ struct ot_graph {
     int n_nodes;
     int lost_parameters;      /* tensors that the file's signature lists and that it does not contain by name */
     bool lost_biases;         /* some of those may be biases */
+    const char *made_by;      /* the program that wrote the file, as the file names it; NULL: unknown */
     ot_value *seed, *counter; /* u64 scalars that random instructions read; NULL until needed */
 };
 

@@ -6,11 +6,12 @@
  *
  * Classifiers of scikit-learn end in probabilities that are not from a Softmax: Sigmoids divided by their sum, or 1
  * - p beside p.  Values that sum to 1 are the Softmax of their logarithms, and the logarithm of a Sigmoid is
- * computed without cancellation.  Others (one network per class, joined and divided by their sum) have the logarithm of
- * the value. */
+ * computed without cancellation.  Other values that sum to 1 (shares.h: one network per class, joined and divided by
+ * their sum; the mean of several networks) have the logarithm of the value. */
 #include "runtime/losses/tails.h"
 
 #include "ops/kernels/map.h"
+#include "runtime/losses/shares.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -65,12 +66,7 @@ static int gathered(const ot_node *n, int axis)
     return axis < along ? axis : axis + n->in[1]->shape.rank - 1;
 }
 
-typedef struct mover {
-    const ot_op *op;
-    int (*follow)(const ot_node *n, int axis);
-} mover;
-
-static const mover movers[] = {
+static const ot_mover movers[] = {
     { &ot_op_Identity, stays },   { &ot_op_Cast, stays },           { &ot_op_Clip, stays },
     { &ot_op_Squeeze, reshaped }, { &ot_op_Unsqueeze, reshaped },   { &ot_op_Reshape, reshaped },
     { &ot_op_Flatten, reshaped }, { &ot_op_Transpose, transposed }, { &ot_op_Slice, sliced },
@@ -78,7 +74,7 @@ static const mover movers[] = {
 };
 
 /* Clip's bound i; `none` if it has none; NaN: unknown. */
-static double bound(const ot_node *n, int i, double none)
+double ot_clip_bound(const ot_node *n, int i, double none)
 {
     if (n->n_in <= i || !n->in[i]) return none;
     return ot_is_const(n->in[i]) && ot_numel(&n->in[i]->shape) == 1 ? ot_get_f64(n->in[i]->data, n->in[i]->dtype, 0)
@@ -88,11 +84,11 @@ static double bound(const ot_node *n, int i, double none)
 /* Does it clip values that are probabilities?  They then have a logarithm. */
 static bool clips_ends(const ot_node *n)
 {
-    double lo = bound(n, 1, -INFINITY), hi = bound(n, 2, INFINITY), room = 1e-3;
+    double lo = ot_clip_bound(n, 1, -INFINITY), hi = ot_clip_bound(n, 2, INFINITY), room = 1e-3;
     return lo <= room && hi >= 1 - room;
 }
 
-static const mover *mover_of(const ot_node *n)
+const ot_mover *ot_mover_of(const ot_node *n)
 {
     for (int i = 0; i < OT_LEN(movers); i++)
         if (ot_is(n, movers[i].op)) {
@@ -167,38 +163,22 @@ static bool find_shares(ot_tail *t, const ot_node *n, bool divided)
     return true;
 }
 
-/* Values that are not negative. */
-static bool is_positive(const ot_value *v, int depth)
+/* Probabilities of another origin (shares.h), with from `least` to `most` moves of t after them, of v after
+ * the first `least`. */
+static bool find_probabilities(ot_tail *t, int least, int most, const ot_value *v)
 {
-    static const ot_op *const positive[] = { &ot_op_Sigmoid, &ot_op_Softmax, &ot_op_Exp,      &ot_op_Relu,
-                                             &ot_op_Abs,     &ot_op_Sqrt,    &ot_op_Softplus, &ot_op_HardSigmoid };
-    enum { DEEPEST = 6 };
-    const ot_node *n = v ? v->producer : NULL;
-    if (!n || depth > DEEPEST) return false;
-    for (int i = 0; i < OT_LEN(positive); i++)
-        if (ot_is(n, positive[i])) return true;
-    if (ot_is(n, &ot_op_Clip) && bound(n, 1, -INFINITY) >= 0) return true;
-    bool all = ot_is(n, &ot_op_Concat) || ot_is(n, &ot_op_Add) || ot_is(n, &ot_op_Mul);
-    if (!all && !mover_of(n)) return false;
-    for (int i = 0; i < (all ? n->n_in : 1); i++)
-        if (!is_positive(n->in[i], depth + 1)) return false;
-    return true;
-}
-
-/* Probabilities of an unknown origin: divided by their sum, at move `at` of t, or p beside 1 - p at n. */
-static bool find_probabilities(ot_tail *t, int at, const ot_node *n)
-{
-    int64_t along;
-    const ot_node *made = at < 0 ? n : t->move[at];
-    bool divided = at >= 0 && divides_by_sum(made, &along) && is_positive(made->in[0], 0);
-    if (!divided && (at >= 0 || !n || pair_of(n, false) < 0)) return false;
-    if (!divided) along = ot_attr_get(n, "axis", 0);
-    t->kind = OT_TAIL_SOFTMAX;
-    t->probs = true;
-    t->x = made->out[0];
-    if (divided) t->n = at;
-    if (!known(t->x) || !ot_axis(along, t->x->shape.rank, &t->axis)) t->axis = -1;
-    return true;
+    for (int i = most; i >= least; i--) {
+        ot_value *x = i > least ? t->move[i - 1]->in[0] : (ot_value *)(uintptr_t)v;
+        int axis = known(x) ? ot_shares_axis(x) : -1;
+        if (axis < 0) continue;
+        t->kind = OT_TAIL_SOFTMAX;
+        t->probs = true;
+        t->x = x;
+        t->axis = axis;
+        t->n = i;
+        return true;
+    }
+    return false;
 }
 
 /* The logarithms whose Softmax is the tail.  Of 0 there is none: probabilities are at least 1e-7, as in Keras. */
@@ -217,9 +197,7 @@ static ot_value *log_shares(ot_build *b, const ot_tail *t)
 
 /* ---- the tail ------------------------------------------------------------------- */
 
-/* The one axis that a Softmax normalises.  Old versions normalise all axes from `axis` on: at most one of them may
- * have several elements. */
-static int normalised(const ot_node *n)
+int ot_normalised_axis(const ot_node *n)
 {
     const ot_shape *s = &n->in[0]->shape;
     int axis;
@@ -249,7 +227,7 @@ static int follow(const ot_tail *t, const ot_node *n, int axis)
     int64_t along;
     int same;
     if (!known(n->in[0]) || !known(n->out[0])) return -1;
-    if (!divides_by_sum(n, &along)) return axis < 0 ? -1 : mover_of(n)->follow(n, axis);
+    if (!divides_by_sum(n, &along)) return axis < 0 ? -1 : ot_mover_of(n)->follow(n, axis);
     if (!ot_axis(along, n->in[0]->shape.rank, &same)) return -1;
     return same == axis || (axis < 0 && t->shares && !t->pair) ? same : -1;
 }
@@ -260,14 +238,15 @@ ot_tail ot_tail_find(const ot_value *v)
     ot_tail t = { .axis = -1 };
     const ot_node *n = v->producer;
     bool log = false, clip = false, clipped_log = false, divided = false;
-    int divided_at = -1;
+    int divided_at = -1, log_at = 0; /* moves after it */
     for (; n && n->n_in; n = n->in[0]->producer) {
         if (ot_is(n, &ot_op_Log) && !log) {
-            log = true, clipped_log = clip;
+            log = true, clipped_log = clip, log_at = t.n;
+            v = n->in[0];
             continue;
         }
         bool divides = !divided && !log && divides_by_sum(n, &along);
-        if (!divides && !mover_of(n)) break;
+        if (!divides && !ot_mover_of(n)) break;
         if (t.n == OT_TAIL_MOVES) return (ot_tail){ .axis = -1 };
         if (divides) divided = true, divided_at = t.n;
         clip |= ot_is(n, &ot_op_Clip);
@@ -277,10 +256,12 @@ ot_tail ot_tail_find(const ot_value *v)
     if (!n || log || !find_shares(&t, n, divided)) {
         t.kind = n ? kind_of(n, log, clipped_log) : OT_TAIL_NONE;
         if (!t.kind || (divided && t.kind != OT_TAIL_SOFTMAX)) {
-            if (log || !find_probabilities(&t, divided_at, n)) return (ot_tail){ .axis = -1 };
+            if (clipped_log || !find_probabilities(&t, log_at, divided ? divided_at : t.n, v))
+                return (ot_tail){ .axis = -1 };
+            if (log) t.kind = OT_TAIL_LOG_SOFTMAX;
         } else {
             t.x = n->in[0];
-            if (t.kind != OT_TAIL_SIGMOID) t.axis = normalised(n);
+            if (t.kind != OT_TAIL_SIGMOID) t.axis = ot_normalised_axis(n);
         }
     }
     for (int i = t.n - 1; i >= 0 && (t.axis >= 0 || t.shares); i--) t.axis = follow(&t, t.move[i], t.axis);
@@ -359,11 +340,11 @@ int ot_made_axis(const ot_value *v, const ot_node **by)
         axis = layer_axis(n);
         if (axis >= 0) break;
         path[n_path++] = n;
-        v = mover_of(n) ? n->in[0] : through(n);
+        v = ot_mover_of(n) ? n->in[0] : through(n);
         if (!v) return -1;
     }
     for (int i = n_path - 1; i >= 0 && axis >= 0; i--) {
-        const mover *m = mover_of(path[i]);
+        const ot_mover *m = ot_mover_of(path[i]);
         if (m) axis = m->follow(path[i], axis);
     }
     return axis;
@@ -376,7 +357,7 @@ bool ot_made_linear(const ot_value *v)
             return true;
         if (ot_is(n, &ot_op_Add) && n->n_in == 2 && !n->in[0]->producer != !n->in[1]->producer)
             v = n->in[n->in[0]->producer ? 0 : 1];
-        else if (mover_of(n) && !ot_is(n, &ot_op_Clip)) v = n->in[0];
+        else if (ot_mover_of(n) && !ot_is(n, &ot_op_Clip)) v = n->in[0];
         else return false;
     }
     return false;

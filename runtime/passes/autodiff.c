@@ -138,6 +138,17 @@ static ot_status tie(ot_graph *g, ot_build *b, int n)
     return g->err->status;
 }
 
+/* No gradient for the second half of the last axis. */
+static void hold_half(ot_build *b, ot_value *v)
+{
+    int last = v->shape.rank - 1;
+    ot_shape line = { 1, { v->shape.dim[last] } };
+    float *keep = ot_graph_alloc(b->graph, (size_t)line.dim[0] * sizeof *keep);
+    for (int64_t i = 0; keep && i < line.dim[0] / 2; i++) keep[i] = 1;
+    ot_value *mask = keep ? ot_graph_const_of(b->graph, v->name, OT_F32, &line, keep) : NULL;
+    if (mask) v->grad = ot_map2(b, OT_FN_Mul, 0, 0, v->grad, ot_cast(b, mask, v->dtype));
+}
+
 /* A weight that this plan does not use, because a data-dependent branch excludes it, gets a zero gradient: all plans
  * of one training train the same weights. */
 static void add_zeros(ot_plan *p, ot_build *b)
@@ -159,7 +170,8 @@ static ot_status collect(ot_plan *p, ot_build *b)
     OT_TRY(tie(g, b, n));
     for (int i = 0; i < n; i++) {
         ot_value *v = g->values[i];
-        if (v->role == OT_WEIGHT && v->grad && ot_holds_copies(v)) share(b, v);
+        if (v->role == OT_WEIGHT && v->grad && ot_holds_copies(v) && !v->half) share(b, v);
+        if (v->role == OT_WEIGHT && v->grad && v->half) hold_half(b, v);
         if (v->role == OT_WEIGHT && v->grad) p->weights[p->n_weights++] = v;
         else if (v->role == OT_WEIGHT) v->why = "does not affect the loss";
     }

@@ -22,6 +22,7 @@
 
 #include "ops/op.h"
 #include "runtime/passes/evidence.h"
+#include "runtime/passes/exporters.h"
 #include "runtime/passes/recognise.h"
 #include "runtime/passes/stored.h"
 
@@ -414,7 +415,9 @@ static const char *describe(ot_graph *g, const ot_value *v, const verdict *d, co
 {
     const char *s =
         ot_arena_printf(g->arena, "%s: input %d of %s '%s'%s", what, d->input, d->node->op->name, d->node->name,
-                        ot_holds_copies(v) ? "; equal elements are copies of one parameter and stay equal" : "");
+                        v->half              ? "; the second half, zeros that tf2onnx writes beside the one bias, stays"
+                        : ot_holds_copies(v) ? "; equal elements are copies of one parameter and stay equal"
+                                             : "");
     return s ? s : what;
 }
 
@@ -432,6 +435,8 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
                : d->normaliser ? "constant: normalises an input"
                                : "constant: no operator uses it as a "
                                  "weight";
+    if (ot_recurrent_bias(g, v, d->node, d->input) == OT_BIAS_NONE)
+        return "constant: zeros that tf2onnx writes for a layer without a bias";
     const ot_value *weight = ot_normed_by(g, v);
     if (weight) return belongs_to(g, weight);
     if (d->how == WEAK && ot_name_is_literal(v->name))
@@ -483,6 +488,7 @@ static void decide(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
         return;
     }
     v->undecided = constant && is_undecided(v, d, h);
+    v->half = !constant && d->node && ot_recurrent_bias(g, v, d->node, d->input) == OT_BIAS_ONE;
     if (!constant) v->role = d->how == STATISTIC ? OT_STATE : OT_WEIGHT;
     v->why = constant ? constant : describe(g, v, d, d->how == STATISTIC ? "statistic" : "trained");
 }
@@ -510,6 +516,7 @@ static void override(ot_value *v, const ot_config *c)
         v->why = by_option;
     } else if (train >= 0) {
         v->role = OT_WEIGHT;
+        v->half = false;
         v->why = "trained: --train";
     } else if (is_chosen(v, c)) {
         v->role = OT_WEIGHT;
@@ -550,6 +557,17 @@ static void say_copy(ot_graph *g, ot_value *v)
         w ? ot_arena_printf(g->arena, "%s; copy of '%s'%s, kept equal", v->why, w->name, turned ? ", transposed" : "")
           : NULL;
     if (s) v->why = s;
+}
+
+static void say_halves(ot_plan *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->graph->n_values; i++) n += p->graph->values[i]->half;
+    if (n)
+        ot_plan_note(p,
+                     "recurrent layers: %d have one bias, which tf2onnx writes with as many zeros in one tensor; the "
+                     "zeros stay (see --train)",
+                     n);
 }
 
 ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
@@ -603,6 +621,7 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
     }
     if (p->own) return ot_own_classify(p, c);
     for (int i = 0; i < g->n_values; i++) say_copy(g, g->values[i]);
+    if (c->want == OT_WANT_TRAIN) say_halves(p);
     OT_TRY(check_trained(g, c));
     for (int i = 0; i < c->options.n_unfreeze; i++) OT_TRY(check_patterns(g, "unfreeze", &c->options.unfreeze[i], 1));
     if (c->want == OT_WANT_TRAIN && c->options.layer_decay > 0 && c->options.layer_decay != 1)

@@ -467,20 +467,39 @@ static bool is_turned(const ot_value *v, const ot_value *w, size_t bytes)
     return true;
 }
 
+static bool made(const ot_value *v) { return v->from_constant || ot_name_is_made(v->name); }
+
+/* The earlier tensor that v has the transposed elements of, if the names do not show which of the two is the copy.  Equal
+ * elements in the same order are no sign: copies of a layer start equal. */
+static ot_value *turned_before(const ot_graph *g, const ot_value *v)
+{
+    int64_t n = ot_numel(&v->shape);
+    if (v->role != OT_WEIGHT || v->said != OT_SAID_NOTHING || !v->data || n < 16 || ot_dtype_bits(v->dtype) < 8)
+        return NULL;
+    for (int i = 0; i < v->id && i < g->n_values; i++) {
+        ot_value *w = g->values[i];
+        if (w->role != OT_WEIGHT || w->said != OT_SAID_NOTHING || !w->data || w->dtype != v->dtype ||
+            made(w) != made(v))
+            continue;
+        if (is_turned(v, w, (size_t)ot_dtype_bits(v->dtype) / 8) &&
+            memcmp(v->data, w->data, ot_bytes(&v->shape, v->dtype)) != 0 && !all_equal(v, n))
+            return w;
+    }
+    return NULL;
+}
+
 /* The tensor that v copies: one that the file lists as a parameter (listed), or one with a name of its own that is
  * not listed.  Both have that role. */
 static ot_value *copied_by(const ot_graph *g, const ot_value *v, ot_role role, bool listed, bool *turned)
 {
     int64_t n = ot_numel(&v->shape);
-    if (v->role != role || !v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 ||
-        !(v->from_constant || ot_name_is_made(v->name)))
-        return NULL;
+    if (v->role != role || !v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 || !made(v)) return NULL;
     for (int i = 0; i < g->n_values; i++) {
         ot_value *w = g->values[i];
         if (w == v || w->role != role || (w->said == OT_SAID_PARAMETER) != listed || !w->data || w->dtype != v->dtype ||
             ot_numel(&w->shape) != n)
             continue;
-        if (!listed && (w->from_constant || ot_name_is_made(w->name))) continue;
+        if (!listed && made(w)) continue;
         *turned = !ot_shape_eq(&v->shape, &w->shape) || memcmp(v->data, w->data, ot_bytes(&v->shape, v->dtype)) != 0;
         if ((!*turned || is_turned(v, w, (size_t)ot_dtype_bits(v->dtype) / 8)) && !all_equal(v, n)) return w;
     }
@@ -493,7 +512,10 @@ ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned)
 }
 ot_value *ot_twin_of(const ot_graph *g, const ot_value *v, bool *turned)
 {
-    return copied_by(g, v, OT_WEIGHT, false, turned);
+    ot_value *w = copied_by(g, v, OT_WEIGHT, false, turned);
+    if (w) return w;
+    *turned = true;
+    return turned_before(g, v);
 }
 bool ot_copies_listed(const ot_graph *g, const ot_value *v)
 {

@@ -33,8 +33,8 @@ ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned);
 /* Is v such a copy?  May be called before roles are known. */
 bool ot_copies_listed(const ot_graph *g, const ot_value *v);
 
-/* The same for a file that does not list its parameters: the tensor with a name given by the module.  The two train
- * separately. */
+/* The same for a file that does not list its parameters: the tensor with a name given by the module; or, if the names
+ * are alike, an earlier tensor with the transposed elements.  The two train separately. */
 ot_value *ot_twin_of(const ot_graph *g, const ot_value *v, bool *turned);
 
 /* For messages: "a mask", "a table of few distinct values"; OT_PATTERN_NONE: "". */

@@ -12,6 +12,7 @@
 #include "runtime/base/findings.h"
 #include "runtime/base/registry.h"
 #include "runtime/graph/graph.h"
+#include "runtime/losses/tails.h"
 
 /*    pass       description                                                                    */
 #define OT_PASSES(P)                                                                                                 \
@@ -262,6 +263,7 @@ typedef struct ot_plan {
     ot_value **fed;     /* by feed of the configuration: the input that reads it; NULL: none */
     int n_sets;
     ot_made_input *sets;
+    ot_tail_kind *tails; /* by output: what the network ends in there (tails.h), with its pieces joined */
     int n_spread;
     const char **spread; /* RUN: names of outputs after the file's own: NAME/0 ... for a sequence */
     int n_reached;

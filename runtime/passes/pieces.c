@@ -9,7 +9,10 @@
  * Sums may be in any order and nested; a maximum subtracted from x along the axis has no effect and is removed.
  * Quotients may be products with a Reciprocal.  Softmax and LogSoftmax sum over one axis.  Sums with an epsilon or a
  * Clip are not matched: they are other functions.  A plan that runs the file as written keeps the decomposed form, in
- * which a sum of large exponentials overflows. */
+ * which a sum of large exponentials overflows.
+ *
+ * The pass also finds what the outputs are (ot_plan.tails), for predictions and metrics: scores, probabilities or their
+ * logarithms. */
 #include <string.h>
 
 #include "ops/op.h"
@@ -336,10 +339,8 @@ static ot_value *whole(ot_build *b, const ot_value *v)
     return y && y->dtype == v->dtype && ot_shape_eq(&y->shape, &v->shape) ? y : NULL;
 }
 
-ot_status ot_pass_pieces(ot_plan *p, const ot_config *c)
+static ot_status join_pieces(ot_graph *g)
 {
-    ot_graph *g = p->graph;
-    if (c->want == OT_WANT_RUN) return OT_OK;
     for (ot_node *n = g->first, *next; n && g->err->status == OT_OK; n = next) {
         ot_build b = { .graph = g, .node = n };
         next = n->next;
@@ -349,5 +350,32 @@ ot_status ot_pass_pieces(ot_plan *p, const ot_config *c)
         g->cursor = NULL;
         if (y) ot_recognise_take_over(g, v, y);
     }
-    return g->err->status == OT_OK ? ot_recognise_losses(g) : g->err->status;
+    return g->err->status;
+}
+
+/* What the outputs of p are, by those of g: p's graph, or a copy whose pieces are joined. */
+static ot_status find_tails(ot_plan *p, const ot_graph *g)
+{
+    p->tails = ot_graph_alloc(p->graph, (size_t)(g->n_outputs + 1) * sizeof *p->tails);
+    for (int i = 0; p->tails && i < g->n_outputs; i++) p->tails[i] = ot_tail_find(g->outputs[i]).kind;
+    return p->graph->err->status;
+}
+
+/* A plan that runs the file as it is written: a copy shows how its outputs are computed. */
+static ot_status find_tails_apart(ot_plan *p)
+{
+    ot_error e = { 0 };
+    ot_graph *copy = ot_graph_clone(p->graph, &e);
+    if (copy && join_pieces(copy) == OT_OK) (void)!find_tails(p, copy);
+    ot_graph_free(copy);
+    if (e.status == OT_E_NOMEM) return ot_fail(p->graph->err, e.status, "%s", e.text);
+    return p->tails ? p->graph->err->status : find_tails(p, p->graph);
+}
+
+ot_status ot_pass_pieces(ot_plan *p, const ot_config *c)
+{
+    if (c->want == OT_WANT_RUN) return find_tails_apart(p);
+    OT_TRY(join_pieces(p->graph));
+    OT_TRY(find_tails(p, p->graph));
+    return ot_recognise_losses(p->graph);
 }

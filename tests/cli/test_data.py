@@ -513,14 +513,17 @@ def tables():
 
 def twins():
     """A tied weight that an exporter has stored twice is told, for nothing in the file says whether it is tied."""
-    e = numpy_helper.from_array(rng.standard_normal((50, 8)).astype(np.float32), 'embed.weight')
-    last = numpy_helper.from_array(np.ascontiguousarray(numpy_helper.to_array(e).T), 'onnx::MatMul_9')
-    for name, second, told in ('tied', last, True), ('apart', weight('onnx::MatMul_9', 8, 50), False):
-        model(name + '.onnx', [('Gather', ['embed.weight', 'ids'], ['h'], {}), ('MatMul', ['h', 'onnx::MatMul_9'], ['out'], {})],
+    table = rng.standard_normal((50, 8)).astype(np.float32)
+    for name, first, copy, equal in (('tied', 'embed.weight', 'onnx::MatMul_9', True), ('apart', 'embed.weight', 'onnx::MatMul_9', False),
+                                     ('made', 'onnx::Gather_3', 'onnx::MatMul_9', True), ('keras', 'embed/ReadVariableOp:0', 'head/transpose:0', True),
+                                     ('other', 'embed/ReadVariableOp:0', 'head/kernel:0', False)):
+        e, told = numpy_helper.from_array(table, first), equal
+        second = numpy_helper.from_array(np.ascontiguousarray(table.T), copy) if equal else weight(copy, 8, 50)
+        model(name + '.onnx', [('Gather', [first, 'ids'], ['h'], {}), ('MatMul', ['h', copy], ['out'], {})],
               [value('ids', T.INT64, ['N', 6])], [value('out', T.FLOAT, ['N', 6, 50])], [e, second])
         np.savez('next.npz', ids=rng.integers(0, 50, (8, 6)), target=rng.integers(0, 50, (8, 6)))
         text = 'warning: tensors are copies of another weight, transposed'
-        train(0, [text, 'onnx::MatMul_9 of embed.weight'] if told else '', name, 'next.npz', never=[] if told else [text])
+        train(0, [text, f'{copy} of {first}'] if told else '', name, 'next.npz', never=[] if told else [text])
 
 
 def undecided():

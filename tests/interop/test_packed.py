@@ -1,5 +1,5 @@
 """MultiHeadAttention of com.microsoft with q, k and v in one input, or k and v: as ONNX Runtime computes it from three (its kernel for a CPU
-takes no packed ones), and as the gradient of three.
+takes no packed ones), and as the gradient of three.  Forms of masks and of places that Attention and RotaryEmbedding have there.
 
 usage: test_packed.py PROGRAM
 """
@@ -60,4 +60,29 @@ for parts in (3, 2):
             same(f'{parts} in one, bias {bias}, mask {mask}', parts, bias, mask)
 same('with a scale of its own', 3, True, False, scale=0.7)
 same('looking back only', 3, False, False, unidirectional=1)
+
+
+def as_runtime(what, nodes, feeds, weights):
+    """Values as ONNX Runtime's, and a gradient of w."""
+    m = model(nodes, feeds, weights)
+    want = onnxruntime.InferenceSession(m.SerializeToString(), providers=['CPUExecutionProvider']).run(['y'], feeds)[0]
+    with tempfile.TemporaryDirectory() as d:
+        r, got = arrays(d, 'run', m, feeds)
+        p, grads = arrays(d, 'grad', m, feeds, '--loss', 'loss=output')
+        problem = r.stderr.strip() + p.stderr.strip() if r.returncode or p.returncode else None
+        if not problem and (got['y'].shape != want.shape or not np.allclose(got['y'], want, rtol=1e-3, atol=1e-4)):
+            problem = f"off by {np.abs(got['y'] - want).max() if got['y'].shape == want.shape else got['y'].shape}"
+        if not problem and not np.abs(grads['w']).max() > 0:
+            problem = 'no gradient'
+    verdict(what, problem)
+
+
+S = 6
+for ends in ([6, 4], [6, 4, 0, 1], [5, 5, 2, 4]):  # where the keys of each sample end; and where they start
+    as_runtime(f'keys that end and start at {ends}', [node('Attention', 'x w bias mask', 'y', domain='com.microsoft', num_heads=2)],
+               {'x': normal(2, S, 8), 'mask': np.array(ends, np.int32)}, {'w': normal(8, 24), 'bias': normal(24)})
+for place in (0, 3):  # of the first token, in an operand whose rank the file does not say
+    tables = {'cos': np.cos(normal(12, 4)), 'sin': np.sin(normal(12, 4)), 'w': normal(8, 8), 'place': np.array([place], np.int64)}
+    as_runtime(f'rotation of heads, from place {place}', [node('MatMul', 'x w', 'q'), node('RotaryEmbedding', 'q place cos sin', 'y', domain='com.microsoft')],
+               {'x': normal(2, 2, S, 8)}, tables)
 finish('models')

@@ -4,7 +4,6 @@
 
 #include "ops/op.h"
 #include "runtime/losses/losses.h"
-#include "runtime/losses/tails.h"
 #include "runtime/train/commands/dry_run.h"
 #include "runtime/train/options/specs.h"
 #include "runtime/train/run/variants.h"
@@ -68,10 +67,9 @@ static const ot_value *output_of(const ot_graph *g, const ot_model *m, const cha
     return NULL;
 }
 
-/* What a training would probably take: by the tail of the file's graph and the output's shape, as the data is not known. */
-static const char *probable_loss(const ot_value *of_file, const ot_value *y)
+/* What a training would probably take: by the tail and the output's shape, as the data is not known. */
+static const char *probable_loss(ot_tail_kind tail, const ot_value *y)
 {
-    ot_tail_kind tail = ot_tail_find(of_file).kind;
     if (ot_numel(&y->shape) == 1) return "output";
     if (tail == OT_TAIL_SIGMOID) return "bce";
     if (tail == OT_TAIL_LOG_SOFTMAX) return "nll";
@@ -143,7 +141,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
         for (int i = 0; y && i < run->graph->n_outputs; i++) {
             if (run->graph->outputs[i] != y) continue;
             if (loss->output) loss->output = m->outputs[i];
-            loss->name = probable_loss(m->file->graph->outputs[i], y);
+            loss->name = probable_loss(run->tails[i], y);
         }
         c.options.losses = loss;
         c.options.n_losses = 1;

@@ -10,7 +10,6 @@
 
 #include "runtime/base/json.h"
 #include "runtime/base/random.h"
-#include "runtime/losses/tails.h"
 #include "runtime/text/text.h"
 #include "runtime/train/run/trainer.h"
 
@@ -227,7 +226,7 @@ static ot_status find_output(job *j, ot_error *err)
         if (last < 1 || !ot_is_float(v->dtype) || ot_numel(&v->shape) != last * j->size) continue;
         j->output = i;
         j->scores = last;
-        j->tail = ot_tail_find(j->m->file->graph->outputs[i]).kind;
+        j->tail = j->x.slot[j->slot].plan->tails[i];
         j->bytes = ot_arena_alloc(j->a, ot_bytes(&v->shape, v->dtype) + 1);
         j->list = ot_arena_alloc(j->a, (size_t)last * sizeof *j->list);
         return j->bytes && j->list ? OT_OK : no_memory(err);

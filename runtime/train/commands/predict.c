@@ -123,9 +123,8 @@ static bool are_distinct(const ot_prediction *a)
 }
 
 /* How the scores of an output are meant: as the activation at its end says, else as the loss that it was trained with takes them. */
-static ot_tail_kind tail_of(const ot_value *v, const ot_spec *loss)
+static ot_tail_kind tail_of(ot_tail_kind is, const ot_spec *loss)
 {
-    ot_tail_kind is = ot_tail_find(v).kind;
     if (is != OT_TAIL_NONE || !loss) return is;
     return !strcmp(loss->name, "bce") ? OT_TAIL_SIGMOID : !strcmp(loss->name, "nll") ? OT_TAIL_LOG_SOFTMAX : is;
 }
@@ -224,7 +223,7 @@ static ot_status open_answer(job *j, const ot_output *o, int k, ot_task asked, o
                           .samples = j->t->eval.fs.samples,
                           .each = ot_numel(&v->shape) / q->batch,
                           .dtype = v->dtype,
-                          .tail = tail_of(j->t->m->file->graph->outputs[k], ot_loss_on(j->t, j->t->m->outputs[k])) };
+                          .tail = tail_of(q->plan->tails[k], ot_loss_on(j->t, j->t->m->outputs[k])) };
     a->shape = v->shape;
     memmove(a->shape.dim + 1, a->shape.dim, sizeof *a->shape.dim * (size_t)axis);
     a->shape.dim[0] = a->samples;

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/losses/tails.h"
 #include "runtime/train/run/metrics.h"
 #include "runtime/train/run/trainer.h"
 
@@ -17,18 +16,11 @@ static int output_of(const ot_trainer *t, const ot_plan *p, const ot_feeder *f)
     return -1;
 }
 
-/* By the tail of the output in the file. */
-static ot_meter_scale scale_of(const ot_trainer *t, const char *output)
+static ot_meter_scale scale_of(ot_tail_kind k)
 {
-    const ot_graph *g = t->m->file->graph;
-    for (int i = 0; i < g->n_outputs; i++) {
-        if (strcmp(g->outputs[i]->name, output)) continue;
-        ot_tail_kind k = ot_tail_find(g->outputs[i]).kind;
-        return k == OT_TAIL_SOFTMAX || k == OT_TAIL_SIGMOID ? OT_SCALE_PROBABILITIES
-               : k == OT_TAIL_LOG_SOFTMAX                   ? OT_SCALE_LOGS
-                                                            : OT_SCALE_LOGITS;
-    }
-    return OT_SCALE_LOGITS;
+    return k == OT_TAIL_SOFTMAX || k == OT_TAIL_SIGMOID ? OT_SCALE_PROBABILITIES
+           : k == OT_TAIL_LOG_SOFTMAX                   ? OT_SCALE_LOGS
+                                                        : OT_SCALE_LOGITS;
 }
 
 /* Is the output's shape that of the target with one more axis, at `axis`?  y: (N, ...); the target's sample without N. */
@@ -57,7 +49,7 @@ static bool look_at(const ot_trainer *t, const ot_slot *q, const ot_feeder *f, i
     int64_t per = q->batch > 0 ? ot_numel(s) / q->batch : 0, each = ot_numel(&f->sample);
     bool counted = is_counted(q->plan, name);
     if (f->whole || f->batch_axis || s->rank < 1 || s->dim[0] != q->batch || !ot_is_float(y->dtype)) return false;
-    *m = (ot_meter){ .scale = scale_of(t, name), .inner = 1, .columns = each, .classes = 1 };
+    *m = (ot_meter){ .scale = scale_of(q->plan->tails[output]), .inner = 1, .columns = each, .classes = 1 };
     m->mask = s->rank >= 4;
     if (f->gather.scale) m->unit = f->normalize.std, m->units = f->normalize.channels;
     if (per == each) {

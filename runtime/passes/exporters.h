@@ -1,0 +1,17 @@
+/* exporters.h - forms that one exporting program writes, known by the producer's name in the file: what in them is no
+ * parameter of the exported model, although an operator reads it as one. */
+#ifndef OT_EXPORTERS_H
+#define OT_EXPORTERS_H
+
+#include "runtime/graph/graph.h"
+
+typedef enum ot_bias {
+    OT_BIAS_WHOLE, /* both halves are parameters, or it is no bias of a recurrent operator */
+    OT_BIAS_ONE,   /* the second half represents no parameter */
+    OT_BIAS_NONE   /* the layer has no bias */
+} ot_bias;
+
+/* v is input `input` of n.  v->data: float elements. */
+ot_bias ot_recurrent_bias(const ot_graph *g, const ot_value *v, const ot_node *n, int input);
+
+#endif

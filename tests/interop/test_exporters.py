@@ -1,0 +1,87 @@
+"""Forms that one exporting program writes: tensors, or parts of one, that are no parameters of the exported model stay constant.
+
+usage: test_exporters.py PROGRAM
+"""
+import json
+import tempfile
+
+from scripts import T, arrays, call, check, finish, h, np, numpy_helper, onnx
+
+rng = np.random.default_rng(0)
+some = lambda *shape: rng.standard_normal(shape).astype('f4')
+
+
+def model(nodes, tensors, inputs, outputs, producer, **opsets):
+    v = lambda n, s: h.make_tensor_value_info(n, T.FLOAT, s)
+    return h.make_model(h.make_graph(nodes, 'g', [v(*i) for i in inputs.items()], [v(*o) for o in outputs.items()],
+                                     [numpy_helper.from_array(np.asarray(a), n) for n, a in tensors.items()]),
+                        opset_imports=[h.make_opsetid(d.replace('_', '.') if d != 'onnx' else '', n) for d, n in ({'onnx': 17} | opsets).items()],
+                        ir_version=8, producer_name=producer)
+
+
+def listed(d, m, *options):
+    onnx.save(m, d + '/m.onnx')
+    r = call('inspect', d + '/m.onnx', '--json', *options)
+    return {t['name']: t for t in json.loads(r.stdout)['initializers']}, r.stdout
+
+
+def trained(d, m, feeds, *options):
+    onnx.save(m, d + '/m.onnx')
+    np.savez(d + '/x.npz', **feeds)
+    call('train', d + '/m.onnx', '--data', d + '/x.npz', '-o', d + '/t.onnx', '--steps', '3', '--epochs', '9', '--batch-size', '4', '--no-shuffle', '--loss',
+         'mse', '--run-dir', 'none', '--threads', '1', *options)
+    return {i.name: numpy_helper.to_array(i) for i in onnx.load(d + '/t.onnx').graph.initializer}
+
+
+H, I = 3, 2
+
+
+def recurrent(op, b, producer, spelled=False, **attrs):
+    """spelled: the bias is a tensor of its own, joined with zeros."""
+    G = {'LSTM': 4, 'GRU': 3, 'RNN': 1}[op]
+    tensors = {'W': some(1, G * H, I), 'R': some(1, G * H, H), 'D': some(H, 1), 'axis': np.array([0])}
+    nodes = [h.make_node(op, ['x', 'W', 'R', 'B'], ['', 'h'], hidden_size=H, **attrs), h.make_node('Squeeze', ['h', 'axis'], ['s']), h.make_node('MatMul', ['s', 'D'], ['y'])]
+    if spelled:
+        nodes.insert(0, h.make_node('Concat', ['bias', 'zeros'], ['B'], axis=1))
+        tensors |= {'bias': b[:, :G * H], 'zeros': np.zeros((1, G * H), 'f4')}
+    else:
+        tensors['B'] = b
+    return model(nodes, tensors, {'x': [5, 'N', I]}, {'y': ['N', 1]}, producer)
+
+
+with tempfile.TemporaryDirectory() as d:
+    for op, attrs in (('LSTM', {}), ('GRU', {}), ('RNN', {})):
+        half = {'LSTM': 4, 'GRU': 3, 'RNN': 1}[op] * H
+        b = np.concatenate([some(1, half), np.zeros((1, half), 'f4')], 1)
+        feeds = {'x': some(4, 5, I), 'target': some(4, 1)}
+        m = recurrent(op, b, 'tf2onnx')
+        feeds['x'] = feeds['x'].transpose(1, 0, 2)
+        spelled = recurrent(op, b, 'tf2onnx', True)
+        for i in spelled.graph.initializer:
+            for k in m.graph.initializer:
+                if k.name == i.name:
+                    i.CopyFrom(k)
+        tensors, _ = listed(d, m)
+        check('second half' in tensors['B']['why'], f"{op}: {tensors['B']}")
+        options = '--optimizer', 'adamw:lr=0.1', '--seed', '1'
+        got = arrays(d, 'grad', m, feeds, '--loss', 'mse', '--batch-size', '4')[1]
+        want = arrays(d, 'grad', spelled, feeds, '--loss', 'mse', '--freeze', 'zeros', '--batch-size', '4')[1]
+        check(got and not got['B'][:, half:].any(), f'{op}: gradient of the zeros')
+        check(got and np.allclose(got['B'][:, :half], want['bias'], atol=1e-6), f'{op}: gradient of the bias')
+        check('second half' not in listed(d, m, '--train', 'B')[0]['B']['why'], f'{op} --train')
+        for other in (recurrent(op, b, 'pytorch'), recurrent(op, some(1, 2 * half), 'tf2onnx')):
+            check('second half' not in listed(d, other)[0]['B']['why'], f'{op}: two biases')
+        t = listed(d, recurrent(op, 0 * b, 'tf2onnx'))[0]['B']
+        check((t['role'] == 'trains') == (op != 'LSTM'), f'{op}: zeros alone: {t}')
+    t = listed(d, recurrent('GRU', np.concatenate([some(1, 9), np.zeros((1, 9), 'f4')], 1), 'tf2onnx', linear_before_reset=1))[0]['B']
+    check('second half' not in t['why'], f'reset_after: {t}')
+
+    # The layout of a batch that comes first: samples are on axis 0 of the data.
+    b = np.concatenate([some(1, 12), np.zeros((1, 12), 'f4')], 1)
+    m = recurrent('LSTM', b, 'tf2onnx')
+    m.graph.node.insert(0, h.make_node('Transpose', ['z'], ['x'], perm=[1, 0, 2]))
+    m.graph.input[0].CopyFrom(h.make_tensor_value_info('z', T.FLOAT, ['N', 5, I]))
+    got = trained(d, m, {'z': some(8, 5, I), 'target': some(8, 1)}, '--optimizer', 'adamw:lr=0.1')
+    check(not got['B'][:, 12:].any() and (got['B'][:, :12] != b[:, :12]).all(), 'LSTM: the zeros stay, the bias trains')
+
+finish('checks')
