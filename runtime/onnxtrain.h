@@ -269,6 +269,8 @@ typedef struct ot_epoch {
     double loss, accuracy;       /* NaN: none */
     double seconds;              /* of this epoch with its evaluation */
     bool best;                   /* of those so far */
+    const char *metric;          /* the option "monitor", if it is neither loss nor accuracy; else NULL; borrowed */
+    double value;                /* of this metric; NaN: none */
 } ot_epoch;
 
 typedef struct ot_callbacks { /* any may be NULL */
