@@ -205,20 +205,23 @@ static const char *number(double v, char buf[32])
 void screen_epoch(void *user, const ot_epoch *e)
 {
     screen *s = user;
-    char epoch[48], lr[32], train[32], loss[32], accuracy[32] = "", took[32], name[32] = "";
+    char epoch[48], lr[32], train[32], loss[32], accuracy[32] = "", took[32], name[32] = "", other[48] = "",
+                                                 watched[48] = "";
     if (s->quiet) return;
     screen_clear(s);
     if (e->split) snprintf(name, sizeof name, "%.12s loss", e->split);
+    if (e->metric) snprintf(other, sizeof other, "%10s ", e->metric);
+    if (e->metric) snprintf(watched, sizeof watched, "%10s ", number(e->value, lr));
     if (!s->headed)
-        fprintf(stderr, "%s%7s %9s %10s %10s %9s %7s%s\n", s->colour ? "\033[1m" : "", "epoch", "lr", "train loss",
-                name, isnan(e->accuracy) ? "" : "accuracy", "time", s->colour ? "\033[0m" : "");
+        fprintf(stderr, "%s%7s %9s %10s %10s %9s %s%7s%s\n", s->colour ? "\033[1m" : "", "epoch", "lr", "train loss",
+                name, isnan(e->accuracy) ? "" : "accuracy", other, "time", s->colour ? "\033[0m" : "");
     s->headed = true;
     snprintf(epoch, sizeof epoch, "%lld/%lld", (long long)e->epoch, (long long)e->epochs);
     if (!isnan(e->accuracy)) snprintf(accuracy, sizeof accuracy, "%.2f %%", 100 * e->accuracy);
     if (e->seconds < 10) snprintf(took, sizeof took, "%.1fs", e->seconds);
     else time_text(e->seconds, took);
-    fprintf(stderr, "%7s %9s %10s %10s %9s %7s%s\n", epoch, number(e->lr, lr), number(e->train_loss, train),
-            number(e->loss, loss), accuracy, took,
+    fprintf(stderr, "%7s %9s %10s %10s %9s %s%7s%s\n", epoch, number(e->lr, lr), number(e->train_loss, train),
+            number(e->loss, loss), accuracy, watched, took,
             !e->best    ? ""
             : s->colour ? " \033[32m*\033[0m"
                         : " *");

@@ -277,6 +277,8 @@ typedef struct ot_epoch {
     double loss, accuracy;       /* NaN: none */
     double seconds;              /* of this epoch with its evaluation */
     bool best;                   /* of those so far */
+    const char *metric;          /* the option "monitor", if it is neither loss nor accuracy; else NULL; borrowed */
+    double value;                /* of this metric; NaN: none */
 } ot_epoch;
 
 /* Any may be NULL.  They are called by ot_trainer_run (message by every function that takes them) in the thread of the call,

@@ -81,6 +81,16 @@ def test_classes():
         says=("val: has class 'cow', which is not in train (classes 'cat', 'dog'): rename or remove it, or use a model that was trained with it",))
 
 
+def test_averages():
+    """What precision, recall and F1 are means of."""
+    x = rng.standard_normal((40, 4)).astype('f4')
+    for n, tail, target, text in ((3, 'Identity', np.arange(40) % 3, 'means over the classes'), (3, 'Sigmoid', (x[:, :3] > 0).astype('f4'), 'means over the labels'),
+                                  (1, 'Sigmoid', (x[:, :1] > 0).astype('f4'), 'those of class 1')):
+        model('average.onnx', [('MatMul', ['x', 'w'], ['z']), (tail, ['z'], ['out'])], ('x', 1, ['N', 4]), ['N', n], w=(4, n))
+        np.savez('average.npz', x=x, target=target)
+        run('eval', 'average.onnx', '--data', 'average.npz', says=(f'precision, recall and f1 are {text}',))
+
+
 def test_column_of_images():
     for name, column in (('a', 'photo'), ('b', 'file')):
         with open(f'{name}.csv', 'w') as f:

@@ -110,6 +110,15 @@ check(' *' in out and not re.search(r'\x1b\[[0-9;]*m', out), 'NO_COLOR: there is
 out = terminal(80, *data, '--run-dir', 'none', TERM='dumb')
 check('\x1b' not in out and 'epoch 3: val: loss' in out, 'a terminal without control characters gets some')
 
+# the metric of --monitor
+out = terminal(80, *data, '--run-dir', 'f1', '--monitor', 'f1', NO_COLOR='1')
+shown = [line.split('\r')[-1].replace('\x1b[K', '') for line in out.split('\n')]
+f1 = [e['f1'] for e in log('f1') if e['event'] == 'eval']
+rows = [re.match(r' +\d/3 +0\.001 +[\d.]+ +[\d.]+ +[\d.]+ % +([\d.]+) +[\d.]+s( \*)?$', s) for s in shown]
+check(any('accuracy         f1    time' in s for s in shown) and [r[1] for r in rows if r] == [f'{v:.4g}' for v in f1], f'--monitor f1: {out[-600:]}')
+r = call(*data, '--run-dir', 'none', '--monitor', 'f1')
+check(re.findall(r'^epoch \d: val: loss .* %, f1 (\S+) \(', r.stderr, re.M) == [f'{v:.5g}' for v in f1], f'piped, --monitor f1: {r.stderr}')
+
 r = call(*data, '--run-dir', 'none', '--log-every', '100')
 check('\x1b' not in r.stderr and '\r' not in r.stderr, 'piped: control characters')
 said = re.findall(r'^epoch \d/3  step (\d+)/1500', r.stderr, re.M)

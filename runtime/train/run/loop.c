@@ -13,6 +13,7 @@
 #include "runtime/train/run/detail.h"
 #include "runtime/train/run/events.h"
 #include "runtime/train/run/histograms.h"
+#include "runtime/train/run/metrics.h"
 #include "runtime/train/run/nodes.h"
 #include "runtime/train/run/profile.h"
 #include "runtime/train/run/report.h"
@@ -395,6 +396,7 @@ static void write_report(ot_trainer *t, int seconds)
 static void show_epoch(ot_trainer *t, int64_t epoch)
 {
     const ot_result *r = &t->result;
+    bool other = t->s.monitor > OT_METRIC_ACCURACY;
     json_t *eval = ot_log_take_eval(&t->log);
     double now = ot_seconds();
     ot_epoch e = { .epoch = epoch + 1,
@@ -406,7 +408,9 @@ static void show_epoch(ot_trainer *t, int64_t epoch)
                    .loss = eval ? r->loss : (double)NAN,
                    .accuracy = eval ? r->accuracy : (double)NAN,
                    .seconds = now - t->epoch_began,
-                   .best = r->best_epoch == epoch + 1 };
+                   .best = r->best_epoch == epoch + 1,
+                   .metric = other ? ot_metrics.entries[t->s.monitor]->name : NULL,
+                   .value = other && eval ? ot_measure_value(&t->eval, t->s.monitor) : (double)NAN };
     ot_epoch_table_row(&t->table, e.epoch, e.step, e.lr, e.train_loss, eval, t->seconds);
     write_report(t, BETWEEN_EPOCHS);
     if (t->cb.epoch) t->cb.epoch(t->cb.user, &e);
@@ -454,13 +458,15 @@ static ot_status evaluate_on(ot_trainer *t, ot_scored *e, const char *head, int6
     t->result.loss = e->loss;
     t->result.accuracy = e->accuracy;
     t->result.evaluated = t->step;
-    char right[600], losses[600], shown[620] = "";
+    char right[600], losses[600], shown[620] = "", other[100] = "";
+    double value = t->s.monitor > OT_METRIC_ACCURACY ? ot_measure_value(e, t->s.monitor) : (double)NAN;
+    if (!isnan(value)) snprintf(other, sizeof other, ", %s %.5g", ot_metrics.entries[t->s.monitor]->name, value);
     if (*ot_trainer_losses(t->x.slot[e->slot].plan, e->head, 1, losses)) snprintf(shown, sizeof shown, " (%s)", losses);
     ot_trainer_accuracies(t, e, right);
     ot_trainer_say(t, t->cb.epoch && !*shown && e == &t->eval ? OT_DETAIL : OT_INFO,
-                   "%s%s: loss %.4g%s%s%s (%s%lld samples, %.1f s)", head, e->split, e->loss, shown, *right ? ", " : "",
-                   right, t->same_set && e == &t->eval ? "the same " : "", (long long)e->fs.samples,
-                   ot_seconds() - before);
+                   "%s%s: loss %.4g%s%s%s%s (%s%lld samples, %.1f s)", head, e->split, e->loss, shown,
+                   *right ? ", " : "", right, other, t->same_set && e == &t->eval ? "the same " : "",
+                   (long long)e->fs.samples, ot_seconds() - before);
     return OT_OK;
 }
 
