@@ -79,7 +79,7 @@ static ot_status find_uses(ot_graph *g, uses *u)
 
 /* ---- reachability ----------------------------------------------------------- */
 
-enum { REACHES = 1, NORMALISED = 2, FED = 4 }; /* value->mark */
+enum { REACHES = 1, NORMALISED = 2, FED = 4, PREPARED = 8, SPARE = 16 }; /* value->mark */
 
 /* Does any output of n lead to an output of the graph?  (Of an LSTM, the last state alone may be used.) */
 static bool reaches(const ot_node *n)
@@ -186,7 +186,7 @@ typedef struct verdict {
     strength how;
     const ot_node *node; /* the operator whose slot it is */
     int input;
-    bool normaliser, rotary;
+    bool normaliser, rotary, prepares;
     int uses; /* nodes that read the initializer */
 } verdict;
 
@@ -240,12 +240,17 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
             best->normaliser = true;
             continue;
         }
+        if (here && n->out[0]->mark & PREPARED) {
+            best->prepares = true;
+            continue;
+        }
         if (slot == 'x' && is_rotary(g, start)) {
             best->rotary = true;
             continue;
         }
         if (s == WEAK && scales_integers(n, k->input)) continue;
-        if (s > best->how) *best = (verdict){ s, n, k->input, best->normaliser, best->rotary, best->uses };
+        if (s > best->how)
+            *best = (verdict){ s, n, k->input, best->normaliser, best->rotary, best->prepares, best->uses };
     }
 }
 
@@ -433,6 +438,7 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
     if (d->how == NO_SLOT)
         return d->rotary       ? "constant: rotary table"
                : d->normaliser ? "constant: normalises an input"
+               : d->prepares   ? "constant: preprocessing, which scikit-learn fits before the model"
                                : "constant: no operator uses it as a "
                                  "weight";
     if (ot_recurrent_bias(g, v, d->node, d->input) == OT_BIAS_NONE)
@@ -601,6 +607,7 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
             OT_TRY(check_patterns(g, "no-decay", &c->options.no_decay[i], 1));
     OT_TRY(find_uses(g, &u));
     mark_values(g);
+    ot_mark_preprocessing(g, FED, PREPARED, SPARE);
     habits h = habits_of(g, &u);
     for (int i = 0; i < g->n_values; i++) {
         ot_value *v = g->values[i];

@@ -33,3 +33,52 @@ ot_bias ot_recurrent_bias(const ot_graph *g, const ot_value *v, const ot_node *n
     }
     return zero && ot_is(n, &ot_op_LSTM) ? OT_BIAS_NONE : OT_BIAS_ONE;
 }
+
+/* ---- skl2onnx: preprocessing ---------------------------------------------------- */
+
+/* A product with weights of a model.  The matrix of a PCA, fitted before, has a name of its own. */
+static bool is_layer(const ot_node *n)
+{
+    static const char fitted[] = "transform_matrix";
+    if (!ot_is(n, &ot_op_MatMul) && !ot_is(n, &ot_op_Gemm)) return false;
+    for (int i = 0; i < 2 && i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->data && ot_is_float(n->in[i]->dtype) && n->in[i]->shape.rank == 2)
+            return strncmp(n->in[i]->name, fitted, sizeof fitted - 1) != 0;
+    return false;
+}
+
+static bool has_body(const ot_node *n)
+{
+    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
+        if (a->kind == OT_GRAPH) return true;
+    return false;
+}
+
+/* Scalers, imputers, power transforms and tables of quantiles are fitted before the model, which a pipeline of scikit-learn
+ * fits to their results.  A naive Bayes has no layer: what it computes from an input is the model. */
+void ot_mark_preprocessing(ot_graph *g, int fed, int bit, int other)
+{
+    if (!made_by(g, "skl2onnx")) return;
+    for (int i = 0; i < g->n_inputs; i++) g->inputs[i]->mark |= bit;
+    for (ot_node *n = g->first; n; n = n->next) { /* bit: from inputs and constants alone */
+        bool any = false, all = !is_layer(n) && !has_body(n);
+        for (int i = 0; i < n->n_in; i++) {
+            if (!n->in[i] || !(n->in[i]->mark & fed)) continue;
+            any |= (n->in[i]->mark & bit) != 0;
+            all &= (n->in[i]->mark & bit) != 0;
+        }
+        for (int i = 0; i < n->n_out && any && all; i++)
+            if (n->out[i]) n->out[i]->mark |= bit;
+    }
+    for (ot_node *n = g->last; n; n = n->prev) { /* other: leads to a layer */
+        bool leads = is_layer(n);
+        for (int i = 0; i < n->n_out; i++) leads |= n->out[i] && n->out[i]->mark & other;
+        for (int i = 0; i < n->n_in && leads; i++)
+            if (n->in[i]) n->in[i]->mark |= other;
+    }
+    for (int i = 0; i < g->n_values; i++) {
+        ot_value *v = g->values[i];
+        bool both = v->mark & bit && v->mark & other;
+        v->mark = (v->mark & ~(bit | other)) | (both ? bit : 0);
+    }
+}
