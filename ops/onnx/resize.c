@@ -4,7 +4,8 @@
  *         Scales and sizes must be constants.  nearest_mode opset_10 is the importer's name for the behaviour of
  *         Resize-10: floor for an axis that grows, ceil for one that shrinks.
  *         align_corners and tf_crop_and_resize use the integer size of the result where n * scale is not whole, as the
- *         text, PyTorch and ONNX Runtime do.  (Two node cases of the standard use n * scale: tests/onnx.)
+ *         text, PyTorch and ONNX Runtime do.  The standard's own reference uses n * scale: by_product is the importer's
+ *         attribute for files that it made.
  * Shapes  size = floor(n * scale), the product in float32, or as given
  * Grad    by the transposed weights.  Outside of x (tf_crop_and_resize) the gradient is zero.
  *         Each axis is one Resample, those that shrink most first; integers by nearest are Takes. */
@@ -23,7 +24,7 @@ enum { ROUND_FLOOR, ROUND_CEIL, FLOOR, CEIL, OPSET_10 };
 enum { STRETCH, NOT_LARGER, NOT_SMALLER };
 
 typedef struct resize_attrs {
-    int64_t antialias, transformation, exclude_outside, policy, mode, nearest;
+    int64_t antialias, transformation, exclude_outside, policy, mode, nearest, by_product;
     double cubic_a, extrapolation;
     ot_ints axes;
 } resize_attrs;
@@ -40,6 +41,7 @@ static const char *const policies[] = { "stretch", "not_larger", "not_smaller", 
 static const ot_attr resize_rows[] = {
     { "antialias", OT_INT, AT(antialias), 0, NULL },
     { "axes", OT_INTS, AT(axes), 0, NULL },
+    { "by_product", OT_INT, AT(by_product), 0, NULL },
     { "coordinate_transformation_mode", OT_ENUM, AT(transformation), HALF_PIXEL, transformations },
     { "cubic_coeff_a", OT_FLOAT, AT(cubic_a), -0.75, NULL },
     { "exclude_outside", OT_INT, AT(exclude_outside), 0, NULL },
@@ -156,7 +158,7 @@ static ot_status resize_infer(ot_node *n, ot_error *err)
 /* The coordinate of element i of the result on an axis of n. */
 static double original(const resize_attrs *a, const stretch *s, int64_t n, int64_t i)
 {
-    double x = (double)i, in = (double)n, last = (double)(s->size - 1);
+    double x = (double)i, in = (double)n, last = (a->by_product ? s->scale * in : (double)s->size) - 1;
     switch (a->transformation) {
     case ASYMMETRIC: return x / s->scale;
     case TF_HALF_PIXEL: return (x + 0.5) / s->scale;

@@ -1,7 +1,7 @@
 /* slice.c - Slice: every step-th element from start to end, along some axes.
  *
  * Spec    ai.onnx Slice 10, 11, 13.  starts, ends, axes and steps must be constants.  Negative starts and ends count
- *         from the end of the axis; then both are clamped to it.
+ *         from the end of the axis; then both are clamped to it: with a negative step the start to an element.
  * Grad    dx = dy at the selected positions, 0 elsewhere */
 #include "ops/kernels/copy.h"
 #include "ops/kernels/move.h"
@@ -25,9 +25,10 @@ static void slice_axis(int64_t dim, int64_t start, int64_t end, int64_t step, bo
         end = clamp(end, 0, dim);
         x->extent[d] = end > start ? (end - start - 1) / step + 1 : 0;
     } else {
-        start = clamp(start, -1, dim - 1);
+        /* The start is an element: before the axis it is the first one.  (numpy selects none then.) */
+        start = clamp(start, 0, dim - 1);
         end = clamp(end, -1, dim - 1);
-        x->extent[d] = start > end ? (start - end - 1) / -step + 1 : 0;
+        x->extent[d] = dim && start > end ? (start - end - 1) / -step + 1 : 0;
     }
     x->start[d] = x->extent[d] ? start : 0;
     x->step[d] = step;

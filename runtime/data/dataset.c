@@ -315,7 +315,9 @@ ot_status ot_dataset_check(const ot_dataset *d, ot_error *err)
     for (int i = 0; i < d->n; i++) {
         ot_error e = { 0 };
         if (d->array[i].t.dtype == OT_STRING && d->array[i].role == OT_ARRAY_TARGET)
-            return ot_fail(err, OT_E_DATA, "%s: '%s' contains strings; targets must be numbers (classes: 0, 1, ...)",
+            return ot_fail(err, OT_E_DATA,
+                           "%s: '%s' contains strings; targets of arrays must be numbers (classes: 0, 1, ..., such as "
+                           "np.unique(target, return_inverse=True)[1]); a .csv may contain strings",
                            d->name, d->array[i].t.name);
         if (check_values(d, &d->array[i], 0, &e)) return ot_fail(err, e.status, "%s: %-s", d->name, e.text);
     }

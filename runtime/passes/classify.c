@@ -79,7 +79,7 @@ static ot_status find_uses(ot_graph *g, uses *u)
 
 /* ---- reachability ----------------------------------------------------------- */
 
-enum { REACHES = 1, NORMALISED = 2, FED = 4 }; /* value->mark */
+enum { REACHES = 1, NORMALISED = 2, FED = 4, PREPARED = 8, SPARE = 16 }; /* value->mark */
 
 /* Does any output of n lead to an output of the graph?  (Of an LSTM, the last state alone may be used.) */
 static bool reaches(const ot_node *n)
@@ -186,7 +186,7 @@ typedef struct verdict {
     strength how;
     const ot_node *node; /* the operator whose slot it is */
     int input;
-    bool normaliser, rotary;
+    bool normaliser, rotary, prepares;
     int uses; /* nodes that read the initializer */
 } verdict;
 
@@ -240,12 +240,17 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
             best->normaliser = true;
             continue;
         }
+        if (here && n->out[0]->mark & PREPARED) {
+            best->prepares = true;
+            continue;
+        }
         if (slot == 'x' && is_rotary(g, start)) {
             best->rotary = true;
             continue;
         }
         if (s == WEAK && scales_integers(n, k->input)) continue;
-        if (s > best->how) *best = (verdict){ s, n, k->input, best->normaliser, best->rotary, best->uses };
+        if (s > best->how)
+            *best = (verdict){ s, n, k->input, best->normaliser, best->rotary, best->prepares, best->uses };
     }
 }
 
@@ -427,16 +432,21 @@ static const char *belongs_to(ot_graph *g, const ot_value *weight)
     return s ? s : weight->name;
 }
 
+static const char folded_mean[] =
+    "constant: mean of a BatchNormalization that the exporter folded into a scale and a shift";
+
 /* Why v is a constant.  NULL: it trains. */
 static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
 {
     if (d->how == NO_SLOT)
         return d->rotary       ? "constant: rotary table"
                : d->normaliser ? "constant: normalises an input"
+               : d->prepares   ? "constant: preprocessing, which scikit-learn fits before the model"
                                : "constant: no operator uses it as a "
                                  "weight";
     if (ot_recurrent_bias(g, v, d->node, d->input) == OT_BIAS_NONE)
         return "constant: zeros that tf2onnx writes for a layer without a bias";
+    if (ot_is_folded_mean(g, v, d->node, d->input)) return folded_mean;
     const ot_value *weight = ot_normed_by(g, v);
     if (weight) return belongs_to(g, weight);
     if (d->how == WEAK && ot_name_is_literal(v->name))
@@ -559,10 +569,19 @@ static void say_copy(ot_graph *g, ot_value *v)
     if (s) v->why = s;
 }
 
-static void say_halves(ot_plan *p)
+static void say_forms(ot_plan *p)
 {
-    int n = 0;
-    for (int i = 0; i < p->graph->n_values; i++) n += p->graph->values[i]->half;
+    int n = 0, means = 0;
+    for (int i = 0; i < p->graph->n_values; i++) {
+        const ot_value *v = p->graph->values[i];
+        n += v->half;
+        means += v->why == folded_mean;
+    }
+    if (means)
+        ot_plan_note(p,
+                     "BatchNormalization: %d found that the exporter folded into a mean, a scale and a shift; means "
+                     "stay constant, and batch statistics are not used",
+                     means);
     if (n)
         ot_plan_note(p,
                      "recurrent layers: %d have one bias, which tf2onnx writes with as many zeros in one tensor; the "
@@ -601,6 +620,7 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
             OT_TRY(check_patterns(g, "no-decay", &c->options.no_decay[i], 1));
     OT_TRY(find_uses(g, &u));
     mark_values(g);
+    ot_mark_preprocessing(g, FED, PREPARED, SPARE);
     habits h = habits_of(g, &u);
     for (int i = 0; i < g->n_values; i++) {
         ot_value *v = g->values[i];
@@ -621,7 +641,7 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
     }
     if (p->own) return ot_own_classify(p, c);
     for (int i = 0; i < g->n_values; i++) say_copy(g, g->values[i]);
-    if (c->want == OT_WANT_TRAIN) say_halves(p);
+    if (c->want == OT_WANT_TRAIN) say_forms(p);
     OT_TRY(check_trained(g, c));
     for (int i = 0; i < c->options.n_unfreeze; i++) OT_TRY(check_patterns(g, "unfreeze", &c->options.unfreeze[i], 1));
     if (c->want == OT_WANT_TRAIN && c->options.layer_decay > 0 && c->options.layer_decay != 1)

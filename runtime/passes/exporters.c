@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/op.h"
+#include "runtime/passes/evidence.h"
 
 static bool made_by(const ot_graph *g, const char *program)
 {
@@ -32,4 +33,92 @@ ot_bias ot_recurrent_bias(const ot_graph *g, const ot_value *v, const ot_node *n
         zero = false;
     }
     return zero && ot_is(n, &ot_op_LSTM) ? OT_BIAS_NONE : OT_BIAS_ONE;
+}
+
+/* ---- Keras with PyTorch: BatchNormalization ---------------------------------------- */
+
+/* The only reader of v, Casts aside; NULL: none, or several. */
+static const ot_node *only_reader(const ot_graph *g, const ot_value *v)
+{
+    const ot_node *found = NULL;
+    for (int i = 0; i < g->n_outputs; i++)
+        if (g->outputs[i] == v) return NULL;
+    for (const ot_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++) {
+            if (n->in[i] != v) continue;
+            if (found) return NULL;
+            found = n;
+        }
+    return ot_is(found, &ot_op_Cast) || ot_is(found, &ot_op_Identity) ? only_reader(g, found->out[0]) : found;
+}
+
+/* The result of n if that combines its other operand with a tensor of the file in the shape of v; NULL: it does not. */
+static const ot_value *with_tensor(const ot_node *n, const ot_op *op, const ot_value *v)
+{
+    for (int i = 0; i < 2 && ot_is(n, op); i++) {
+        const ot_value *w = n->in[i];
+        if (w && w->source >= 0 && w->data && w->dtype == v->dtype && ot_shape_eq(&w->shape, &v->shape))
+            return n->out[0];
+    }
+    return NULL;
+}
+
+/* Keras computes BatchNormalization from its parts, which the exporter of PyTorch folds into three tensors of one shape.  The
+ * mean is a statistic.  A parameter in its place would have the effect of the shift that is added after it. */
+bool ot_is_folded_mean(const ot_graph *g, const ot_value *v, const ot_node *n, int input)
+{
+    if (!made_by(g, "pytorch") || !ot_is(n, &ot_op_Sub) || input != 1 || !n->in[0] || !n->in[0]->producer) return false;
+    if (!ot_name_is_made(v->name) || v->shape.rank < 1 || ot_numel(&v->shape) < 2 || only_reader(g, v) != n)
+        return false;
+    const ot_value *scaled = with_tensor(only_reader(g, n->out[0]), &ot_op_Mul, v);
+    return scaled && with_tensor(only_reader(g, scaled), &ot_op_Add, v);
+}
+
+/* ---- skl2onnx: preprocessing ---------------------------------------------------- */
+
+/* A product with weights of a model.  The matrix of a PCA, fitted before, has a name of its own. */
+static bool is_layer(const ot_node *n)
+{
+    static const char fitted[] = "transform_matrix";
+    if (!ot_is(n, &ot_op_MatMul) && !ot_is(n, &ot_op_Gemm)) return false;
+    for (int i = 0; i < 2 && i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->data && ot_is_float(n->in[i]->dtype) && n->in[i]->shape.rank == 2)
+            return strncmp(n->in[i]->name, fitted, sizeof fitted - 1) != 0;
+    return false;
+}
+
+static bool has_body(const ot_node *n)
+{
+    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
+        if (a->kind == OT_GRAPH) return true;
+    return false;
+}
+
+/* Scalers, imputers, power transforms and tables of quantiles are fitted before the model, which a pipeline of scikit-learn
+ * fits to their results.  A naive Bayes has no layer: what it computes from an input is the model. */
+void ot_mark_preprocessing(ot_graph *g, int fed, int bit, int other)
+{
+    if (!made_by(g, "skl2onnx")) return;
+    for (int i = 0; i < g->n_inputs; i++) g->inputs[i]->mark |= bit;
+    for (ot_node *n = g->first; n; n = n->next) { /* bit: from inputs and constants alone */
+        bool any = false, all = !is_layer(n) && !has_body(n);
+        for (int i = 0; i < n->n_in; i++) {
+            if (!n->in[i] || !(n->in[i]->mark & fed)) continue;
+            any |= (n->in[i]->mark & bit) != 0;
+            all &= (n->in[i]->mark & bit) != 0;
+        }
+        for (int i = 0; i < n->n_out && any && all; i++)
+            if (n->out[i]) n->out[i]->mark |= bit;
+    }
+    for (ot_node *n = g->last; n; n = n->prev) { /* other: leads to a layer */
+        bool leads = is_layer(n);
+        for (int i = 0; i < n->n_out; i++) leads |= n->out[i] && n->out[i]->mark & other;
+        for (int i = 0; i < n->n_in && leads; i++)
+            if (n->in[i]) n->in[i]->mark |= other;
+    }
+    for (int i = 0; i < g->n_values; i++) {
+        ot_value *v = g->values[i];
+        bool both = v->mark & bit && v->mark & other;
+        v->mark = (v->mark & ~(bit | other)) | (both ? bit : 0);
+    }
 }

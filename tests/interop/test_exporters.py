@@ -84,4 +84,43 @@ with tempfile.TemporaryDirectory() as d:
     got = trained(d, m, {'z': some(8, 5, I), 'target': some(8, 1)}, '--optimizer', 'adamw:lr=0.1')
     check(not got['B'][:, 12:].any() and (got['B'][:, :12] != b[:, :12]).all(), 'LSTM: the zeros stay, the bias trains')
 
+    # A BatchNormalization of Keras that PyTorch's exporter folded.
+    def normed(mean='onnx::Sub_9', shift_shape=(1, 4), reader=False):
+        nodes = [h.make_node('MatMul', ['x', 'onnx::MatMul_1'], ['a']), h.make_node('Sub', ['a', mean], ['b']), h.make_node('Mul', ['b', 'onnx::Mul_8'], ['c']),
+                 h.make_node('Add', ['c', 'onnx::Add_7'], ['e']), h.make_node('MatMul', ['e' if not reader else 'f', 'onnx::MatMul_2'], ['y'])]
+        if reader:
+            nodes.insert(4, h.make_node('Mul', ['e', 'b'], ['f']))
+        return model(nodes, {'onnx::MatMul_1': some(3, 4), mean: some(1, 4), 'onnx::Mul_8': some(1, 4), 'onnx::Add_7': some(*shift_shape), 'onnx::MatMul_2': some(4, 2)},
+                     {'x': ['N', 3]}, {'y': ['N', 2]}, 'pytorch')
+
+    tensors, _ = listed(d, normed())
+    check('mean of a BatchNormalization' in tensors['onnx::Sub_9']['why'] and sum(t['role'] == 'trains' for t in tensors.values()) == 4, f'folded norm: {tensors}')
+    got = trained(d, normed(), {'x': some(8, 3), 'target': some(8, 2)})
+    check(listed(d, normed(), '--train', 'onnx::Sub_9')[0]['onnx::Sub_9']['role'] == 'trains', 'folded norm, --train')
+    for what, m, mean in (('a name of its own', normed('norm.offset'), 'norm.offset'), ('another shape', normed(shift_shape=(1,)), 'onnx::Sub_9'), ('another reader', normed(reader=True), 'onnx::Sub_9')):
+        check(listed(d, m)[0][mean]['role'] == 'trains', f'no folded norm, {what}')
+
+    # Preprocessing of scikit-learn, before the first layer.
+    node = h.make_node
+    steps = {'selected': ([node('Gather', ['X', 'columns'], ['s'], axis=1), node('Mul', ['s', 'scale'], ['m']), node('Add', ['m', 'shift'], ['p'])], {'columns': np.array([0, 2, 1]), 'scale': some(3), 'shift': some(3)}),
+             'power': ([node('Abs', ['X'], ['b']), node('Pow', ['b', 'power'], ['p'])], {'power': some(3)}),
+             'table': ([node('Relu', ['X'], ['b']), node('Cast', ['b'], ['i'], to=T.INT64), node('Gather', ['quantiles', 'i'], ['p'])], {'quantiles': some(50)}),
+             'components': ([node('MatMul', ['X', 'transform_matrix'], ['p'])], {'transform_matrix': some(3, 3)})}
+    layers = [node('MatMul', ['p', 'coefficient'], ['a']), node('Add', ['a', 'intercepts'], ['b1']), node('Relu', ['b1'], ['c']), node('MatMul', ['c', 'coefficient1'], ['y'])]
+    weights = {'coefficient': some(3, 4), 'intercepts': some(1, 4), 'coefficient1': some(4, 2)}
+    for name, (before, constants) in steps.items():
+        for producer in 'skl2onnx', '':
+            tensors, _ = listed(d, model(before + layers, constants | weights, {'X': ['N', 3]}, {'y': ['N', 2]}, producer))
+            check(all(tensors[w]['role'] == 'trains' for w in weights), f'{name}, by {producer}: layers: {tensors}')
+            if producer:
+                check(not any(tensors[c]['role'] == 'trains' for c in constants), f'{name}: {tensors}')
+        onnx.save(model(before + layers, constants | weights, {'X': ['N', 3]}, {'y': ['N', 2]}, 'skl2onnx'), d + '/m.onnx')
+        last = list(constants)[-1]
+        t = {q['name']: q for q in json.loads(call('inspect', d + '/m.onnx', '--json', '--train', last).stdout)['initializers']}[last]
+        check(t['role'] == 'trains', f'{name}: --train {last}: {t}')
+    # Without a layer, it is the model: a naive Bayes.
+    bayes = [node('Sub', ['X', 'theta'], ['s']), node('Pow', ['s', 'two'], ['q']), node('Div', ['q', 'sigma'], ['v']), node('ReduceSum', ['v', 'last'], ['r'], keepdims=0), node('Add', ['r', 'jointi'], ['y'])]
+    tensors, _ = listed(d, model(bayes, {'theta': some(1, 2, 3), 'sigma': abs(some(1, 2, 3)) + 1, 'jointi': some(1, 2), 'last': np.array([2]), 'two': np.float32(2)}, {'X': ['N', 1, 3]}, {'y': ['N', 2]}, 'skl2onnx'))
+    check(tensors['sigma']['role'] == 'trains' and tensors['jointi']['role'] == 'trains', f'naive Bayes: {tensors}')
+
 finish('checks')

@@ -11,7 +11,7 @@ from scripts import call, check, finish, np, numpy_helper, onnx, onnxruntime
 rng = np.random.default_rng(4)
 N, C = 9, 3
 TENSORS = {'W': rng.standard_normal((4, C)) * 0.3, 'V': rng.standard_normal((4, C)) * 0.3, 'U': rng.standard_normal((4, 1)), 'half': np.float64(0.5), 'one': np.float64(1), 'two': np.float64(2),
-           'third': np.float64(1 / 3), 'six': np.float64(C), 'lo': np.float64(-1), 'eps': np.float64(1e-12), 'few': np.float64(0.25)}
+           'third': np.float64(1 / 3), 'six': np.float64(C), 'lo': np.float64(-1), 'eps': np.float64(1e-12), 'P': np.eye(C)[::-1]}
 INTS = {'ax': np.array([1]), 'ax0': np.array([0]), 'all': np.array([N, C])}
 # A guard of sklearn's classifiers: a row of zeros gets equal parts.
 GUARD = 'b=Cast<to=9>(r) nb=Not(b) z=Cast<to=1>(nb) q=Add(p,z) mk=Mul(z,six) d=Add(r,mk) y=Div(q,d)'
@@ -83,6 +83,12 @@ with tempfile.TemporaryDirectory() as d:
         write(d, text)
         r = call('eval', d + '/m.onnx', '--data', d + '/x.npz')
         check('add up to 1' not in r.stderr and "on output 'y'" in r.stderr, f'not probabilities, {name}: {r.stderr}')
+
+    # What the nodes do not show is told by the values, unless a loss is given.
+    for text, told, *options in (('e=Softmax(a) y=MatMul(e,P)', True), ('e=Softmax(a) y=MatMul(e,P)', False, '--loss', 'cross_entropy'), ('y=MatMul(a,P)', False), ('y=Softmax(a)', False)):
+        write(d, text)
+        r = call('eval', d + '/m.onnx', '--data', d + '/x.npz', *options)
+        check(('adds up to 1, as probabilities do' in r.stderr) == told, f'{text} {options}: {r.stderr}')
 
     # Sigmoids in pieces are probabilities, too.
     for text in ('n=Neg(a) e=Exp(n) o=Add(e,one) y=Reciprocal(o)', 'h=Mul(a,half) t=Tanh(h) u=Add(t,one) y=Mul(u,half)'):

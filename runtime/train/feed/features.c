@@ -24,7 +24,8 @@ static int moved(const ot_node *n, int a)
 /* The axis that node n takes for features at input i; -1: it says nothing. */
 static int asks(const ot_node *n, int i)
 {
-    static const ot_op *const last[] = { &ot_op_LSTM, &ot_op_GRU, &ot_op_RNN, &ot_op_MatMul, &ot_op_LayerNormalization },
+    static const ot_op *const last[] = { &ot_op_LSTM, &ot_op_GRU, &ot_op_RNN, &ot_op_MatMul,
+                                         &ot_op_LayerNormalization },
                               *const second[] = { &ot_op_Conv, &ot_op_ConvTranspose, &ot_op_BatchNormalization,
                                                   &ot_op_InstanceNormalization, &ot_op_GroupNormalization };
     for (int k = 0; k < OT_LEN(last) && i == 0; k++)

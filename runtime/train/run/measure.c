@@ -103,6 +103,21 @@ ot_status ot_measure_open(ot_trainer *t, ot_scored *e, ot_error *err)
     return OT_OK;
 }
 
+/* Scores by the graph, probabilities by their values: the loss and the metrics apply a Softmax that the output has had. */
+static void doubt(ot_trainer *t, const ot_measured *d)
+{
+    enum { ENOUGH = 4 };
+    const ot_meter *m = &d->meter;
+    if (t->doubted || m->scale != OT_SCALE_LOGITS || m->n < ENOUGH || m->shares < m->n || t->s.options.n_losses) return;
+    t->doubted = true;
+    ot_trainer_say(
+        t, OT_WARNING,
+        "output '%s': each row is from 0 to 1 and adds up to 1, as probabilities do, but its nodes do not show "
+        "it: loss and metrics take it for scores and apply a Softmax; if it has probabilities, --output NAME "
+        "takes the tensor with the scores",
+        t->m->outputs[d->output]);
+}
+
 ot_status ot_measure_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err)
 {
     const ot_slot *q = &t->x.slot[slot];
@@ -114,6 +129,7 @@ ot_status ot_measure_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err)
         OT_TRY(ot_feeder_take(f, t->index, q->batch, OT_NOT_AUGMENTED, f->buffer, 1, err));
         int64_t rows = d->meter.kind == OT_METER_CLASSES ? q->batch * d->meter.columns : q->batch;
         OT_TRY(ot_meter_add(&d->meter, d->answers, y->dtype, f->buffer, f->dtype, rows, err));
+        if (d->meter.kind == OT_METER_CLASSES) doubt(t, d);
     }
     return OT_OK;
 }

@@ -90,11 +90,15 @@ static void judge_class(const ot_meter *m, const void *y, ot_dtype type, ot_judg
         j->odd |= isnan(v);
         if (v > j->most) j->most = v, j->best = k;
     }
+    double all = 0, least = 0;
     for (int64_t k = 0; k < m->classes; k++) {
         double v = ot_get_f64(y, type, j->at + k * m->inner);
+        all += v;
+        least = fmin(least, v);
         j->above += v > own;
         j->sum += share(m, j, v);
     }
+    j->shares = least >= 0 && fabs(all - 1) < 1e-3;
     j->probability = share(m, j, j->most) / j->sum;
     j->loss = log(j->sum) + (m->scale == OT_SCALE_PROBABILITIES ? minus_log(own) : j->most - own);
 }
@@ -138,6 +142,7 @@ static ot_status add_class(ot_meter *m, const void *y, ot_dtype type, const ot_j
     m->said[j->best] += !j->odd;
     m->is[j->label]++;
     m->in_five += j->above < 5;
+    m->shares += j->shares;
     return OT_OK;
 }
 

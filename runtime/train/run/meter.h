@@ -23,6 +23,7 @@ typedef struct ot_meter {
     int64_t odd;                /* of them those with a score that is NaN */
     int64_t *right, *said, *is; /* by class: right answers, answers, targets.  BINARY: of the class 1, by label */
     int64_t in_five;
+    int64_t shares;  /* CLASSES: answers whose scores are from 0 to 1 and add up to 1 */
     double log_loss; /* sum */
     double *off, *square, *mean,
         *spread;   /* by column: sums of |y - t| and (y - t)^2, mean of t, sum of its squared deviations */
@@ -40,6 +41,7 @@ typedef struct ot_judged {
     double most, sum;    /* CLASSES: the highest score; what divides the scores into probabilities */
     double probability;  /* of `best` */
     double loss;         /* minus the logarithm of the right one's probability */
+    bool shares;         /* CLASSES: the scores are from 0 to 1 and add up to 1 */
     bool odd;            /* a score is NaN: the answer is wrong, and CLASSES have none */
 } ot_judged;
 
