@@ -8,6 +8,7 @@ must give the same numbers.
 import json
 import math
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -162,6 +163,11 @@ def main():
             if kept.keys() != want.keys() or not all(math.isclose(kept[k], v, rel_tol=1e-9, abs_tol=1e-9) for k, v in want.items()):
                 print(f"figures.json has other numbers of {name}: {kept}, not {want}; write it again with --write")
                 bad += 1
+    known = set(re.findall(r"^  ([a-z]\w*)", subprocess.run([program, "help", "metric"], capture_output=True, text=True).stdout, re.M))
+    judged = {k for want in computed.values() for k in want}
+    if known - judged - {"loss"} or not known:
+        print(f"no case measures {sorted(known - judged - {'loss'})}")
+        bad += 1
     sys.exit(bad > 0)
 
 

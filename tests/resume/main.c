@@ -18,6 +18,8 @@
 
 #include "runtime/base/io.h"
 #include "runtime/data/data.h"
+#include "runtime/optimizers/optimizers.h"
+#include "runtime/train/options/schedules.h"
 #include "runtime/train/run/checkpoint.h"
 
 enum { SAMPLES = 23, WIDTH = 16, CLASSES = 3, MOST_OPTIONS = 16 };
@@ -261,6 +263,17 @@ static void compare(const char *model, const char *const *pairs, int64_t first, 
 
 /* ---- cases ----------------------------------------------------------------------------------------- */
 
+/* Every entry of the registry is among the cases, which begin with a name. */
+static void assert_all(const ot_registry *r, const char *const *cases, int n)
+{
+    for (const ot_entry *const *e = r->entries; *e; e++) {
+        size_t len = strlen((*e)->name);
+        bool there = false;
+        for (int i = 0; i < n; i++) there |= !strncmp(cases[i], (*e)->name, len) && (!cases[i][len] || cases[i][len] == ':');
+        if (!there) fail_msg("%s '%s' has no case here", r->sort, (*e)->name);
+    }
+}
+
 static void every_optimizer(void **state)
 {
     (void)state;
@@ -278,6 +291,7 @@ static void every_optimizer(void **state)
                                          "lars:momentum=0.9",
                                          "lion",
                                          "muon" };
+    assert_all(&ot_optimizers, names, OT_LEN(names));
     for (int i = 0; i < OT_LEN(names); i++) {
         print_message("%s\n", names[i]);
         compare(mlp, (const char *[]){ "optimizer", names[i], NULL }, 1 + i % 9, 11 + i % 8);
@@ -297,6 +311,7 @@ static void every_schedule(void **state)
                                          "onecycle:max_lr=0.1",
                                          "plateau:patience=1,factor=0.5,threshold=0.5",
                                          "constant:warmup=12" };
+    assert_all(&ot_schedules, names, OT_LEN(names));
     for (int i = 0; i < OT_LEN(names); i++) {
         print_message("%s\n", names[i]);
         compare(mlp, (const char *[]){ "schedule", names[i], "optimizer", "sgd:lr=0.1,momentum=0.9", NULL }, 2 + i % 7,

@@ -2,6 +2,7 @@
 
 usage: test_write.py PROGRAM
 """
+import re
 import tempfile
 
 from models import *
@@ -61,15 +62,17 @@ with tempfile.TemporaryDirectory() as d:
     network(d, 'net')
     network(d, 'probabilities', 'Sigmoid')
     network(d, 'logs', 'LogSoftmax')
-    for o in ('sgd:lr=0.05', 'sgd:lr=0.05,momentum=0.9,dampening=0.1', 'sgd:lr=0.05,momentum=0.9,nesterov=true,weight_decay=0.1', 'adam', 'adam:amsgrad=true', 'adamw:lr=0.01', 'adagrad:lr_decay=0.1', 'adadelta',
-              'rmsprop:centered=true,momentum=0.5', 'adamax', 'nadam', 'radam', 'lion', 'lamb', 'lars'):
+    optimizers = ('sgd:lr=0.05', 'sgd:lr=0.05,momentum=0.9,dampening=0.1', 'sgd:lr=0.05,momentum=0.9,nesterov=true,weight_decay=0.1', 'adam', 'adam:amsgrad=true', 'adamw:lr=0.01', 'adagrad:lr_decay=0.1', 'adadelta',
+              'rmsprop:centered=true,momentum=0.5', 'adamax', 'nadam', 'radam', 'lion', 'lamb', 'lars')
+    for o in optimizers:
         goes_on(d, 'net', 'classes', '--optimizer', o)
     for o in (['--clip-norm', '0.5'], ['--clip-value', '0.05'], ['--lr-scale', 'a.*=0.1'], ['--no-decay', 'biases', '--weight-decay', '0.1']):
         goes_on(d, 'net', 'classes', *o)
-    for name, data, loss in (('net', 'values', 'mse'), ('net', 'values', 'l1'), ('net', 'values', 'smooth_l1'), ('net', 'values', 'huber:delta=0.3'), ('net', 'shares', 'bce_with_logits'),
+    of_losses = (('net', 'values', 'mse'), ('net', 'values', 'l1'), ('net', 'values', 'smooth_l1'), ('net', 'values', 'huber:delta=0.3'), ('net', 'shares', 'bce_with_logits'),
                              ('probabilities', 'shares', 'bce:tail=none'), ('probabilities', 'shares', 'bce'), ('net', 'classes', 'cross_entropy:class_weights=[1,2,3]'), ('net', 'classes', 'cross_entropy:ignore_index=1'),
                              ('net', 'classes', 'cross_entropy:label_smoothing=0.1'), ('net', 'classes', 'cross_entropy:reduction=sum'), ('logs', 'classes', 'nll'), ('logs', 'shares', 'kl'),
-                             ('net', 'classes', 'hinge'), ('net', 'classes', 'focal'), ('net', 'values', 'poisson_nll'), ('net', 'values', 'cosine')):
+                             ('net', 'classes', 'hinge'), ('net', 'classes', 'focal'), ('net', 'values', 'poisson_nll'), ('net', 'values', 'cosine'))
+    for name, data, loss in of_losses:
         goes_on(d, name, data, '--loss', loss, exact=False)
     # another batch than the one that it was written with; the last of an epoch is short; a batch that the file has baked in
     goes_on(d, 'net', 'classes', '--batch-size', '24')
@@ -145,4 +148,8 @@ with tempfile.TemporaryDirectory() as d:
     check('is not supported' in train(d, 'net', 'shares', '--steps', '1', '--training-info', '--loss', 'cross_entropy', code=3)[2], 'probabilities as targets')
     said = train(d, 'net', 'classes', '--steps', '1', '--training-info', '--optimizer', 'muon', '--freeze', '*bias', code=3)[2]
     check('is not supported; use another loss or optimizer' in said and "continue with 'onnxtrain resume RUN'" in said, said)
+    # every optimizer and loss is tried above, or needs other data
+    known = {w for kind in ('optimizer', 'loss') for w in re.findall(r'^  ([a-z]\w*)', call('help', kind).stdout, re.M)}
+    tried = {t.split(':')[0] for t in [*optimizers, *(loss for _, _, loss in of_losses), 'muon']}
+    check(known == tried | {'dice', 'ctc', 'triplet', 'contrastive', 'gaussian_nll', 'output'}, f'not tried: {known - tried}')
 end()
