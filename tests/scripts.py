@@ -37,9 +37,9 @@ def check(ok, what):
         print('FAILED', what)
 
 
-def call(*arguments, code=0):
+def call(*arguments, code=0, timeout=None):
     """A call whose exit code is a check."""
-    r = subprocess.run([program, *arguments], capture_output=True, text=True)
+    r = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=timeout)
     check(r.returncode == code, f'{" ".join(arguments)}: exit {r.returncode}: {r.stderr.strip()[-400:]}')
     return r
 

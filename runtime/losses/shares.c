@@ -7,7 +7,15 @@
 
 #include <math.h>
 
-enum { DEEPEST = 10, MOST_VALUES = 4096 };
+enum { DEEPEST = 10, MOST_VALUES = 4096, MOST_STEPS = 10000 };
+
+/* How far a question may go: `left` is shared by all that it leads to, because a value may be read many times. */
+typedef struct reach {
+    int depth, *left;
+} reach;
+
+static bool ends(reach r) { return r.depth > DEEPEST || --*r.left < 0; }
+static reach deeper(reach r) { return (reach){ r.depth + 1, r.left }; }
 
 static const ot_node *made_by(const ot_value *v) { return v ? v->producer : NULL; }
 
@@ -51,7 +59,7 @@ static range of_function(const ot_node *n)
     return ot_is(n, &ot_op_Tanh) ? (range){ -1, 1 } : anything;
 }
 
-static range range_of(const ot_value *v, int depth);
+static range range_of(const ot_value *v, reach at);
 
 static range wider(range a, range b) { return (range){ fmin(a.lo, b.lo), fmax(a.hi, b.hi) }; }
 
@@ -70,9 +78,9 @@ static range of_corners(range a, range b, bool over)
     return whole ? r : anything;
 }
 
-static range of_two(const ot_node *n, int depth)
+static range of_two(const ot_node *n, reach at)
 {
-    range a = range_of(n->in[0], depth), b = range_of(n->in[1], depth);
+    range a = range_of(n->in[0], at), b = range_of(n->in[1], at);
     if (ot_is(n, &ot_op_Add)) return (range){ a.lo + b.lo, a.hi + b.hi };
     if (ot_is(n, &ot_op_Sub)) return (range){ a.lo - b.hi, a.hi - b.lo };
     if (ot_is(n, &ot_op_Mul)) return of_corners(a, b, false);
@@ -80,12 +88,12 @@ static range of_two(const ot_node *n, int depth)
 }
 
 /* Of all inputs from `first` on. */
-static range of_all(const ot_node *n, int first, int depth)
+static range of_all(const ot_node *n, int first, reach at)
 {
     bool most = ot_is(n, &ot_op_Max), least = ot_is(n, &ot_op_Min), sum = ot_is(n, &ot_op_Sum);
-    range r = range_of(n->in[first], depth);
+    range r = range_of(n->in[first], at);
     for (int i = first + 1; i < n->n_in; i++) {
-        range q = range_of(n->in[i], depth);
+        range q = range_of(n->in[i], at);
         r = most    ? (range){ fmax(r.lo, q.lo), fmax(r.hi, q.hi) }
             : least ? (range){ fmin(r.lo, q.lo), fmin(r.hi, q.hi) }
             : sum   ? (range){ r.lo + q.lo, r.hi + q.hi }
@@ -94,34 +102,34 @@ static range of_all(const ot_node *n, int first, int depth)
     return r;
 }
 
-static range of_clip(const ot_node *n, int depth)
+static range of_clip(const ot_node *n, reach at)
 {
-    range r = range_of(n->in[0], depth);
+    range r = range_of(n->in[0], at);
     double lo = ot_clip_bound(n, 1, -INFINITY), hi = ot_clip_bound(n, 2, INFINITY);
     return isnan(lo) || isnan(hi) ? anything : (range){ fmin(fmax(r.lo, lo), hi), fmin(fmax(r.hi, lo), hi) };
 }
 
-static range range_of(const ot_value *v, int depth)
+static range range_of(const ot_value *v, reach at)
 {
     const ot_node *n = made_by(v);
     if (v && ot_is_const(v) && v->data) return of_constant(v);
-    if (!n || !n->n_in || !n->in[0] || depth > DEEPEST) return anything;
+    if (!n || !n->n_in || !n->in[0] || ends(at)) return anything;
     range r = of_function(n);
     if (r.lo > anything.lo) return r;
-    depth++;
-    if (ot_is(n, &ot_op_Clip)) return of_clip(n, depth);
+    at = deeper(at);
+    if (ot_is(n, &ot_op_Clip)) return of_clip(n, at);
     if (ot_is(n, &ot_op_Cast) && n->in[0]->dtype == OT_BOOL) return (range){ 0, 1 };
     if (ot_is(n, &ot_op_Add) || ot_is(n, &ot_op_Sub) || ot_is(n, &ot_op_Mul) || ot_is(n, &ot_op_Div))
-        return of_two(n, depth);
-    if (ot_is(n, &ot_op_Where)) return of_all(n, 1, depth);
+        return of_two(n, at);
+    if (ot_is(n, &ot_op_Where)) return of_all(n, 1, at);
     if (ot_is(n, &ot_op_Concat) || ot_is(n, &ot_op_Mean) || ot_is(n, &ot_op_Sum) || ot_is(n, &ot_op_Max) ||
         ot_is(n, &ot_op_Min))
-        return of_all(n, 0, depth);
+        return of_all(n, 0, at);
     if (ot_is(n, &ot_op_ReduceMean) || ot_is(n, &ot_op_ReduceMax) || ot_is(n, &ot_op_ReduceMin) ||
         ot_is(n, &ot_op_Expand) || ot_mover_of(n))
-        return range_of(n->in[0], depth);
+        return range_of(n->in[0], at);
     if (ot_is(n, &ot_op_ReduceSum) || ot_is(n, &ot_op_Reciprocal) || ot_is(n, &ot_op_LpNormalization))
-        return range_of(n->in[0], depth).lo >= 0 ? (range){ 0, INFINITY } : anything;
+        return range_of(n->in[0], at).lo >= 0 ? (range){ 0, INFINITY } : anything;
     return anything;
 }
 
@@ -132,7 +140,7 @@ typedef struct share {
     double total; /* the sum along it, of values that are not negative */
 } share;
 
-static bool share_of(const ot_value *v, int depth, share *s);
+static bool share_of(const ot_value *v, reach at, share *s);
 
 /* The only axis that a reduction is over, of its input; -1: it is over several. */
 static int reduced_axis(const ot_node *n)
@@ -155,12 +163,13 @@ static bool keeps_sum(const ot_node *n)
 }
 
 /* The first sum in a divisor; NULL: none. */
-static const ot_node *sum_in(const ot_value *v, int depth)
+static const ot_node *sum_in(const ot_value *v, reach at)
 {
     const ot_node *n = made_by(v);
-    if (!n || depth > DEEPEST || is_reduction(n)) return depth > DEEPEST ? NULL : n;
+    if (!n || ends(at)) return NULL;
+    if (is_reduction(n)) return n;
     const ot_node *found = NULL;
-    for (int i = 0; i < 2 && i < n->n_in && keeps_sum(n) && !found; i++) found = sum_in(n->in[i], depth + 1);
+    for (int i = 0; i < 2 && i < n->n_in && keeps_sum(n) && !found; i++) found = sum_in(n->in[i], deeper(at));
     return found;
 }
 
@@ -182,23 +191,23 @@ static bool is_multiple(const ot_value *v, const ot_value *c, double times)
 }
 
 /* Is v the sum of x, of which no element is negative, along the axis? */
-static bool is_sum(const ot_value *v, const ot_value *x, int axis, int depth)
+static bool is_sum(const ot_value *v, const ot_value *x, int axis, reach at)
 {
     const ot_node *n = made_by(v), *sum = made_by(x);
-    if (!n || depth > DEEPEST) return false;
+    if (!n || ends(at)) return false;
     if (is_reduction(n)) return n->in[0] == x && reduced_axis(n) == axis;
     if (!keeps_sum(n)) return false;
     if (ot_is(n, &ot_op_Clip) && !(ot_clip_bound(n, 1, 0) <= 1e-3 && ot_clip_bound(n, 2, INFINITY) >= 1e30))
         return false;
-    if (!ot_is(n, &ot_op_Max) && !ot_is(n, &ot_op_Add)) return is_sum(n->in[0], x, axis, depth + 1);
+    if (!ot_is(n, &ot_op_Max) && !ot_is(n, &ot_op_Add)) return is_sum(n->in[0], x, axis, deeper(at));
     for (int i = 0; i < 2 && n->n_in == 2; i++) {
-        if (is_small(n->in[i]) && is_sum(n->in[1 - i], x, axis, depth + 1)) return true;
+        if (is_small(n->in[i]) && is_sum(n->in[1 - i], x, axis, deeper(at))) return true;
         /* sum(a + c) = sum(a) + n c, for c that is the same along the axis */
         for (int k = 0; k < 2 && ot_is(n, &ot_op_Add) && ot_is(sum, &ot_op_Add); k++) {
             const ot_value *a = sum->in[k], *c = sum->in[1 - k];
             bool same = c->shape.rank == x->shape.rank && c->shape.dim[axis] == 1 && ot_shape_eq(&a->shape, &x->shape);
             if (same && is_multiple(n->in[i], c, (double)x->shape.dim[axis]) &&
-                is_sum(n->in[1 - i], a, axis, depth + 1))
+                is_sum(n->in[1 - i], a, axis, deeper(at)))
                 return true;
         }
     }
@@ -206,7 +215,7 @@ static bool is_sum(const ot_value *v, const ot_value *x, int axis, int depth)
 }
 
 /* x / sum(x) */
-static bool is_quotient(const ot_node *n, share *s)
+static bool is_quotient(const ot_node *n, reach at, share *s)
 {
     const ot_node *inverse = NULL;
     const ot_value *x = n->in[0], *by = n->in[1];
@@ -216,9 +225,9 @@ static bool is_quotient(const ot_node *n, share *s)
         if (!inverse) return false;
         by = inverse->in[0];
     }
-    const ot_node *sum = sum_in(by, 0);
+    const ot_node *sum = sum_in(by, at);
     int axis = sum ? reduced_axis(sum) : -1;
-    if (axis < 0 || sum->in[0]->shape.rank != x->shape.rank || !is_sum(by, x, axis, 0) || range_of(x, 0).lo < 0)
+    if (axis < 0 || sum->in[0]->shape.rank != x->shape.rank || !is_sum(by, x, axis, at) || !(range_of(x, at).lo >= 0))
         return false;
     *s = (share){ axis, 1 };
     return true;
@@ -246,12 +255,12 @@ static bool is_pair(const ot_node *n, share *s)
 }
 
 /* All inputs from `first` on, in the shape of the result, with sums along the same axis. */
-static bool are_alike(const ot_node *n, int first, int depth, bool add, share *s)
+static bool are_alike(const ot_node *n, int first, reach at, bool add, share *s)
 {
     double all = 0;
     for (int i = first; i < n->n_in; i++) {
         share t;
-        if (!share_of(n->in[i], depth, &t) || n->in[i]->shape.rank != n->out[0]->shape.rank) return false;
+        if (!share_of(n->in[i], at, &t) || n->in[i]->shape.rank != n->out[0]->shape.rank) return false;
         if (n->in[i]->shape.dim[t.axis] != n->out[0]->shape.dim[t.axis]) return false;
         if (i > first && (t.axis != s->axis || (!add && fabs(t.total - s->total) > 1e-6))) return false;
         *s = t;
@@ -270,12 +279,12 @@ static bool whole_lines(const ot_node *n, int axis)
 }
 
 /* By a constant number. */
-static bool is_scaled(const ot_node *n, int depth, share *s)
+static bool is_scaled(const ot_node *n, reach at, share *s)
 {
     double x;
     for (int i = 0; i < (ot_is(n, &ot_op_Mul) ? 2 : 1); i++)
         if (constant(n->in[1 - i], &x) && x > 0 && n->in[1 - i]->shape.rank <= n->in[i]->shape.rank &&
-            share_of(n->in[i], depth, s)) {
+            share_of(n->in[i], at, s)) {
             s->total *= ot_is(n, &ot_op_Mul) ? x : 1 / x;
             return true;
         }
@@ -283,46 +292,47 @@ static bool is_scaled(const ot_node *n, int depth, share *s)
 }
 
 /* Over another axis. */
-static bool is_reduced(const ot_node *n, int depth, share *s)
+static bool is_reduced(const ot_node *n, reach at, share *s)
 {
     int over = reduced_axis(n);
-    if (over < 0 || !share_of(n->in[0], depth, s) || over == s->axis) return false;
+    if (over < 0 || !share_of(n->in[0], at, s) || over == s->axis) return false;
     if (ot_is(n, &ot_op_ReduceSum)) s->total *= (double)n->in[0]->shape.dim[over];
     if (!ot_attr_get(n, "keepdims", 1)) s->axis -= over < s->axis;
     return true;
 }
 
-static bool is_concat(const ot_node *n, int depth, share *s)
+static bool is_concat(const ot_node *n, reach at, share *s)
 {
     int axis;
     if (is_pair(n, s)) return true;
-    return ot_axis(ot_attr_get(n, "axis", 0), n->out[0]->shape.rank, &axis) && are_alike(n, 0, depth, false, s) &&
+    return ot_axis(ot_attr_get(n, "axis", 0), n->out[0]->shape.rank, &axis) && are_alike(n, 0, at, false, s) &&
            s->axis != axis;
 }
 
-static bool is_l1(const ot_node *n, share *s)
+static bool is_l1(const ot_node *n, reach at, share *s)
 {
     s->total = 1;
     return ot_attr_get(n, "p", 2) == 1 && ot_axis(ot_attr_get(n, "axis", -1), n->in[0]->shape.rank, &s->axis) &&
-           range_of(n->in[0], 0).lo >= 0;
+           range_of(n->in[0], at).lo >= 0;
 }
 
-static bool share_of(const ot_value *v, int depth, share *s)
+static bool share_of(const ot_value *v, reach at, share *s)
 {
     const ot_node *n = made_by(v);
-    if (!n || !n->n_in || !n->in[0] || depth++ > DEEPEST || !ot_is_float(v->dtype)) return false;
+    if (!n || !n->n_in || !n->in[0] || ends(at) || !ot_is_float(v->dtype)) return false;
+    at = deeper(at);
     if (ot_is(n, &ot_op_Softmax)) {
         *s = (share){ ot_normalised_axis(n), 1 };
         return s->axis >= 0;
     }
-    if (ot_is(n, &ot_op_LpNormalization)) return is_l1(n, s);
-    if (ot_is(n, &ot_op_Concat)) return is_concat(n, depth, s);
-    if (ot_is(n, &ot_op_Where)) return are_alike(n, 1, depth, false, s) && whole_lines(n, s->axis);
-    if (ot_is(n, &ot_op_Add) || ot_is(n, &ot_op_Sum) || ot_is(n, &ot_op_Mean)) return are_alike(n, 0, depth, true, s);
-    if (ot_is(n, &ot_op_Div) || ot_is(n, &ot_op_Mul)) return is_quotient(n, s) || is_scaled(n, depth, s);
-    if (ot_is(n, &ot_op_ReduceMean) || ot_is(n, &ot_op_ReduceSum)) return is_reduced(n, depth, s);
+    if (ot_is(n, &ot_op_LpNormalization)) return is_l1(n, at, s);
+    if (ot_is(n, &ot_op_Concat)) return is_concat(n, at, s);
+    if (ot_is(n, &ot_op_Where)) return are_alike(n, 1, at, false, s) && whole_lines(n, s->axis);
+    if (ot_is(n, &ot_op_Add) || ot_is(n, &ot_op_Sum) || ot_is(n, &ot_op_Mean)) return are_alike(n, 0, at, true, s);
+    if (ot_is(n, &ot_op_Div) || ot_is(n, &ot_op_Mul)) return is_quotient(n, at, s) || is_scaled(n, at, s);
+    if (ot_is(n, &ot_op_ReduceMean) || ot_is(n, &ot_op_ReduceSum)) return is_reduced(n, at, s);
     const ot_mover *m = ot_mover_of(n);
-    if (!m || !share_of(n->in[0], depth, s)) return false;
+    if (!m || !share_of(n->in[0], at, s)) return false;
     s->axis = m->follow(n, s->axis);
     return s->axis >= 0 && (!ot_is(n, &ot_op_Clip) || fabs(s->total - 1) < 1e-6);
 }
@@ -330,5 +340,6 @@ static bool share_of(const ot_value *v, int depth, share *s)
 int ot_shares_axis(const ot_value *v)
 {
     share s = { 0 };
-    return share_of(v, 0, &s) && fabs(s.total - 1) < 1e-5 ? s.axis : -1;
+    int left = MOST_STEPS;
+    return share_of(v, (reach){ 0, &left }, &s) && fabs(s.total - 1) < 1e-5 ? s.axis : -1;
 }

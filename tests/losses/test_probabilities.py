@@ -3,6 +3,7 @@
 usage: test_probabilities.py PROGRAM
 """
 import json
+import subprocess
 import tempfile
 
 import onnx.parser
@@ -97,4 +98,13 @@ with tempfile.TemporaryDirectory() as d:
         r = call('predict', d + '/m.onnx', d + '/x.npz', '--task', 'labels', '-o', d + '/p.json')
         first = json.load(open(d + '/p.json'))[0] if not r.returncode else {}
         check(all(any(abs(v - q) < 1e-4 for q in numbers_in(first)) for v in y[0]), f'{text}: {first}, {y[0]}')
+
+    # A value that is read very often is not looked at again each time.
+    levels = ''.join(f'p{i + 1}=Mean({",".join([f"p{i}"] * 40)}) ' for i in range(9))
+    write(d, f'p0=Softmax(a) {levels} y=Identity(p9)')
+    try:
+        call('eval', d + '/m.onnx', '--data', d + '/x.npz', timeout=60)
+        check(True, '')
+    except subprocess.TimeoutExpired:
+        check(False, 'nested means of one value: no end after 60 s')
 finish('checks')

@@ -269,7 +269,8 @@ static void assert_all(const ot_registry *r, const char *const *cases, int n)
     for (const ot_entry *const *e = r->entries; *e; e++) {
         size_t len = strlen((*e)->name);
         bool there = false;
-        for (int i = 0; i < n; i++) there |= !strncmp(cases[i], (*e)->name, len) && (!cases[i][len] || cases[i][len] == ':');
+        for (int i = 0; i < n; i++)
+            there |= !strncmp(cases[i], (*e)->name, len) && (!cases[i][len] || cases[i][len] == ':');
         if (!there) fail_msg("%s '%s' has no case here", r->sort, (*e)->name);
     }
 }
