@@ -535,7 +535,7 @@ static int help(const ot_command_info *c, bool all)
 
 static int version(void)
 {
-    printf("onnxtrain %s\nApache License 2.0\n", OT_VERSION);
+    printf("onnxtrain %s\nApache License 2.0\n", ot_version());
     return fflush(stdout) ? OT_E_IO : OT_OK;
 }
 

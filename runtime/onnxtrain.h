@@ -53,6 +53,9 @@ extern "C" {
 
 #define OT_VERSION "0.1.0"
 
+/* Version of the library that is loaded, "0.1.0"; OT_VERSION is that of the header.  Static string. */
+OT_API const char *ot_version(void);
+
 /* ---- status -------------------------------------------------------------- */
 
 /* The numbers are the exit codes of the program. */

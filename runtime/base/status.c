@@ -7,6 +7,8 @@
 
 #define ELLIPSIS "\xE2\x80\xA6"
 
+const char *ot_version(void) { return OT_VERSION; }
+
 const char *ot_status_text(ot_status s)
 {
     switch (s) {

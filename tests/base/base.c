@@ -58,6 +58,7 @@ static void every_status_has_a_text(void **state)
     (void)state;
     for (int s = 0; s <= 9; s++) assert_string_not_equal(ot_status_text((ot_status)s), "unknown status");
     assert_string_equal(ot_status_text((ot_status)77), "unknown status");
+    assert_string_equal(ot_version(), OT_VERSION);
 }
 
 int ot_test_errors(void)

@@ -29,6 +29,9 @@ class Tensors(c.Structure):
     _fields_ = [('n', c.c_int), ('t', c.POINTER(Tensor)), ('owner', c.c_void_p)]
 
 
+lib.ot_version.restype = c.c_char_p
+header = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'runtime', 'onnxtrain.h')).read()
+check('#define OT_VERSION "%s"' % lib.ot_version().decode() in header, lib.ot_version())
 lib.ot_options_new.restype = c.c_void_p
 
 
