@@ -20,7 +20,8 @@
  *              callback, and arguments documented as optional may be NULL.
  *   Ownership  ot_X_free frees what ot_X_new or ot_X_load returned; NULL is allowed.
  *              "Borrowed" pointers stay the caller's and are not kept after return, unless the function says until when.
- *   Threads    one object, one thread at a time; a model that is only read (const) may serve several.  OpenMP distributes the work over as many threads as the option
+ *   Threads    one object, one thread at a time.  Several objects that were made one after the other may use one model in
+ *              different threads.  OpenMP distributes the work over as many threads as the option
  *              "threads" says, independent of the caller's own settings; by default as many as there are processors, or
  *              as the CPU quota allows.  How long waiting threads spin is a setting of the process: GOMP_SPINCOUNT=1000
  *              in its environment, set before it starts, keeps a busy machine usable and costs little on an idle one.

@@ -11,8 +11,6 @@
 #include "runtime/data/data.h"
 #include "tests/train/train.h"
 
-#define LENET OT_SOURCE_ROOT "/models/lenet.onnx"
-
 enum { SAMPLES = 10, MOST = 64 };
 
 typedef struct bed {

@@ -6,8 +6,6 @@
 #include "runtime/data/data.h"
 #include "tests/train/train.h"
 
-#define LENET OT_SOURCE_ROOT "/models/lenet.onnx"
-
 static ot_model *model;
 static ot_options *none;
 static float pictures[4 * 784];
@@ -16,9 +14,7 @@ static int64_t classes[4];
 static int open_model(void **state)
 {
     (void)state;
-    ot_error err = { 0 };
-    none = ot_options_new();
-    return !none || ot_options_set(none, "threads", "1", &err) || ot_model_load(LENET, &model, &err);
+    return open_lenet(&model, &none);
 }
 
 static int close_model(void **state)

@@ -4,8 +4,6 @@
 
 #include "tests/train/train.h"
 
-#define LENET OT_SOURCE_ROOT "/models/lenet.onnx"
-
 enum { MOST = 12 };
 
 static ot_model *model;
@@ -15,9 +13,7 @@ static float pictures[MOST * 784];
 static int open_model(void **state)
 {
     (void)state;
-    ot_error err = { 0 };
-    none = ot_options_new();
-    return !none || ot_options_set(none, "threads", "1", &err) || ot_model_load(LENET, &model, &err);
+    return open_lenet(&model, &none);
 }
 
 static int close_model(void **state)

@@ -1,13 +1,11 @@
 /* steps.c - ot_trainer_step and ot_trainer_predict: batches of several shapes, refused batches, memory of the caller. */
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "tests/train/train.h"
 
-#define LENET OT_SOURCE_ROOT "/models/lenet.onnx"
 #define NORMS OT_SOURCE_ROOT "/tests/exports/norms-training.onnx"
 
 enum { MOST = 12, OUT = 4 };
@@ -71,6 +69,21 @@ static ot_model *load(const char *path)
     return m;
 }
 
+/* The name of a file in a new folder; and both gone. */
+static void begin_file(char file[64])
+{
+    strcpy(file, "/tmp/onnxtrain-steps-XXXXXX");
+    assert_non_null(mkdtemp(file));
+    strcat(file, "/a.onnx");
+}
+
+static void end_file(char file[64])
+{
+    unlink(file);
+    *strrchr(file, '/') = '\0';
+    rmdir(file);
+}
+
 static size_t elements(const ot_tensor *t)
 {
     size_t n = 1;
@@ -99,10 +112,8 @@ static void close_all(ot_trainer *t, ot_options *o)
 static void a_shorter_batch(void **state)
 {
     (void)state;
-    char path[] = "/tmp/onnxtrain-steps-XXXXXX";
-    assert_non_null(mkdtemp(path));
     char file[64];
-    snprintf(file, sizeof file, "%s/a.onnx", path);
+    begin_file(file);
     ot_error err = { 0 };
     ot_options *oa, *ob;
     ot_model *m = load(NORMS);
@@ -118,8 +129,7 @@ static void a_shorter_batch(void **state)
     close_all(b, ob);
     ot_model_free(after);
     ot_model_free(m);
-    unlink(file);
-    rmdir(path);
+    end_file(file);
 }
 
 /* Plans that come later leave weights, statistics and the optimizer's state as they are. */
@@ -186,10 +196,8 @@ static void refused_batches_change_nothing(void **state)
 static void predictions_are_the_files(void **state)
 {
     (void)state;
-    char path[] = "/tmp/onnxtrain-steps-XXXXXX";
-    assert_non_null(mkdtemp(path));
     char file[64];
-    snprintf(file, sizeof file, "%s/a.onnx", path);
+    begin_file(file);
     ot_error err = { 0 };
     ot_options *o;
     ot_tensors out, again;
@@ -215,8 +223,7 @@ static void predictions_are_the_files(void **state)
     close_all(t, o);
     ot_model_free(after);
     ot_model_free(m);
-    unlink(file);
-    rmdir(path);
+    end_file(file);
 }
 
 static void shapes_end(void **state)

@@ -27,6 +27,11 @@ int test_best(void);
 int test_runner(void);
 int test_steps(void);
 
+#define LENET OT_SOURCE_ROOT "/models/lenet.onnx"
+
+/* LeNet, and options with one thread.  0: both are there. */
+int open_lenet(ot_model **m, ot_options **o);
+
 #define assert_ok(expr, err)                                                                       \
     do {                                                                                           \
         ot_status ok_ = (expr);                                                                    \

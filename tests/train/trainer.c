@@ -7,8 +7,6 @@
 
 #include "tests/train/train.h"
 
-#define LENET OT_SOURCE_ROOT "/models/lenet.onnx"
-
 static ot_model *model;
 static float pictures[8 * 784];
 static int64_t classes[8];
