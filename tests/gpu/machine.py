@@ -17,6 +17,7 @@ import time
 from record import Late
 
 MIB = 1 << 20
+STACKS = 4  # crashes whose stack is shown; each costs another run
 LARGEST_FILE = 15 * MIB  # of the record's folder: more does not come back from a lent machine
 
 
@@ -52,6 +53,8 @@ class Machine:
             env['LD_LIBRARY_PATH'] = ':'.join(library_folders(a.lib))
         elif library_folders(None):
             env['LD_LIBRARY_PATH'] = ':'.join(library_folders(None) + [os.environ.get('LD_LIBRARY_PATH', '')]).strip(':')
+        self.stacks, self.real = 0, {f'{self.work}/bin/{name}': path for name, path in real.items()}
+        self.env = env
         os.makedirs(f'{self.work}/bin')
         for name, path in real.items():
             with open(f'{self.work}/bin/{name}', 'w') as f:
@@ -87,7 +90,7 @@ class Machine:
             text, _ = p.communicate(timeout=min(own, left))
             if self.ended:
                 raise Late()
-            return p.returncode, text
+            return p.returncode, text + (self.stack(*command, env=env) if p.returncode < 0 else '')
         except subprocess.TimeoutExpired:
             os.killpg(p.pid, signal.SIGKILL)
             text, _ = p.communicate()
@@ -101,6 +104,21 @@ class Machine:
             raise
         finally:
             self.running.discard(p)
+
+    def stack(self, program, *arguments, env=None):
+        """Where our program ends by a signal, by a second run in CUDA's debugger; nothing where there is none, or after STACKS of them."""
+        debugger = shutil.which('cuda-gdb', path=os.environ.get('PATH', '') + ':/usr/local/cuda/bin')
+        if program not in self.real or not debugger or self.stacks >= STACKS or self.left() < 60:
+            return ''
+        self.stacks += 1
+        command = [debugger, '-batch', '-ex', 'run', '-ex', 'bt 16', '--args', self.real[program], *arguments]
+        try:
+            seen = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, errors='replace',
+                                  env={**os.environ, **self.env, **(env or {})}, timeout=40).stdout
+        except (OSError, subprocess.TimeoutExpired):
+            return '\nstack: none after 40 s in the debugger'
+        frames = [line for line in seen.splitlines() if line.startswith(('#', 'CUDA Exception', 'Thread', 'Program')) or 'received signal' in line]
+        return '\nstack: ' + '\nstack: '.join(frames[:20])
 
     def end_now(self):
         """Everything that runs is ended, and was not run."""

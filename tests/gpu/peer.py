@@ -1,8 +1,12 @@
 """One network of tests/bench/peers.py in PyTorch with the weights and data of a folder: m.onnx, d.npz; a line of JSON.
 
-usage: peer.py FOLDER CLASS OPTIMIZER PRECISION eager|compile|graphs BENCH
+usage: peer.py FOLDER CLASS OPTIMIZER PRECISION BENCH
+
+Each way (torch.compile with CUDA graphs, then eager) takes its first steps, which compile and choose; then FOLDER/ready is
+written, and FOLDER/go has to appear before anything is timed: several networks get ready at once, one is timed at a time.
 """
 import json
+import os
 import re
 import sys
 import time
@@ -33,7 +37,7 @@ def timed(step, seconds):
 
 
 def main():
-    folder, name, optimizer, precision, how, bench = sys.argv[1:7]
+    folder, name, optimizer, precision, bench = sys.argv[1:6]
     sys.path.insert(0, bench)
     import peers
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != 'fp32'
@@ -58,9 +62,9 @@ def main():
             y = net(*inputs)
             return F.cross_entropy(y.flatten(0, -2).float(), target.flatten())
 
-    run = forward if how == 'eager' else torch.compile(forward, mode='reduce-overhead' if how == 'graphs' else None)
+    ways = {'graphs': torch.compile(forward, mode='reduce-overhead'), 'eager': forward}
 
-    def step():
+    def step(run):
         o.zero_grad(set_to_none=True)
         loss = run()
         scaler.scale(loss).backward()
@@ -68,11 +72,19 @@ def main():
         scaler.update()
         return loss.detach().clone()
 
-    begin = time.perf_counter()
-    losses = [float(step()) for _ in range(3)]
-    first = time.perf_counter() - begin
-    seconds = timed(step, 1.5)
-    print(json.dumps({'step_ms': seconds * 1e3, 'peak_bytes': torch.cuda.max_memory_allocated(), 'losses': losses, 'first_seconds': first}))
+    found = {}
+    for how, run in ways.items():
+        begin = time.perf_counter()
+        found[how] = {'losses': [float(step(run)) for _ in range(4)], 'first_seconds': time.perf_counter() - begin}
+        torch.cuda.empty_cache()
+    open(f'{folder}/ready', 'w').close()
+    while not os.path.exists(f'{folder}/go'):
+        time.sleep(0.02)
+    for how, run in ways.items():
+        torch.cuda.reset_peak_memory_stats()
+        found[how]['step_ms'] = 1e3 * timed(lambda: step(run), 1.5)
+        found[how]['peak_bytes'] = torch.cuda.max_memory_allocated()
+    print(json.dumps(found))
 
 
 if __name__ == '__main__':

@@ -58,7 +58,8 @@ def read_rows(code, text, library):
     whose = re.search(r'^kernels:((?: \S+ \d+)*)$', text, re.M)
     words = whose[1].split() if whose else []
     libraries = {k: int(n) for k, n in zip(words[::2], words[1::2])}
-    bad = [line for line in text.splitlines() if line and not re.match(r'\d+ rows,|kernels:', line)][:8]
+    bad = [line for line in text.splitlines() if line and not re.match(r'\d+ rows,|kernels:', line)]
+    bad = bad[:8] + [line for line in bad[8:] if line.startswith('stack:')]
     why = ended(code) if code else 'no summary' if not counts else 'no rows' if not rows else f'{failed} rows failed' if failed else \
         f'no kernel of {library} ran' if library and not libraries.get(library) else ''
     found = {'ok': not why, 'code': code, 'rows': rows, 'kernels': kernels, 'libraries': libraries}
