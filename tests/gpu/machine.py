@@ -49,10 +49,8 @@ class Machine:
         self.cache = os.environ.get('XDG_CACHE_HOME') or f'{self.work}/cache'
         env = {'ONNXTRAIN_CUDA_MODULE': module, 'ONNXTRAIN_DATA': f'{a.root}/models/data', 'XDG_CACHE_HOME': self.cache}
         # Our libraries are for our programs alone: the checker's Python keeps its own.
-        if a.lib:
-            env['LD_LIBRARY_PATH'] = ':'.join(library_folders(a.lib))
-        elif library_folders(None):
-            env['LD_LIBRARY_PATH'] = ':'.join(library_folders(None) + [os.environ.get('LD_LIBRARY_PATH', '')]).strip(':')
+        if library_folders(a.lib):
+            env['LD_LIBRARY_PATH'] = ':'.join(library_folders(a.lib) + [os.environ.get('LD_LIBRARY_PATH', '')]).strip(':')
         self.stacks, self.real = 0, {f'{self.work}/bin/{name}': path for name, path in real.items()}
         self.env = env
         os.makedirs(f'{self.work}/bin')
@@ -111,10 +109,11 @@ class Machine:
         if program not in self.real or not debugger or self.stacks >= STACKS or self.left() < 60:
             return ''
         self.stacks += 1
-        command = [debugger, '-batch', '-ex', 'run', '-ex', 'bt 16', '--args', self.real[program], *arguments]
+        sets = [word for k, v in {**self.env, **(env or {})}.items() for word in ('-ex', f'set environment {k} {v}')]  # not the debugger's own
+        command = [debugger, '-batch', *sets, '-ex', 'run', '-ex', 'bt 16', '--args', self.real[program], *arguments]
         try:
             seen = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, errors='replace',
-                                  env={**os.environ, **self.env, **(env or {})}, timeout=40).stdout
+                                  timeout=40).stdout
         except (OSError, subprocess.TimeoutExpired):
             return '\nstack: none after 40 s in the debugger'
         frames = [line for line in seen.splitlines() if line.startswith(('#', 'CUDA Exception', 'Thread', 'Program')) or 'received signal' in line]
