@@ -188,8 +188,8 @@ IMAGE, ROWS = (3, 9, 7), (TOKENS, NARROW)
 CASES = {  # how many nodes are joined in a training step on the CPU, on CUDA in f32, and there in bf16
     'norm_relu': (norm_relu, IMAGE, 2, 2, 2),
     'relu6': (relu6, IMAGE, 4, 0, 0),
-    'residual': (residual(16), IMAGE, 8, 8, 8),
-    'bits': (residual(32), IMAGE, 8, 8, 8),  # cuDNN keeps a bit of each result of ReLU for the gradient, in layouts that have channels last
+    'residual': (residual(16), IMAGE, 8, 6, 6),  # cuDNN plans the gradient of a norm behind a sum, but does not run it
+    'bits': (residual(32), IMAGE, 8, 6, 6),  # cuDNN keeps a bit of each result of ReLU for the gradient, in layouts that have channels last
     'read_twice': (read_twice, IMAGE, 0, 0, 0),
     'leaky': (leaky, IMAGE, 0, 0, 0),
     'broadcast': (broadcast, IMAGE, 0, 0, 0),
@@ -244,7 +244,7 @@ def main(d):
             said = call('plan', f'{d}/m.onnx', '--data', f'{d}/x.npz', '--loss', 'mse', '--batch-size', str(BATCH), '--why', *options).stdout
             joined = len(re.findall(r'^ +\d+ +batch +\S*(?:\+Map|Map\+)', said, re.M))
             bits = said.count('ReLU as bits')
-            check(bits == (8 if name == 'bits' and precision == 'bf16' else 0), f'{name}, {precision}: {bits} with bits: {said}')
+            check(bits == (4 if name == 'bits' and precision == 'bf16' else 0), f'{name}, {precision}: {bits} with bits: {said}')
             check(joined == expected, f'{name}, {precision}: {joined} joined, expected {expected}: {said}')
     nan(d)
     if device == 'cuda':
@@ -260,7 +260,7 @@ def refused(d):
     options = '--device', 'cuda', '--precision', 'bf16'
     exact = gradients(d, n.model('f8'), {k: v.astype('f8') for k, v in feeds.items()}, '--device', 'cpu')
     want = gradients(d, m, feeds, *options)
-    for lacking, joined, bits in (('bits', 8, 0), ('functions', 0, 0), ('none', 0, 0)):
+    for lacking, joined, bits in (('bits', 6, 0), ('functions', 0, 0), ('none', 0, 0)):
         with tempfile.TemporaryDirectory() as cache:  # plans on disk were made where nothing was lacking
             os.environ.update(ONNXTRAIN_EMULATOR_CUDNN=lacking, XDG_CACHE_HOME=cache)
             got = gradients(d, m, feeds, *options)

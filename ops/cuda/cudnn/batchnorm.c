@@ -2,9 +2,10 @@
  * them one kernel too, for the functions that cuDNN 9.19 plans:
  *
  *     BatchNorm, then y = f(y) or f(y + z) with f Relu or Swish
- *     dy = dy or dy + dz, where y > 0 (else 0: the gradient of Relu), stored if another node reads it, then BatchNormDx
+ *     dy where y > 0 (else 0: the gradient of Relu), stored if another node reads it, then BatchNormDx
  *
- * It plans neither a sum alone, nor the gradient of Relu as such: y > 0 is a comparison that dy is multiplied by.  So an
+ * It also plans the second with dy + dz in place of dy, but does not run it: cuDNN 9.19 on an H100 answers BAD_PARAM,
+ * "nullptr == params.gmem_dy".  It plans neither a sum alone, nor the gradient of Relu as such: y > 0 is a comparison that dy is multiplied by.  So an
  * infinite dy gives NaN, not 0, where y is 0.
  *
  * Numerics  cuDNN does not return the population variance, but updates a running one: running (1 - f) + f unbiased
@@ -210,7 +211,7 @@ static ot_status forward_run(const ot_call *c)
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
-/* What comes before the norm: dy or a sum, where y > 0.  Returns the masked gradient. */
+/* What comes before the norm: dy, where y > 0.  Returns the masked gradient. */
 static ot_cudnn_desc write_before(ot_cudnn *g, const ot_node *n)
 {
     const ot_fused *f = n->attrs;
@@ -220,18 +221,12 @@ static ot_cudnn_desc write_before(ot_cudnn *g, const ot_node *n)
     ot_chain c;
     ot_chain_of(map->node, -1, &c);
     ot_cudnn_type(dy->dtype, &t);
-    ot_cudnn_desc v = ot_cudnn_tensor(g, map->node->in[c.start], (ot_cudnn_at){ OT_CUDNN_IN, map->in[c.start] }), in[2];
-    for (int i = 0; i < c.n; i++) {
-        int other = c.step[i].other;
-        ot_cudnn_at at = { OT_CUDNN_IN, map->in[other] };
-        bool bits = f->masked && i == c.n - 1;
-        in[i] = bits ? ot_cudnn_like(g, dy, CUDNN_DATA_BOOLEAN, at) : ot_cudnn_tensor(g, map->node->in[other], at);
-    }
-    if (c.n == 2) v = pointwise(g, CUDNN_POINTWISE_ADD, v, in[0], ot_cudnn_virtual(g, dy, t));
-    ot_cudnn_desc on = in[c.n - 1];
-    if (!f->masked)
-        on = pointwise(g, CUDNN_POINTWISE_CMP_GT, on, ot_cudnn_number(g, dy, 0),
-                       ot_cudnn_virtual(g, dy, CUDNN_DATA_BOOLEAN));
+    int y = c.step[0].other;
+    ot_cudnn_at at = { OT_CUDNN_IN, map->in[y] };
+    ot_cudnn_desc v = ot_cudnn_tensor(g, map->node->in[c.start], (ot_cudnn_at){ OT_CUDNN_IN, map->in[c.start] });
+    ot_cudnn_desc on = f->masked ? ot_cudnn_like(g, dy, CUDNN_DATA_BOOLEAN, at)
+                                 : pointwise(g, CUDNN_POINTWISE_CMP_GT, ot_cudnn_tensor(g, map->node->in[y], at),
+                                             ot_cudnn_number(g, dy, 0), ot_cudnn_virtual(g, dy, CUDNN_DATA_BOOLEAN));
     ot_cudnn_desc to = map->out[0] < 0 ? ot_cudnn_virtual(g, dy, t)
                                        : ot_cudnn_tensor(g, dy, (ot_cudnn_at){ OT_CUDNN_OUT, map->out[0] });
     return pointwise(g, CUDNN_POINTWISE_MUL, v, on, to);
@@ -288,10 +283,8 @@ static bool fused_can(const ot_node *n, const char **why)
     }
     if (!strcmp(w.n->op->name, "BatchNormDx") && before) {
         if (!dx_can(w.n, why) || !ot_fused_like(before->node, w.n->in[1], false)) return false;
-        if (!ot_chain_of(before->node, -1, &c) || c.n < 1 || c.n > 2) return false;
-        if (c.step[c.n - 1].row != OT_FN_Relu_da || c.step[c.n - 1].other < 0) return false;
-        if (!mask_can(n->attrs, w.n->in[1])) return false;
-        return c.n == 1 || (c.step[0].row == OT_FN_Add && c.step[0].other >= 0);
+        return ot_chain_of(before->node, -1, &c) && c.n == 1 && c.step[0].row == OT_FN_Relu_da &&
+               c.step[0].other >= 0 && mask_can(n->attrs, w.n->in[1]);
     }
     return false;
 }

@@ -74,5 +74,7 @@ cudnnStatus_t dnn_execute(void *stream, const dnn *plan, const dnn *pack);
 enum { DNN_RANDOM = 900, DNN_TF32, DNN_GREEDY, DNN_FICKLE, DNN_WORKING, DNN_PLAIN, DNN_WINOGRAD, DNN_SLOW, DNN_HALF };
 const dnn *dnn_graph_of(const dnn *plan, int *engine);
 int64_t dnn_work_of(int engine);
+/* Whether the plan of this graph runs: not all that is planned does. */
+bool dnn_runs(const dnn *graph);
 
 #endif

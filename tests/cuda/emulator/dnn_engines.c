@@ -192,7 +192,7 @@ static int64_t pointwise_of(const dnn *op)
 }
 
 /* What cuDNN 9.19 plans beside a norm, as tried with the real one: norm [+ z] then ReLU or Swish, or ReLU and its bits; (dy [+ dz])
- * times (y > 0) or bits, then the gradient.  A sum alone behind a norm, or the gradient of ReLU as one operation, it refuses. */
+ * times (y > 0) or bits, then the gradient (with dz it does not run: dnn_run.c).  A sum alone behind a norm, or the gradient of ReLU as one operation, it refuses. */
 static bool is_norm_with_functions(const dnn *graph)
 {
     int i = 0;
@@ -207,6 +207,12 @@ static bool is_norm_with_functions(const dnn *graph)
     if (pointwise_of(op_of(graph, i++)) != CUDNN_POINTWISE_MUL) return false;
     const dnn *norm = op_of(graph, i);
     return norm && norm->type == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR && !op_of(graph, i + 1);
+}
+
+/* cuDNN 9.19 makes a plan for the gradient of a norm behind dy + dz, which then fails: seen on an H100. */
+bool dnn_runs(const dnn *graph)
+{
+    return pointwise_of(op_of(graph, 0)) != CUDNN_POINTWISE_ADD || !is_norm_with_functions(graph);
 }
 
 /* Attention, a convolution, a convolution to which something is added, a norm with functions beside it. */
