@@ -132,6 +132,8 @@ static double sample_loss(const entropy *l, int64_t at, int64_t label, float lse
 static bool all_f32(const ot_node *n, int x, const char **why)
 {
     const ot_value *w = n->n_in > x + 2 ? n->in[x + 2] : NULL;
+    const ot_cross_entropy *a = n->attrs;
+    if (a->classes) return *why = "rows are not padded on the CPU", false;
     return (n->in[x]->dtype == OT_F32 && (!w || w->dtype == OT_F32)) || (*why = "only float32", false);
 }
 

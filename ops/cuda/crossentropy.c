@@ -30,7 +30,7 @@ typedef struct loss_node {
     const ot_cross_entropy *a;
     const ot_value *x, *target, *weight, *loss;
     ot_along v;
-    int64_t samples;
+    int64_t samples, row; /* row: of padded rows, elements from one to the next; else 0 */
     bool gradient, logp, losses; /* losses: are a result */
 } loss_node;
 
@@ -46,6 +46,8 @@ static loss_node node_of(const ot_node *n, bool gradient)
                     .logp = !gradient && n->n_out > 1 && n->out[1],
                     .losses = gradient ? n->n_out > 1 && n->out[1] : n->out[0] != NULL };
     l.v = ot_along_axis(&l.x->shape, l.a->axis);
+    l.row = l.a->classes ? l.v.n : 0;
+    l.v.n = ot_classes(l.a, l.x);
     l.samples = l.v.outer * l.v.inner;
     return l;
 }
@@ -67,8 +69,8 @@ static ot_dtype loss_type(const loss_node *l)
 static void node_text(const loss_node *l, bool whole, ot_text *t)
 {
     ot_dtype tl = loss_type(l);
-    ot_text_add(t, "#define PROBS %d\n#define LOG_INPUT %d\n#define LOGP %d\n#define SMOOTH %d\n", l->a->probs != 0,
-                l->a->log_input != 0, l->logp, l->a->label_smoothing != 0);
+    ot_text_add(t, "#define PADDED %d\n#define PROBS %d\n#define LOG_INPUT %d\n#define LOGP %d\n#define SMOOTH %d\n",
+                l->row != 0, l->a->probs != 0, l->a->log_input != 0, l->logp, l->a->label_smoothing != 0);
     ot_text_add(t, "#define WEIGHT %d\n#define IGNORE %d\n#define MEAN %d\n#define EACH %d\n#define WHOLE %d\n",
                 l->weight != NULL, l->a->has_ignore != 0, mean(l), each(l), whole);
     ot_text_add(t, "#define TT %s\n#define TW %s\n#define TL %s\n#define TP %s\n", ot_cuda_type(l->target->dtype),
@@ -81,6 +83,7 @@ static void node_text(const loss_node *l, bool whole, ot_text *t)
 static bool can(const ot_node *n, bool gradient, const char **why)
 {
     loss_node l = node_of(n, gradient);
+    if (l.row % ot_lanes(l.x->dtype)) return *why = "padded rows are no multiple of 16 bytes", false;
     return ot_cuda_type_can(l.x->dtype, why) && ot_cuda_type_can(l.target->dtype, why) &&
            (!l.weight || ot_cuda_type_can(l.weight->dtype, why));
 }
@@ -88,13 +91,20 @@ static bool can(const ot_node *n, bool gradient, const char **why)
 static bool loss_can(const ot_node *n, const char **why) { return can(n, false, why); }
 static bool dx_can(const ot_node *n, const char **why) { return can(n, true, why); }
 
+/* Elements of a padded row that are loaded: its classes, up to a multiple of 16 bytes. */
+static int64_t whole_packs(const loss_node *l)
+{
+    int lanes = ot_lanes(l->x->dtype);
+    return (l->v.n + lanes - 1) / lanes * lanes;
+}
+
 /* The assignment of samples to threads. */
 static void choose(const loss_node *l, loss_state *s)
 {
     bool spread = l->a->probs || l->a->label_smoothing != 0 || l->logp;
     if (!l->gradient && l->a->log_input && !spread) s->g = ot_group_columns(l->samples, 1, 0); /* a pick per sample */
     else if (l->v.inner != 1) s->g = ot_group_columns(l->samples, l->v.n, l->gradient || spread);
-    else s->g = ot_group_rows(l->v.n, l->x->dtype, l->gradient || spread);
+    else s->g = ot_group_rows(l->row ? whole_packs(l) : l->v.n, l->x->dtype, l->gradient || spread);
     int64_t threads = (l->samples * s->g.group + 31) / 32 * 32;
     int64_t most = l->gradient ? WHOLE_MOST / 2 : WHOLE_MOST; /* one block: the gradient writes as much as it reads */
     s->whole = folds(l) && s->g.group <= 32 && threads <= most;
@@ -183,6 +193,7 @@ static ot_cross_entropy_args args_of(const ot_call *c, const loss_node *l)
         .samples = l->samples,
         .n = l->v.n,
         .step = l->v.inner,
+        .row = l->row,
         .ignore = l->a->ignore_index,
         .share = l->v.n ? l->a->label_smoothing / (double)l->v.n : 0,
         .rest = 1 - l->a->label_smoothing,

@@ -5,6 +5,7 @@
  *
  * In the gradient a thread adds to the loss what its own elements contribute, before it writes over them: dx may be x.
  *
+ *   PADDED         rows are a.row elements apart, a multiple of 16 bytes; what follows the classes is 0 in dx
  *   PROBS LOG_INPUT LOGP SMOOTH WEIGHT IGNORE MEAN EACH   the node's operands and attributes (crossentropy.h); EACH: no
  *                  reduction
  *   LOSS           STAGE 1: the losses are wanted
@@ -65,6 +66,15 @@ OT_DEVICE ACC spread(const ot_cross_entropy_args *a, const ot_line *l, INDEX i)
     return f * (ACC)weight_of(a->weight, i);
 }
 
+OT_DEVICE ot_line line_at(const ot_cross_entropy_args *a, ot_i64 first)
+{
+    ot_line l = line_of(first, a->samples, a->n, a->step);
+#if PADDED
+    l.start = l.sample * a->row;
+#endif
+    return l;
+}
+
 typedef struct sample { ot_i64 label; ACC own; } sample;
 
 /* The sample's label and its weight; an invalid label is reported and ignored. */
@@ -89,7 +99,7 @@ OT_KERNEL(cross_entropy, ot_cross_entropy_args, BOUNDS)
     double total = 0, count = 0;
 #endif
     OT_EACH_BLOCK_OF_SAMPLES(first, a.samples) {
-        ot_line l = line_of(first, a.samples, a.n, a.step);
+        ot_line l = line_at(&a, first);
         sample  s = sample_of(&a, &l);
         ACC     max = LOWEST, sum = 0, lse = 0, loss = 0, v[LANES];
 #if LOGITS || SPREAD || LOGP
@@ -156,7 +166,7 @@ OT_KERNEL(cross_entropy_dx, ot_cross_entropy_args, BOUNDS)
     }
 #endif
     OT_EACH_BLOCK_OF_SAMPLES(first, a.samples) {
-        ot_line l = line_of(first, a.samples, a.n, a.step);
+        ot_line l = line_at(&a, first);
         sample  s = sample_of(&a, &l);
         ACC     max = LOWEST, sum = 0, lse = 0, factors = 0, g = 0, loss = 0, v[LANES];
         if (s.label >= 0) g = (ACC)((double)OT_LD(TL, a.dloss, EACH ? l.sample : 0) / count);
@@ -189,6 +199,10 @@ OT_KERNEL(cross_entropy_dx, ot_cross_entropy_args, BOUNDS)
             }
             put(a.dx, &l, i, a.step, v);
         }
+#if PADDED
+        if (l.live)
+            for (ot_i64 i = a.n + l.member; i < a.row; i += GROUP) OT_ST(T, a.dx, l.start + i, (ACC)0);
+#endif
 #if LOSS
         loss = group_sum(loss, shared);
 #if WHOLE

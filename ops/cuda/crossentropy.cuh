@@ -5,6 +5,7 @@ typedef struct ot_cross_entropy_args {
     void       *loss;             /* one per sample, of type TP; WHOLE: the loss itself, of type TL */
     const double *count;          /* what the mean divides by; NULL: the number of samples */
     long long   samples, n, step; /* n classes */
+    long long   row;              /* PADDED: elements from one sample to the next */
     long long   ignore;
     double      share, rest;      /* of every class, smoothing / n; what remains, 1 - smoothing */
     void       *fault;

@@ -27,7 +27,10 @@ static ot_status check(const ot_node *n, const ot_value *x, const ot_value *t, c
     if (a->probs ? !ot_is_float(t->dtype) : !ot_is_int(t->dtype))
         return ot_node_fail(n, err, "the target is %s; expected %s", ot_dtype_name(t->dtype),
                             a->probs ? "floats" : "integers");
-    int64_t C = x->shape.dim[a->axis];
+    if (a->classes && (a->axis != x->shape.rank - 1 || a->probs || a->classes > x->shape.dim[a->axis]))
+        return ot_node_fail(n, err, "rows of %s cannot be padded from %lld classes", ot_shape_text(&x->shape, sx),
+                            (long long)a->classes);
+    int64_t C = ot_classes(a, x);
     if (w && (w->shape.rank != 1 || w->shape.dim[0] != C))
         return ot_node_fail(n, err, "the class weights are %s; expected [%lld]", ot_shape_text(&w->shape, st),
                             (long long)C);
@@ -80,7 +83,7 @@ static ot_status bad_label(const ot_node *n, const ot_value *logits, int64_t val
 {
     const ot_cross_entropy *a = n->attrs;
     return ot_fail(err, OT_E_DATA, "%s: label %lld is outside 0..%lld", n->name, (long long)value,
-                   (long long)(logits->shape.dim[a->axis] - 1));
+                   (long long)(ot_classes(a, logits) - 1));
 }
 
 static ot_status fault(const ot_node *n, int64_t value, ot_error *err) { return bad_label(n, n->in[0], value, err); }

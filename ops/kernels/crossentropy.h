@@ -10,6 +10,9 @@
  * CrossEntropyDx (dloss, x, target[, weight]) -> dx[, loss]
  *                loss: that of CrossEntropy; the pass simplify makes one node of both, which reads x once
  *
+ * Padded rows (pass pad): x has more elements along its last axis than `classes`; what follows is not read, and 0 in dx.
+ * Then classes are the last axis, and there are neither probs nor logp.
+ *
  * With p = softmax(x), s = label_smoothing, a sample's loss is
  *     (1-s) w[t] (-log p[t]) + s/C sum_c w[c] (-log p[c]),     probs: t' = (1-s) t + s/C,
  *     - sum_c w[c] t'[c] log p[c];
@@ -28,6 +31,13 @@ typedef struct ot_cross_entropy {
     int64_t has_ignore, ignore_index;
     double label_smoothing;
     int64_t probs, log_input;
+    int64_t classes; /* 0: all of x along `axis` */
 } ot_cross_entropy;
+
+/* C of a node whose logits are x. */
+static inline int64_t ot_classes(const ot_cross_entropy *a, const ot_value *x)
+{
+    return a->classes ? a->classes : x->shape.dim[a->axis];
+}
 
 #endif

@@ -11,6 +11,7 @@
 typedef struct entropy {
     const ot_cross_entropy *a;
     ot_along v;
+    int64_t next; /* elements from one set of classes to the next */
     const void *x, *target, *weight;
     ot_dtype target_type, weight_type;
 } entropy;
@@ -19,8 +20,12 @@ static entropy loss_of(const ot_call *c, int x)
 {
     const ot_node *n = c->node;
     const ot_cross_entropy *a = n->attrs;
+    ot_along v = ot_along_axis(&n->in[x]->shape, a->axis);
+    int64_t next = v.n * v.inner;
+    v.n = ot_classes(a, n->in[x]);
     return (entropy){ .a = a,
-                      .v = ot_along_axis(&n->in[x]->shape, a->axis),
+                      .v = v,
+                      .next = next,
                       .x = c->in[x],
                       .target = c->in[x + 1],
                       .weight = n->n_in > x + 2 ? c->in[x + 2] : NULL,
@@ -87,7 +92,7 @@ OT_INLINE ot_status loss(ot_dtype t, const ot_call *c, const entropy *given, voi
     OT_TRY(denominator(&l, c, &count));
     for (int64_t b = 0; b < l.v.outer; b++)
         for (int64_t k = 0; k < l.v.inner; k++) {
-            int64_t r = b * l.v.inner + k, at = b * l.v.n * l.v.inner + k, label = 0;
+            int64_t r = b * l.v.inner + k, at = b * l.next + k, label = 0;
             double lse = log_sum(t, &l, at), sum = 0;
             if (!l.a->probs) OT_TRY(class_of(&l, r, &label, c));
             for (int64_t i = 0; i < l.v.n; i++) {
@@ -111,7 +116,7 @@ OT_INLINE ot_status loss_grad(ot_dtype t, const ot_call *c)
     if (l.a->reduction == OT_REDUCTION_MEAN) OT_TRY(denominator(&l, c, &count));
     for (int64_t b = 0; b < l.v.outer; b++)
         for (int64_t k = 0; k < l.v.inner; k++) {
-            int64_t r = b * l.v.inner + k, at = b * l.v.n * l.v.inner + k, label = 0;
+            int64_t r = b * l.v.inner + k, at = b * l.next + k, label = 0;
             double lse = log_sum(t, &l, at), sum = 0,
                    g = ot_load(c->in[0], c->node->in[0]->dtype, each ? r : 0) / count;
             if (!l.a->probs) OT_TRY(class_of(&l, r, &label, c));
@@ -121,6 +126,7 @@ OT_INLINE ot_status loss_grad(ot_dtype t, const ot_call *c)
                 double d = label < 0 ? 0 : g * (p - factor(&l, at, label, i));
                 ot_store(c->out[0], t, at + i * l.v.inner, d);
             }
+            for (int64_t i = l.v.n; i < l.next / l.v.inner; i++) ot_store(c->out[0], t, at + i * l.v.inner, 0);
         }
     return OT_OK;
 }

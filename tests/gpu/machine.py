@@ -160,15 +160,11 @@ class Machine:
         files = [os.path.join(d, n) for d, _, names in os.walk(f'{self.cache}/onnxtrain') for n in names]
         files.sort(key=lambda p: ('-cudnn' not in p, os.path.getsize(p)))
         whole = io.BytesIO()
-        for keep in (len(files), len(files) // 2, len(files) // 4, len(files) // 16):
-            whole = io.BytesIO()
-            with tarfile.open(fileobj=whole, mode='w:gz') as archive:
-                for p in files[:keep]:
-                    archive.add(p, os.path.relpath(p, f'{self.cache}/onnxtrain'))
-            if whole.tell() <= LARGEST_FILE:
-                break
-        else:
-            return 0
+        with tarfile.open(fileobj=whole, mode='w:gz', compresslevel=1) as archive:
+            for p in files:
+                if whole.tell() + os.path.getsize(p) > LARGEST_FILE:
+                    break
+                archive.add(p, os.path.relpath(p, f'{self.cache}/onnxtrain'))
         with open(f'{path}.part', 'wb') as f:
             f.write(whole.getvalue())
         os.replace(f'{path}.part', path)
