@@ -26,11 +26,12 @@ enum {
     ROUND = 64,        /* elements: padded rows are a multiple */
     LEAST_COMMON = 128 /* columns of the left factor: below that a copy costs as much as it gains */
 };
-static const double least_work = 1073741824; /* operations of a product: a few microseconds */
+static const double least_work = 8e6; /* operations of a product for each multiprocessor: a few microseconds */
 
 typedef struct padding {
     ot_plan *p;
     bool tf32;
+    double least; /* operations */
 } padding;
 
 static int64_t rounded(int64_t n) { return (n + ROUND - 1) / ROUND * ROUND; }
@@ -196,15 +197,17 @@ static bool wants(const padding *x, const ot_node *n)
     int64_t common = a->shape.dim[a->shape.rank - 1 - (d->ta != 0)];
     if (!(bytes == 2 || (x->tf32 && y->dtype == OT_F32)) || b->dtype != y->dtype) return false;
     return length_of(y) * bytes % ALIGNED && common >= LEAST_COMMON &&
-           2.0 * (double)ot_numel(&y->shape) * (double)common >= least_work;
+           2.0 * (double)ot_numel(&y->shape) * (double)common >= x->least;
 }
 
 ot_status ot_pass_pad(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
-    const padding x = { .p = p, .tf32 = c->options.precision == OT_TF32 };
     bool any = false;
     if (c->ref_only || !c->device) return OT_OK;
+    ot_device_info info;
+    c->device->backend->info(c->device, &info);
+    const padding x = { .p = p, .tf32 = c->options.precision == OT_TF32, .least = least_work * info.units };
     for (ot_node *n = g->first; n && g->err->status == OT_OK; n = n->next) {
         if (!wants(&x, n)) continue;
         const ot_dot *a = n->attrs;

@@ -9,7 +9,7 @@ import tempfile
 from scripts import T, arrays, call, check, finish, h, np, numpy_helper, onnx
 
 rng = np.random.default_rng(8)
-ROWS, INSIDE, CLASSES = 256, 512, 4099  # the smallest product that is padded, and a length that is odd
+ROWS, INSIDE, CLASSES = 64, 128, 2051  # a product that is padded on a device of two multiprocessors, and a length that is odd
 
 
 def model(form, t='f4'):
@@ -52,7 +52,7 @@ def main(d):
     target[:4] = CLASSES - 1, 0, CLASSES - 2, CLASSES - 1
     for form in ('plain', 'bias', 'transposed', 'softmax'):
         m = model(form)
-        for precision, most in (('bf16', .03), ('tf32', 1e-4)):
+        for precision, most in (('bf16', .06), ('tf32', 1e-3)):
             options = '--device', 'cuda', '--precision', precision
             feeds = {'x': x, 'target': target}
             got = arrays(d, 'grad', m, feeds, '--loss', 'cross_entropy', *options)[1]
@@ -62,14 +62,14 @@ def main(d):
                 check(k in got and got[k].shape == v.shape and far(got[k], v) < most, f'{form}, {precision}: {k} is off by {far(got[k], v):.2g}')
             onnx.save(m, f'{d}/m.onnx')
             said = call('plan', f'{d}/m.onnx', '--data', f'{d}/x.npz', '--loss', 'cross_entropy', '--batch-size', str(ROWS), '--why', *options).stdout
-            check(re.search(r'Dot\S* +\S+ +\[256,4160\]', said), f'{form}, {precision}: no padded rows: {said}')
-            check(not re.search(r'Copy +\S+ +\[256,4099\]', said), f'{form}, {precision}: logits are copied: {said}')
+            check(re.search(rf'Dot\S* +\S+ +\[{ROWS},2112\]', said), f'{form}, {precision}: no padded rows: {said}')
+            check(not re.search(rf'Copy +\S+ +\[{ROWS},{CLASSES}\]', said), f'{form}, {precision}: logits are copied: {said}')
         y = arrays(d, 'predict', m, {'x': x}, '--device', 'cuda', '--precision', 'bf16')[1]['y']
         exact = arrays(d, 'run', wide(m), {'x': x.astype('f8')}, '--device', 'cpu')[1]['y']
         check(y.shape == exact.shape and far(y, exact) < .02, f'{form}: a prediction is off by {far(y, exact):.2g}')
     target[9] = CLASSES  # a padded column is no class
     r = arrays(d, 'grad', model('plain'), {'x': x, 'target': target}, '--loss', 'cross_entropy', '--device', 'cuda', '--precision', 'bf16')[0]
-    check(r.returncode == 4 and f'0..{CLASSES - 1}' in r.stderr, f'a label beyond the classes: exit {r.returncode}: {r.stderr}')
+    check(r.returncode == 4 and f'0 to {CLASSES - 1}' in r.stderr, f'a label beyond the classes: exit {r.returncode}: {r.stderr}')
 
 
 with tempfile.TemporaryDirectory() as folder:
