@@ -72,17 +72,25 @@ OT_DEVICE void add_groups(const ot_layer_norm_args *a, const ACC *mine, int memb
 {
     ACC *out = (ACC *)a->sums + (OT_BLOCK * 2 + which) * a->n;
     OT_UNROLL
-    for (int k = 0; k < PACKS * LANES; k++) {
-        ACC sum = mine[k];
-        ot_i64 d = (ot_i64)(member + k / LANES * GROUP) * LANES + k % LANES;
-        if (SAMPLES > 1) {
-            shared[OT_THREAD] = sum;
-            OT_SYNC();
-            sum = 0;
-            for (int g = 0; g < SAMPLES && OT_THREAD < GROUP; g++) sum += shared[g * GROUP + member];
-            OT_SYNC();
+    for (int k = 0; k < PACKS; k++) {
+        if (SAMPLES == 1) {
+            OT_UNROLL
+            for (int e = 0; e < LANES; e++) {
+                ot_i64 d = (ot_i64)(member + k * GROUP) * LANES + e;
+                if (d < a->n) out[d] = mine[k * LANES + e];
+            }
+            continue;
         }
-        if (OT_THREAD < GROUP && d < a->n) out[d] = sum;
+        OT_UNROLL
+        for (int e = 0; e < LANES; e++) shared[e * THREADS + OT_THREAD] = mine[k * LANES + e];
+        OT_SYNC();
+        for (int j = OT_THREAD; j < GROUP * LANES; j += THREADS) {
+            ACC    sum = 0;
+            ot_i64 d = (ot_i64)(j % GROUP + k * GROUP) * LANES + j / GROUP;
+            for (int g = 0; g < SAMPLES; g++) sum += shared[j / GROUP * THREADS + g * GROUP + j % GROUP];
+            if (d < a->n) out[d] = sum;
+        }
+        OT_SYNC();
     }
 }
 
@@ -133,7 +141,7 @@ OT_DEVICE void row_dx(const ot_layer_norm_args *a, const ot_line *l, column_sums
 
 OT_KERNEL(row_norm_dx, ot_layer_norm_args, BOUNDS)
 {
-    OT_SHARED(ACC, shared, THREADS);
+    OT_SHARED(ACC, shared, COLUMN_SUMS && SAMPLES > 1 ? LANES * THREADS : THREADS);
     column_sums c;
     ot_i64 from = OT_BLOCK * a.chunk, end = from + a.chunk < a.rows ? from + a.chunk : a.rows;
 #if COLUMN_SUMS
@@ -195,6 +203,7 @@ OT_KERNEL(row_norm_fold, ot_layer_norm_fold_args, THREADS)
     OT_SHARED(double, shared, THREADS);
     ot_i64 d = OT_BLOCK * ACROSS + OT_THREAD % ACROSS;
     double s = 0, b = 0;
+    OT_UNROLL_4
     for (ot_i64 k = OT_THREAD / ACROSS; k < a.chunks && d < a.n; k += DOWN) {
         s += (double)((const ACC *)a.sums)[k * 2 * a.n + d];
         b += (double)((const ACC *)a.sums)[(k * 2 + 1) * a.n + d];

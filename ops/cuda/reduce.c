@@ -17,7 +17,7 @@
 enum {
     THREADS = 256,
     BLOCKS = 1024, /* target number of blocks; a constant: sums are the same on every device */
-    EACH = 8,      /* least number of steps of a thread of a chunk */
+    RUN = 16,      /* steps of a thread of a chunk are a multiple: loads of a whole run are in flight together (reduce.cu) */
     WORDS = 16 + 10 * OT_MAX_RANK + GPU_MAP_WORDS
 };
 
@@ -119,18 +119,20 @@ static void plan_work(plan *p)
         p->group = 1;
     } else if (p->by_columns) {
         p->columns = p->m.few ? 32 : power(steps, 32);
-        int64_t tiles = (steps + p->columns - 1) / p->columns, most = p->terms / (THREADS / p->columns * EACH);
+        int64_t tiles = (steps + p->columns - 1) / p->columns, most = p->terms / (THREADS / p->columns * RUN);
         p->chunks = BLOCKS / (tiles ? tiles : 1);
         if (p->chunks > most) p->chunks = most;
         if (p->m.few) p->chunks = 1;
     } else {
-        int64_t most = p->terms / (THREADS * EACH);
+        int64_t most = p->terms / (THREADS * RUN);
         p->group = p->terms >= 2 * THREADS || is_whole(p) ? THREADS : power(p->terms / 2, 32);
         p->chunks = BLOCKS / (p->results ? p->results : 1);
         if (p->chunks > most) p->chunks = most;
     }
     if (p->chunks < 1) p->chunks = 1;
+    int64_t run = RUN * (p->by_columns ? THREADS / p->columns : THREADS);
     p->chunk = (p->terms + p->chunks - 1) / p->chunks;
+    if (p->chunks > 1) p->chunk = (p->chunk + run - 1) / run * run;
     if (p->chunk) p->chunks = (p->terms + p->chunk - 1) / p->chunk;
     p->joiners = is_whole(p) || (p->chunks > 8 && p->results < 4096) ? 32 : 1;
 }
