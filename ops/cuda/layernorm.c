@@ -103,12 +103,12 @@ static ot_status norm_prepare(const ot_node *n, ot_prep *p)
 
 static int64_t chunks_of(const norm_node *r, const norm_state *s) { return (r->rows + s->chunk - 1) / s->chunk; }
 
-/* Enough chunks to fill a large device once: with 128 registers a multiprocessor has room for 512 threads.  More are slower:
- * on an H100 most of the time of 8192 rows of 768 was spent on adding the sums of 1024 chunks. */
+/* Enough chunks to fill a device of 132 multiprocessors once, with the registers that sums need.  More are slower: on an H100
+ * most of the time of 8192 rows of 768 was spent on adding the sums of 1024 chunks. */
 static void cut(const norm_node *r, norm_state *s)
 {
-    enum { THREADS_WANTED = 1 << 16, LEAST_ROWS = 8 };
-    int64_t samples = ot_group_samples(&s->g), most = THREADS_WANTED / s->g.threads;
+    enum { SMALL_BLOCKS = 384, BLOCKS = 128, LEAST_ROWS = 8 };
+    int64_t samples = ot_group_samples(&s->g), most = s->g.threads < 256 ? SMALL_BLOCKS : BLOCKS;
     s->chunk = (r->rows + most - 1) / most;
     if (s->chunk < LEAST_ROWS) s->chunk = LEAST_ROWS;
     s->chunk = (s->chunk + samples - 1) / samples * samples;
@@ -118,9 +118,10 @@ static void cut(const norm_node *r, norm_state *s)
 static ot_status prepare_dx(const ot_node *n, bool add, ot_prep *p)
 {
     enum { REGISTERS = 96 }; /* of the 128 of a thread, for rows and sums: rows of 1024 elements of 16 bits */
+    static const char *const bounds = "#undef BOUNDS\n#define BOUNDS THREADS, (THREADS < 384 ? 384 / THREADS : 1)\n"; /* at most 168 of 228: none spilled */
     norm_node r = node_of(n, true);
     norm_state *s = calloc(1, sizeof *s);
-    char defines[160];
+    char defines[192];
     ot_status st = OT_OK;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "no memory to prepare %s", n->op->name);
     bool dx = n->out[0] != NULL, columns = (n->n_out > 1 && n->out[1]) || (n->n_out > 2 && n->out[2]);
@@ -128,8 +129,8 @@ static ot_status prepare_dx(const ot_node *n, bool add, ot_prep *p)
     cut(&r, s);
     int word = r.x->dtype == OT_F64 ? 2 : 1;
     bool fits = s->g.packs && s->g.packs * (2 * s->g.lanes * word + (s->g.lanes > 1 ? 8 : 2 * word)) <= REGISTERS;
-    snprintf(defines, sizeof defines, "#define STAGE 1\n#define DX %d\n#define ADD %d\n#define COLUMN_SUMS %d\n", dx,
-             add, columns && fits);
+    snprintf(defines, sizeof defines, "#define STAGE 1\n#define DX %d\n#define ADD %d\n#define COLUMN_SUMS %d\n%s", dx,
+             add, columns && fits, word == 1 ? bounds : "");
     if (dx || (columns && fits)) st = compile(&r, s, defines, "row_norm_dx", &s->rows, p);
     const char *stage = "#define STAGE %d\n#undef THREADS\n#define THREADS %d\n";
     snprintf(defines, sizeof defines, stage, 2, COLUMN_THREADS);
