@@ -30,7 +30,7 @@ typedef struct loss_node {
     const ot_cross_entropy *a;
     const ot_value *x, *target, *weight, *loss;
     ot_along v;
-    int64_t samples, row; /* row: of padded rows, elements from one to the next; else 0 */
+    int64_t samples, row;        /* row: of padded rows, elements from one to the next; else 0 */
     bool gradient, logp, losses; /* losses: are a result */
 } loss_node;
 

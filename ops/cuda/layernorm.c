@@ -118,7 +118,8 @@ static void cut(const norm_node *r, norm_state *s)
 static ot_status prepare_dx(const ot_node *n, bool add, ot_prep *p)
 {
     enum { REGISTERS = 96 }; /* of the 128 of a thread, for rows and sums: rows of 1024 elements of 16 bits */
-    static const char *const bounds = "#undef BOUNDS\n#define BOUNDS THREADS, (THREADS < 384 ? 384 / THREADS : 1)\n"; /* at most 168 of 228: none spilled */
+    static const char *const bounds =
+        "#undef BOUNDS\n#define BOUNDS THREADS, (THREADS < 384 ? 384 / THREADS : 1)\n"; /* at most 168 of 228: none spilled */
     norm_node r = node_of(n, true);
     norm_state *s = calloc(1, sizeof *s);
     char defines[192];

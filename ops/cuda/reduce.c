@@ -17,7 +17,7 @@
 enum {
     THREADS = 256,
     BLOCKS = 1024, /* target number of blocks; a constant: sums are the same on every device */
-    RUN = 16,      /* steps of a thread of a chunk are a multiple: loads of a whole run are in flight together (reduce.cu) */
+    RUN = 16, /* steps of a thread of a chunk are a multiple: loads of a whole run are in flight together (reduce.cu) */
     WORDS = 16 + 10 * OT_MAX_RANK + GPU_MAP_WORDS
 };
 

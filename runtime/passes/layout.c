@@ -109,15 +109,30 @@ static void permute(ot_piece *p, int rank)
     }
 }
 
-/* A Copy of channels-last values whose pieces keep their axes makes a channels-last value. */
-static bool follow_copy(ot_graph *g, ot_node *n)
+/* On a device: is y, the result of n, read by a convolution that wants channels last?  Its library would make such a copy itself, for
+ * every product. */
+static bool read_by_convolution(const ot_node *n, const ot_config *c)
+{
+    const char *why;
+    for (const ot_node *k = n->next; k && c->device; k = k->next)
+        for (int i = 0; i < k->n_in; i++) {
+            if (k->in[i] != n->out[0]) continue;
+            const ot_kernel *kernel = k->op->filters && i == 0 ? ot_kernel_for(k, c->device, c->ref_only, &why) : NULL;
+            return kernel && kernel->any_layout && kernel->wants &&
+                   kernel->wants(k, c->options.precision != OT_FP32) == OT_CHANNELS_LAST;
+        }
+    return false;
+}
+
+/* A Copy of channels-last values, or for a convolution, whose pieces keep their axes makes a channels-last value. */
+static bool follow_copy(ot_graph *g, ot_node *n, const ot_config *c)
 {
     const ot_copy *a = n->attrs;
     ot_value *y = n->out[0];
     bool any = false;
     int rank = y->shape.rank;
     for (int i = 0; i < n->n_in; i++) any |= last(n->in[i]) && n->in[i]->shape.rank == rank;
-    if (!any || !ot_layout_matters(&y->shape) || a->n > 4096) return false;
+    if ((!any && !read_by_convolution(n, c)) || !ot_layout_matters(&y->shape) || a->n > 4096) return false;
     ot_piece *p = ot_graph_alloc(g, (size_t)a->n * sizeof *p);
     ot_copy *b = ot_graph_alloc(g, sizeof *b);
     if (!p || !b) return false;
@@ -162,7 +177,7 @@ static ot_status node_layout(ot_plan *p, ot_node *n, const ot_config *c, ot_valu
     ot_graph *g = p->graph;
     const char *why;
     const ot_kernel *k = ot_kernel_for(n, c->device, c->ref_only, &why);
-    if (n->op == &ot_op_Copy && follow_copy(g, n)) return OT_OK;
+    if (n->op == &ot_op_Copy && follow_copy(g, n, c)) return OT_OK;
     if (k && k->any_layout) {
         if (!n->op->filters) follow(n);
         else if (n->op->filters <= n->n_in) lay_convolution(n, k, c); /* else: dw gets the layout of the weight */

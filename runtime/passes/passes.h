@@ -35,7 +35,7 @@
     P(fold_scale,  "predictions: scales and shifts that follow convolutions become part of their weights") \
     P(project,     "joins the product of inputs and weights with the recurrent operator that reads it") \
     P(simplify,    "removes unused, repeated and redundant nodes")                                                            \
-    P(pad,         "on a device: pads rows of large matrix products to multiples of 16 bytes")  \
+    P(pad,         "on a device: pads rows of large products, and channels of images, to multiples of 16 bytes")  \
     P(fuse,        "fuses element-wise operators")                                                                     \
     P(layout,      "chooses layouts; inserts conversions")                                                       \
     P(epilogue,    "joins operators with the Map before or after them, if one kernel computes both")          \

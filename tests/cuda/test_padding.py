@@ -1,5 +1,5 @@
-"""Large products whose rows are no multiple of 16 bytes: rows are padded (pass pad), and losses, gradients and outputs are those of the
-network in float64; labels beyond the classes are still refused.
+"""Large products whose rows are no multiple of 16 bytes, and images of few channels: they are padded (pass pad), and losses, gradients
+and outputs are those of the network in float64; labels beyond the classes are still refused.
 
 usage: test_padding.py PROGRAM
 """
@@ -10,6 +10,7 @@ from scripts import T, arrays, call, check, finish, h, np, numpy_helper, onnx
 
 rng = np.random.default_rng(8)
 ROWS, INSIDE, CLASSES = 64, 128, 2051  # a product that is padded on a device of two multiprocessors, and a length that is odd
+IMAGES = 48
 
 
 def model(form, t='f4'):
@@ -30,6 +31,20 @@ def model(form, t='f4'):
     kind = T.FLOAT if t == 'f4' else T.DOUBLE
     g = h.make_graph(nodes, 'g', [h.make_tensor_value_info('x', kind, ['n', 32])], [h.make_tensor_value_info('y', kind, ['n', CLASSES])],
                      [numpy_helper.from_array(v, k) for k, v in weights.items()])
+    return h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=9)
+
+
+def images(groups=1, before=False):
+    """A first convolution of three channels, and one behind it; before: one in front, so that the channels have a gradient."""
+    rng = np.random.default_rng(9)
+    weights = {'k0': rng.standard_normal((32, 3, 3, 3)) * .2, 'b0': rng.standard_normal(32) * .1, 'k1': rng.standard_normal((8, 32 // groups, 1, 1)) * .2}
+    nodes = [h.make_node('Conv', ['a' if before else 'x', 'k0', 'b0'], ['c'], pads=[1] * 4), h.make_node('Relu', ['c'], ['r']),
+             h.make_node('Conv', ['r', 'k1'], ['y'], group=groups)]
+    if before:
+        weights['k'] = rng.standard_normal((3, 3, 1, 1))
+        nodes.insert(0, h.make_node('Conv', ['x', 'k'], ['a']))
+    g = h.make_graph(nodes, 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', 3, 16, 15])], [h.make_tensor_value_info('y', T.FLOAT, None)],
+                     [numpy_helper.from_array(v.astype('f4'), k) for k, v in weights.items()])
     return h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=9)
 
 
@@ -67,8 +82,22 @@ def main(d):
         y = arrays(d, 'predict', m, {'x': x}, '--device', 'cuda', '--precision', 'bf16')[1]['y']
         exact = arrays(d, 'run', wide(m), {'x': x.astype('f8')}, '--device', 'cpu')[1]['y']
         check(y.shape == exact.shape and far(y, exact) < .02, f'{form}: a prediction is off by {far(y, exact):.2g}')
+    x = rng.standard_normal((IMAGES, 3, 16, 15)).astype('f4')
+    for name, m, padded in (('images', images(), 1), ('grouped', images(2), 1), ('channels with a gradient', images(before=True), 0)):
+        feeds = {'x': x, 'target': rng.standard_normal((IMAGES, 8, 16, 15)).astype('f4')}
+        got = arrays(d, 'grad', m, feeds, '--loss', 'mse', '--device', 'cuda', '--precision', 'bf16')[1]
+        want = arrays(d, 'grad', wide(m), {k: v.astype('f8') for k, v in feeds.items()}, '--loss', 'mse', '--device', 'cpu')[1]
+        check(sorted(got) == sorted(want), f'{name}: {sorted(got)}')
+        for k, v in want.items():
+            check(k in got and got[k].shape == v.shape and far(got[k], v) < .03, f'{name}: {k} is off by {far(got[k], v):.2g}')
+        onnx.save(m, f'{d}/m.onnx')
+        np.savez(f'{d}/x.npz', **feeds)
+        said = call('plan', f'{d}/m.onnx', '--data', f'{d}/x.npz', '--loss', 'mse', '--batch-size', str(IMAGES), '--why', '--device', 'cuda',
+                    '--precision', 'bf16').stdout
+        check(len(re.findall(r'ConvolveDw +\S+ +\[32,8,3,3\]', said)) == padded, f'{name}: {said}')
+    x, m = rng.standard_normal((ROWS, 32)).astype('f4'), model('plain')
     target[9] = CLASSES  # a padded column is no class
-    r = arrays(d, 'grad', model('plain'), {'x': x, 'target': target}, '--loss', 'cross_entropy', '--device', 'cuda', '--precision', 'bf16')[0]
+    r = arrays(d, 'grad', m, {'x': x, 'target': target}, '--loss', 'cross_entropy', '--device', 'cuda', '--precision', 'bf16')[0]
     check(r.returncode == 4 and f'0 to {CLASSES - 1}' in r.stderr, f'a label beyond the classes: exit {r.returncode}: {r.stderr}')
 
 
