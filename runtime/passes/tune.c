@@ -9,12 +9,16 @@
  * written after every node, so that an interrupted run continues where it stopped.  Every plan for that device reads
  * it; without it the order of the candidates decides, which does not depend on measurements.
  *
+ * A candidate whose results are not those of the first one, within the rounding of its type, or that writes around them, is not
+ * used: libraries offer such.
+ *
  * Only operators with several kernels are measured (`ot_op.words`).  Floats are random numbers, since the time of a
  * product depends on the power that its operands draw; integers are zeros, which are valid labels and indices; masks
  * are all true. */
 #include "runtime/passes/tune.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +26,7 @@
 
 #include "runtime/base/io.h"
 
+enum { GUARD = 256, COMPARED = 1 << 20 }; /* bytes around a result; of a result that are compared, at most */
 enum { MOST_VARIANTS = 16, MOST_RUNS = 16, REPLAYS = 5, MOST_VALUES = 32, PATTERN = 1 << 18, LARGEST_FILE = 64 << 20 };
 
 typedef struct entry {
@@ -42,7 +47,7 @@ struct ot_tune {
     entry *first, **end;
     char path[4096]; /* of the cache file; "": none, because no folder for it was found */
     char head[64];
-    int tuned, known, too_large;
+    int tuned, known, too_large, faulty;
     void *events[2];
     void *pattern;
     ot_error unwritten; /* the file could not be */
@@ -171,6 +176,7 @@ static void write_file(ot_tune *t)
 typedef struct bench {
     void *in[MOST_VALUES], *out[MOST_VALUES];
     void *work, *table;
+    char *first[MOST_VALUES]; /* what the first candidate computed; malloc'ed.  NULL: none has run */
 } bench;
 
 static int64_t bytes_of(const ot_value *v) { return (int64_t)ot_bytes(&v->shape, v->dtype); }
@@ -194,6 +200,12 @@ static ot_status fill(ot_tune *t, const ot_value *v, void *at, ot_error *err)
     return OT_OK;
 }
 
+/* Zeros, also in the guards. */
+static ot_status clear_output(ot_tune *t, const ot_value *v, void *at, ot_error *err)
+{
+    return t->backend->zero(t->device, (char *)at - GUARD, bytes_of(v) + 2 * GUARD, err);
+}
+
 static ot_status make_values(ot_tune *t, const ot_node *n, bench *b, ot_error *err)
 {
     for (int i = 0; i < n->n_in; i++) {
@@ -203,8 +215,9 @@ static ot_status make_values(ot_tune *t, const ot_node *n, bench *b, ot_error *e
     }
     for (int i = 0; i < n->n_out; i++) {
         if (!n->out[i]) continue;
-        OT_TRY(t->backend->alloc(t->device, bytes_of(n->out[i]), &b->out[i], err));
-        OT_TRY(t->backend->zero(t->device, b->out[i], bytes_of(n->out[i]), err));
+        OT_TRY(t->backend->alloc(t->device, bytes_of(n->out[i]) + 2 * GUARD, &b->out[i], err));
+        b->out[i] = (char *)b->out[i] + GUARD;
+        OT_TRY(clear_output(t, n->out[i], b->out[i], err));
     }
     return OT_OK;
 }
@@ -213,9 +226,69 @@ static void free_values(ot_tune *t, bench *b)
 {
     for (int i = 0; i < MOST_VALUES; i++) {
         t->backend->free(t->device, b->in[i]);
-        t->backend->free(t->device, b->out[i]);
+        t->backend->free(t->device, b->out[i] ? (char *)b->out[i] - GUARD : NULL);
+        free(b->first[i]);
     }
 }
+
+/* ---- is it right ---------------------------------------------------------------------- */
+
+/* The largest relative distance of results that are equal but for the order of their sums.  tf32 in place of f32 is 3e-4. */
+static double tolerance(const ot_node *n, const ot_prep *p)
+{
+    double most = 1e-9;
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const ot_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+        double one = !v || !ot_is_float(v->dtype)   ? 0
+                     : ot_dtype_bits(v->dtype) < 32 ? 3e-2
+                     : v->dtype == OT_F64           ? 0
+                     : p->tf32 && !p->precise       ? 5e-3
+                                                    : 1e-4;
+        if (one > most) most = one;
+    }
+    return most;
+}
+
+static bool same_numbers(const ot_value *v, const void *a, const void *b, int64_t bytes, double most)
+{
+    double off = 0, all = 0;
+    if (!ot_is_float(v->dtype) || ot_dtype_bits(v->dtype) < 16) return !memcmp(a, b, (size_t)bytes);
+    for (int64_t i = 0, n = bytes * 8 / ot_dtype_bits(v->dtype); i < n; i++) {
+        double x = ot_get_f64(a, v->dtype, i), y = ot_get_f64(b, v->dtype, i);
+        if (isfinite(x) != isfinite(y)) return false;
+        if (!isfinite(x)) continue;
+        off += (x - y) * (x - y);
+        all += y * y;
+    }
+    return sqrt(off) <= most * sqrt(all);
+}
+
+/* Compares a candidate's results with those of the first one, and clears them for the next. */
+static ot_status compare(ot_tune *t, const ot_node *n, const ot_prep *p, bench *b, bool *good, ot_error *err)
+{
+    static const char zeros[GUARD];
+    ot_status s = OT_OK;
+    char *got = malloc(COMPARED), guard[2][GUARD];
+    if (!got) return ot_fail(err, OT_E_NOMEM, "no memory to tune");
+    for (int i = 0; i < n->n_out && s == OT_OK; i++) {
+        if (!n->out[i]) continue;
+        char *at = b->out[i];
+        int64_t all = bytes_of(n->out[i]), bytes = all < COMPARED ? all : COMPARED;
+        s = t->backend->download(t->device, guard[0], at - GUARD, GUARD, err);
+        if (!s) s = t->backend->download(t->device, guard[1], at + all, GUARD, err);
+        if (!s && bytes) s = t->backend->download(t->device, got, at, bytes, err);
+        if (!s) s = t->backend->wait(t->device, err);
+        if (!s) s = clear_output(t, n->out[i], at, err);
+        if (s) break;
+        *good = *good && !memcmp(guard[0], zeros, GUARD) && !memcmp(guard[1], zeros, GUARD);
+        if (b->first[i]) *good = *good && same_numbers(n->out[i], got, b->first[i], bytes, tolerance(n, p));
+        else if (*good && (b->first[i] = malloc(bytes ? (size_t)bytes : 1))) memcpy(b->first[i], got, (size_t)bytes);
+    }
+    free(got);
+    return s;
+}
+
+/* ---- how long it takes ------------------------------------------------------------------ */
 
 /* Seconds between events around `runs` calls, submitted one by one or as a captured graph. */
 static ot_status between(ot_tune *t, const ot_kernel *k, const ot_call *c, ot_device_graph *r, double *seconds,
@@ -285,7 +358,7 @@ static ot_status time_prepared(ot_tune *t, const ot_kernel *k, const ot_node *n,
     return time_runs(t, k, &c, best, seconds, err);
 }
 
-/* Measures one variant; *variants: how many the kernel has, 0: it refuses.  *ran: it ran; if not, the device still
+/* Measures one variant; *variants: how many the kernel has, 0: it refuses.  *ran: it ran, and rightly; if not, the device still
  * works, and the next candidate is tried. */
 static ot_status time_variant(ot_tune *t, const ot_kernel *k, int variant, const ot_node *n, bench *b, double best,
                               int *variants, bool *ran, double *seconds)
@@ -305,6 +378,8 @@ static ot_status time_variant(ot_tune *t, const ot_kernel *k, int variant, const
     b->work = b->table = NULL;
     *variants = p.variants > 1 ? p.variants : 1;
     *ran = s == OT_OK;
+    if (*ran && alive == OT_OK) alive = compare(t, n, &p, b, ran, t->plan->graph->err);
+    t->faulty += s == OT_OK && !*ran;
     return alive;
 }
 
@@ -451,6 +526,9 @@ void ot_tune_close(ot_tune *t)
     if (!t) return;
     if (t->config->tune) {
         ot_plan_note(t->plan, "tuning: %d operators measured, %d from the cache", t->tuned, t->known);
+        if (t->faulty)
+            ot_plan_note(t->plan, "tuning: %d kernels are not used: their results differ from those of the first one",
+                         t->faulty);
         if (t->too_large)
             ot_plan_note(t->plan, "%d operators were not tuned: not enough free GPU memory", t->too_large);
         if (t->unwritten.status || !*t->path)

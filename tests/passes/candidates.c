@@ -61,7 +61,13 @@ static ot_status ready(ot_device *d, ot_error *err)
     return OT_OK;
 }
 
-static const ot_backend backend = { .name = "nothing", .kernels = kernels, .ready = ready };
+static void info(ot_device *d, ot_device_info *i)
+{
+    (void)d;
+    *i = (ot_device_info){ .units = 1 };
+}
+
+static const ot_backend backend = { .name = "nothing", .kernels = kernels, .ready = ready, .info = info };
 
 /* Plans a small network; s: a step of its second convolution, whose input is channels last. */
 static ot_status plan(model *m, ot_plan **p, const ot_step **s, ot_error *err)

@@ -71,7 +71,19 @@ cudnnStatus_t dnn_execute(void *stream, const dnn *plan, const dnn *pack);
 /* The engines on offer (dnn_engines.c).  RANDOM returns wrong bits, HALF rounds operands to 8 bits, TF32 those of
  * f32 to 11: the first two must never be chosen, the third only where it is allowed.  GREEDY needs more memory than
  * there is, FICKLE makes no plan.  Plans on disk identify them by number: a new engine gets a new number. */
-enum { DNN_RANDOM = 900, DNN_TF32, DNN_GREEDY, DNN_FICKLE, DNN_WORKING, DNN_PLAIN, DNN_WINOGRAD, DNN_SLOW, DNN_HALF };
+enum {
+    DNN_RANDOM = 900,
+    DNN_TF32,
+    DNN_GREEDY,
+    DNN_FICKLE,
+    DNN_WORKING,
+    DNN_PLAIN,
+    DNN_WINOGRAD,
+    DNN_SLOW,
+    DNN_HALF,
+    DNN_WRONG,
+    DNN_BEYOND
+};
 const dnn *dnn_graph_of(const dnn *plan, int *engine);
 int64_t dnn_work_of(int engine);
 /* Whether the plan of this graph runs: not all that is planned does. */
