@@ -16,6 +16,9 @@ from record import Late, pieces, summary
 FIRST = ['MatMul', 'Conv', 'BatchNormalization', 'Attention', 'Gemm', 'ConvTranspose', 'LayerNormalization', 'RMSNormalization',
          'SoftmaxCrossEntropyLoss', 'Softmax', 'MaxPool', 'AveragePool', 'Gather', 'ScatterND', 'ReduceSum', 'Transpose', 'Concat', 'Add',
          'Gelu', 'Relu', 'Cast', 'Einsum', 'LSTM', 'GRU', 'TopK', 'CumSum', 'Resize']
+# Operators whose rows take minutes are run in so many parts at once.
+PARTS = {'Conv': 8, 'ConvTranspose': 4, 'LSTM': 4, 'GRU': 4, 'RNN': 3, 'MatMul': 3, 'BatchNormalization': 3, 'Gemm': 2, 'Attention': 2,
+         'MaxPool': 2, 'AveragePool': 2}
 NO_ROWS = {'Optional', 'Gradient'}  # neither has a type and shape of its own: tests/sequences and tests/technique have models
 LIBRARY_OF = {'MatMul': 'cublaslt', 'Conv': 'cudnn', 'BatchNormalization': 'cudnn'}  # whose rows it must have run
 
@@ -51,7 +54,7 @@ def expected_operators(m):
     return sorted(names, key=lambda n: (FIRST.index(n) if n in FIRST else len(FIRST), n))
 
 
-def read_rows(code, text, library):
+def read_rows(code, text):
     """What a run of test_ops says; one that says nothing has failed."""
     counts = re.search(r'^(\d+) rows, (\d+) failed; (\d+) kernel runs', text, re.M)
     rows, failed, kernels = map(int, counts.groups()) if counts else (0, 0, 0)
@@ -60,8 +63,7 @@ def read_rows(code, text, library):
     libraries = {k: int(n) for k, n in zip(words[::2], words[1::2])}
     bad = [line for line in text.splitlines() if line and not re.match(r'\d+ rows,|kernels:', line)]
     bad = bad[:8] + [line for line in bad[8:] if line.startswith('stack:')]
-    why = ended(code) if code else 'no summary' if not counts else 'no rows' if not rows else f'{failed} rows failed' if failed else \
-        f'no kernel of {library} ran' if library and not libraries.get(library) else ''
+    why = ended(code) if code else 'no summary' if not counts else 'no rows' if not rows else f'{failed} rows failed' if failed else ''
     found = {'ok': not why, 'code': code, 'rows': rows, 'kernels': kernels, 'libraries': libraries}
     return found if not why else {**found, 'why': f"{why}{': ' + bad[0] if bad else ''}", 'bad': bad}
 
@@ -78,15 +80,32 @@ def add_up(found):
 def operators(m, r):
     names = expected_operators(m)
 
-    def one(name):
+    def parts(name):
+        return 1 if m.small else PARTS.get(name, 1)
+
+    def one(part):
+        name, k = part
+        count = parts(name)
+
         def run():
             m.need(5)
-            some = ['--every=8'] if m.small else []  # the CTests run all of them on the emulated GPU
-            return read_rows(*m.call(m.ops, *some, '--cuda', f'{name}.'), LIBRARY_OF.get(name))
-        return f'operators/{name}', run
+            some = ['--every=8'] if m.small else [f'--every={count}+{k}'] if count > 1 else []  # CTests run all of them on the emulated GPU
+            return read_rows(*m.call(m.ops, *some, '--cuda', f'{name}.'))
+        return f'operators/{name}' + (f'/{k}' if count > 1 else ''), run
 
-    found, late = parallel(r, names, one, m.workers)
+    pieces_found, late = parallel(r, [(name, k) for name in names for k in range(parts(name))], one, m.workers)
+    late = sorted({name for name, _ in late})
+    found = {name: whole([pieces_found[name, k] for k in range(parts(name))], LIBRARY_OF.get(name)) for name in names if name not in late}
     return {**summary(found, late, len(names)), **add_up(found)}
+
+
+def whole(parts, library):
+    """An operator's parts as one; `library` must have run some of its kernels."""
+    bad = next((p for p in parts if not p['ok']), {})
+    found = {**add_up(dict(enumerate(parts))), 'ok': not bad, **{k: bad[k] for k in ('why', 'bad', 'code') if k in bad}}
+    if found['ok'] and library and not found['libraries'].get(library):
+        found.update(ok=False, why=f'no kernel of {library} ran')
+    return found
 
 
 # ---- the same bytes twice ----------------------------------------------------------------
@@ -175,7 +194,7 @@ def sanitizer(m, r):
             code, text = m.call(program, '--tool', tool, '--error-exitcode', '86', '--target-processes', 'all', m.ops, '--every=8', '--cuda', f'{operator}.')
             lines = [line.strip('= ') for line in text.splitlines() if line.startswith('=====')]
             last = re.search(r'(ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards)', text)
-            found = read_rows(code, '\n'.join(line for line in text.splitlines() if not line.startswith('=====')), None)
+            found = read_rows(code, '\n'.join(line for line in text.splitlines() if not line.startswith('=====')))
             if found['ok'] and not last:
                 found.update(ok=False, why='no summary of the tool')
             return {**found, **({} if found['ok'] else {'bad': lines[:12] or found.get('bad', [])})}

@@ -2,7 +2,7 @@
  *
  *     test_ops [PREFIX]          test_ops Conv.gr  runs every row whose name begins so
  *     test_ops --compile sm_90a [PREFIX]   only prepares those kernels, for a device that is described (compile.c)
- *     test_ops --every=4 ...     of each operator's rows the first, the fifth ...
+ *     test_ops --every=4 ...     of each operator's rows the first, the fifth ...; --every=4+1: the second, the sixth ...
  *     test_ops --types           every input of every operator in every element type (types.c)
  *     test_ops --cuda [PREFIX]   the device's kernels instead of the CPU's, of gradients as well, in f64 and f32 */
 #include <math.h>
@@ -442,7 +442,7 @@ static const struct { const ot_op *op; const ot_case *rows; } suites[] = {
 #undef OT_SUITE
 };
 
-static void run_all(const char *want, int every, ot_device *device, bool described, totals *sum)
+static void run_all(const char *want, int every, int from, ot_device *device, bool described, totals *sum)
 {
     for (int s = 0; s < OT_LEN(suites); s++) {
         if (!suites[s].rows && !*want) printf("FAIL %s has no rows\n", suites[s].op->name), sum->failed++;
@@ -450,7 +450,7 @@ static void run_all(const char *want, int every, ot_device *device, bool describ
         for (const ot_case *c = suites[s].rows; c && c->name; c++) {
             char name[256];
             snprintf(name, sizeof name, "%s.%s", suites[s].op->name, c->name);
-            if (strncmp(name, want, strlen(want)) || (device && c->cpu) || here++ % every) continue;
+            if (strncmp(name, want, strlen(want)) || (device && c->cpu) || here++ % every != from) continue;
             sum->rows++;
             if (!run(suites[s].op, c, device, described, sum)) {
                 printf("FAIL %s\n", name);
@@ -517,9 +517,14 @@ static int slot_table(void)
 
 int main(int argc, char **argv)
 {
-    int         every = argc > 1 && !strncmp(argv[1], "--every=", 8) ? atoi(argv[1] + 8) : 1;
-    if (argc > 1 && !strncmp(argv[1], "--every=", 8)) argc--, argv++;
-    if (every < 1) return 2;
+    int         every = 1, from = 0;
+    if (argc > 1 && !strncmp(argv[1], "--every=", 8)) {
+        char *plus;
+        every = (int)strtol(argv[1] + 8, &plus, 10);
+        from = *plus == '+' ? atoi(plus + 1) : 0;
+        argc--, argv++;
+    }
+    if (every < 1 || from < 0 || from >= every) return 2;
     bool        on_device = argc > 1 && !strcmp(argv[1], "--cuda"), compile = argc > 2 && !strcmp(argv[1], "--compile");
     int         first = compile ? 3 : on_device ? 2 : 1;
     const char *want = argc > first ? argv[first] : "";
@@ -532,7 +537,7 @@ int main(int argc, char **argv)
         int code = device_open(compile ? argv[2] : NULL, &device);
         if (code) return code;
     }
-    run_all(want, every, device, compile, &sum);
+    run_all(want, every, from, device, compile, &sum);
     if (!sum.rows && *want) printf("no row begins with '%s'; an operator's rows are asked for as 'Relu.'\n", want);
     if (compile) {
         sum.failed += compiled_badly(device, argv[2]);

@@ -61,14 +61,15 @@ static ot_status fill(const ot_plan *p, ot_exec *e, ot_error *err)
 {
     uint64_t x = 0x9E3779B97F4A7C15u;
     for (int i = 0; i < p->n_states; i++) {
-        int64_t n = ot_numel(&p->states[i]->shape), have = n < PATTERN ? n : PATTERN;
-        float *v = malloc((size_t)(n + 1) * sizeof *v);
+        ot_dtype t = p->states[i]->dtype;
+        int64_t n = ot_numel(&p->states[i]->shape), have = n < PATTERN ? n : PATTERN, size = ot_dtype_bits(t) / 8;
+        char *v = malloc((size_t)((n + 1) * size));
         if (!v) return ot_fail(err, OT_E_NOMEM, "no memory for operands");
         for (int64_t k = 0; k < have; k++) {
             x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-            v[k] = (float)((double)(int64_t)x * 0x1p-63);
+            ot_set_f64(v, t, k, (double)(int64_t)x * 0x1p-63);
         }
-        for (; have < n; have *= 2) memcpy(v + have, v, (size_t)(have < n - have ? have : n - have) * sizeof *v);
+        for (; have < n; have *= 2) memcpy(v + have * size, v, (size_t)((have < n - have ? have : n - have) * size));
         ot_status s = ot_exec_write(e, p->states[i], v, err);
         free(v);
         OT_TRY(s);
@@ -76,23 +77,33 @@ static ot_status fill(const ot_plan *p, ot_exec *e, ot_error *err)
     return OT_OK;
 }
 
-/* op over two states of this shape. */
-static ot_status time_operator(const ot_session *x, const ot_op *op, const ot_shape *s, double *seconds, ot_error *err)
+/* The type in which a device multiplies: casts of f32 are not its work. */
+static ot_dtype product_type(const ot_session *x)
+{
+    ot_precision p = x->s->options.precision;
+    return !x->device ? OT_F32 : p == OT_PREC_BF16 ? OT_BF16 : p == OT_PREC_FP16 ? OT_F16 : OT_F32;
+}
+
+/* op over two states of this shape and type. */
+static ot_status time_operator(const ot_session *x, const ot_op *op, const ot_shape *s, ot_dtype t, double *seconds,
+                               ot_error *err)
 {
     ot_error e = { 0 };
     ot_plan *p = NULL;
     ot_exec *exec = NULL;
     ot_graph *g = ot_graph_new(&e);
     if (!g) return ot_fail(err, OT_E_NOMEM, "no memory to measure the machine");
-    ot_value *a = ot_graph_state(g, OT_STATE_M, NULL, OT_F32, s, 1);
-    ot_value *b = ot_graph_state(g, OT_STATE_V, NULL, OT_F32, s, 1);
+    ot_value *a = ot_graph_state(g, OT_STATE_M, NULL, t, s, 1);
+    ot_value *b = ot_graph_state(g, OT_STATE_V, NULL, t, s, 1);
     ot_node *n = a && b ? ot_graph_node(g, op, op->name, NULL, (ot_value *[]){ a, b }, 2, 1) : NULL;
     if (n) ot_graph_output(g, n->out[0]);
-    ot_config c = { .want = OT_WANT_RUN,
-                    .options = { .precision = x->s->options.precision, .dropout = -1, .layer_decay = 1 },
-                    .accumulate = 1,
-                    .threads = x->threads,
-                    .device = x->device };
+    ot_config c = {
+        .want = OT_WANT_RUN,
+        .options = { .precision = t == OT_F32 ? x->s->options.precision : OT_FP32, .dropout = -1, .layer_decay = 1 },
+        .accumulate = 1,
+        .threads = x->threads,
+        .device = x->device
+    };
     ot_status r = n ? ot_plan_new(g, &c, NULL, &p, &e) : e.status;
     if (!r) r = ot_exec_new(p, NULL, &exec, &e);
     if (!r) r = fill(p, exec, &e);
@@ -121,14 +132,14 @@ ot_status ot_ceilings_measure(const ot_session *x, ot_ceilings *out, ot_error *e
     ot_error e = { 0 };
     *out = (ot_ceilings){ 0 };
     for (int64_t rows = 256; rows <= 8192 && seconds < least && !s; rows *= 2) {
-        s = time_operator(x, &ot_op_MatMul, &(ot_shape){ 2, { rows, rows } }, &seconds, &e);
+        s = time_operator(x, &ot_op_MatMul, &(ot_shape){ 2, { rows, rows } }, product_type(x), &seconds, &e);
         if (s || !(seconds > 0)) break;
         out->product = rows;
         out->flops = 2.0 * (double)rows * (double)rows * (double)rows / seconds;
     }
     seconds = 0;
     for (int64_t n = 1 << 13; n <= 1 << 25 && (n <= 1 << 19 || seconds < least) && !s; n *= 4) {
-        s = time_operator(x, &ot_op_Add, &(ot_shape){ 1, { n } }, &seconds, &e);
+        s = time_operator(x, &ot_op_Add, &(ot_shape){ 1, { n } }, OT_F32, &seconds, &e);
         if (s || !(seconds > 0) || out->n == OT_CEILING_SIZES) continue;
         out->moved[out->n] = 12.0 * (double)n;
         out->bytes = out->rate[out->n] = 12.0 * (double)n / seconds;
