@@ -260,7 +260,7 @@ def refused(d):
     options = '--device', 'cuda', '--precision', 'bf16'
     exact = gradients(d, n.model('f8'), {k: v.astype('f8') for k, v in feeds.items()}, '--device', 'cpu')
     want = gradients(d, m, feeds, *options)
-    for lacking, joined, bits in (('bits', 6, 0), ('functions', 0, 0), ('none', 0, 0)):
+    for lacking, joined, bits in (('bits', 6, 0), ('functions', 0, 0), ('none', 0, 0), ('unrunnable', 6, 4)):
         with tempfile.TemporaryDirectory() as cache:  # plans on disk were made where nothing was lacking
             os.environ.update(ONNXTRAIN_EMULATOR_CUDNN=lacking, XDG_CACHE_HOME=cache)
             got = gradients(d, m, feeds, *options)

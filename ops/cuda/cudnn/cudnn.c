@@ -199,6 +199,14 @@ static void extents_of(const ot_value *v, extents *e)
     ot_value_strides(&as, e->stride);
 }
 
+/* Bytes from the first to the last element. */
+static size_t span(const extents *e, cudnnDataType_t t)
+{
+    int64_t last = 0, bits = t == CUDNN_DATA_BOOLEAN ? 1 : t == CUDNN_DATA_DOUBLE ? 64 : t == CUDNN_DATA_FLOAT ? 32 : 16;
+    for (int d = 0; d < e->rank; d++) last += (e->dim[d] - 1) * e->stride[d];
+    return (size_t)((last + 1) * bits + 7) / 8;
+}
+
 static ot_cudnn_desc tensor(ot_cudnn *g, const extents *e, cudnnDataType_t t, ot_cudnn_at at, const float *number)
 {
     ot_cudnn_desc d = ot_cudnn_make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -221,6 +229,7 @@ static ot_cudnn_desc tensor(ot_cudnn *g, const extents *e, cudnnDataType_t t, ot
     g->uid[g->n_bound] = uid;
     g->bound[g->n_bound] = at;
     if (number) g->number[g->n_bound] = *number;
+    else g->bytes[g->n_bound] = span(e, t);
     g->n_bound++;
     return d;
 }
@@ -340,6 +349,27 @@ static cudnnStatus_t pack(ot_cudnn *g, void *const *addresses, void *work)
     g->packed_work = work;
     g->pack = d;
     return CUDNN_STATUS_SUCCESS;
+}
+
+bool ot_cudnn_runs(ot_cudnn *g, ot_device *d, ot_cudnn_desc plan, int64_t work)
+{
+    enum { ALIGN = 256 };
+    void *addresses[OT_CUDNN_BOUND], *memory = NULL;
+    ot_error e = { 0 };
+    size_t all = (size_t)work, at = ((size_t)work + ALIGN - 1) / ALIGN * ALIGN;
+    for (int k = 0; k < g->n_bound; k++) all += g->bytes[k] + 2 * ALIGN;
+    if (d->backend->alloc(d, (int64_t)all, &memory, &e) != OT_OK) return true;
+    for (int k = 0; k < g->n_bound; k++) {
+        addresses[k] = g->bytes[k] ? (char *)memory + at : (void *)&g->number[k];
+        at += (g->bytes[k] + ALIGN - 1) / ALIGN * ALIGN;
+    }
+    cudnnStatus_t s = pack(g, addresses, work ? memory : NULL);
+    if (!s) s = cudnnBackendExecute(ot_cudnn_handle(d), plan, g->pack);
+    if (d->backend->wait(d, &e) != OT_OK) s = CUDNN_STATUS_EXECUTION_FAILED;
+    d->backend->free(d, memory);
+    if (g->pack) cudnnBackendDestroyDescriptor(g->pack);
+    g->pack = NULL;
+    return !s;
 }
 
 ot_status ot_cudnn_execute(ot_cudnn *g, const ot_call *c)

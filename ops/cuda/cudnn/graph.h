@@ -20,6 +20,7 @@ struct ot_cudnn {
     int n_bound; /* tensors that are memory */
     int64_t uid[OT_CUDNN_BOUND];
     ot_cudnn_at bound[OT_CUDNN_BOUND];
+    size_t bytes[OT_CUDNN_BOUND]; /* from the first to the last element; 0: a number */
     float number[OT_CUDNN_BOUND];
 
     ot_cudnn_desc plan; /* the device's (plan.c) */
@@ -34,6 +35,10 @@ cudnnHandle_t ot_cudnn_handle(ot_device *d);
 /* Sets the device that x is for: the attribute `handle` on a GPU, `properties` where one is only described (cuDNN 9.8).  -1: x
  * has no such attribute, and takes the device from what it refers to. */
 cudnnStatus_t ot_cudnn_target(ot_device *d, ot_cudnn_desc x, int handle, int properties);
+
+/* Does the plan, whose engine needs `work` bytes, run?  Tried once on memory of its own, whose elements are any; true if there is not
+ * enough of it.  Not on a described device. */
+bool ot_cudnn_runs(ot_cudnn *g, ot_device *d, ot_cudnn_desc plan, int64_t work);
 
 /* Replaces the graph by the plan. */
 void ot_cudnn_planned(ot_cudnn *g, ot_cudnn_desc plan);

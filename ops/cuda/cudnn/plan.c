@@ -3,7 +3,7 @@
  * Engines   mode A's list is in the order of expected speed; the fallback list, slow engines that support nearly
  *           everything, follows it.  An engine is dropped when its results may differ between runs, when it computes in
  *           fewer bits than allowed (f32 by matrix units is tf32), or when it needs more workspace than a share of the
- *           memory.
+ *           memory.  A new plan is run once, because there are graphs that cuDNN plans and does not run.
  * Disk      a plan is stored as cuDNN's own text, preceded by its graph.  The folder is keyed by the
  *           device and the library's version. */
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "ops/cuda/cudnn/graph.h"
 
 enum {
-    RULES = 1,         /* version of the choice: when it changes, plans on disk are made again */
+    RULES = 2,         /* version of the choice: when it changes, plans on disk are made again */
     MOST_ENGINES = 96, /* most engines that are examined */
     VARIANTS = 12,     /* most that a tuner may measure: later ones are slower in all experience */
     MEMORY_SHARE = 64  /* of the device's memory: the limit on an engine's workspace */
@@ -211,6 +211,7 @@ static int64_t engine_number(ot_cudnn_desc config)
 static ot_cudnn_desc choose(ot_cudnn *g, ot_prep *p, const filters *f, int64_t *engine)
 {
     engines list = { .n = 0 };
+    bool made = false;
     ot_cudnn_desc graph = ot_cudnn_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR), plan = NULL;
     if (!g->status) g->status = ot_cudnn_target(p->device, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, -1);
     if (!g->status)
@@ -225,6 +226,11 @@ static ot_cudnn_desc choose(ot_cudnn *g, ot_prep *p, const filters *f, int64_t *
     hear(p->device, graph, CUDNN_HEUR_MODE_FALLBACK, f, &list);
     for (int i = p->variant; i < list.n && !plan && (i == p->variant || p->variant == 0); i++) {
         plan = plan_of(p->device, list.config[i], f);
+        made = made || plan;
+        if (plan && !ot_gpu_described(p->device) && !ot_cudnn_runs(g, p->device, plan, plan_work(plan))) {
+            cudnnBackendDestroyDescriptor(plan);
+            plan = NULL;
+        }
         if (plan) *engine = engine_number(list.config[i]);
     }
     for (int i = 0; i < list.n; i++) cudnnBackendDestroyDescriptor(list.config[i]);
@@ -232,7 +238,8 @@ static ot_cudnn_desc choose(ot_cudnn *g, ot_prep *p, const filters *f, int64_t *
     if (!plan)
         p->refused = !list.heard ? "cuDNN has no engine for it"
                      : !list.n   ? "no cuDNN engine is deterministic, precise enough and small enough"
-                                 : "cuDNN has engines, but none makes a plan";
+                     : !made    ? "cuDNN has engines, but none makes a plan"
+                                 : "cuDNN has engines that make plans, but none runs";
     return plan;
 }
 

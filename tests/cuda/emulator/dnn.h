@@ -87,6 +87,6 @@ enum {
 const dnn *dnn_graph_of(const dnn *plan, int *engine);
 int64_t dnn_work_of(int engine);
 /* Whether the plan of this graph runs: not all that is planned does. */
-bool dnn_runs(const dnn *graph);
+bool dnn_runs(const dnn *graph, int engine);
 
 #endif

@@ -299,7 +299,7 @@ cudnnStatus_t dnn_execute(void *stream, const dnn *plan, const dnn *pack)
     int engine;
     const dnn *graph = dnn_graph_of(plan, &engine);
     const dnn_value *ops = dnn_find(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
-    if (j.n > MOST || !dnn_runs(graph)) return CUDNN_STATUS_BAD_PARAM;
+    if (j.n > MOST || !dnn_runs(graph, engine)) return CUDNN_STATUS_BAD_PARAM;
     memcpy(j.uid, ids->list, (size_t)ids->n * sizeof *j.uid);
     memcpy(j.at, at->list, (size_t)at->n * sizeof *j.at);
     memcpy(&j.work, dnn_find(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE)->list, sizeof j.work);
