@@ -125,7 +125,7 @@ def same_bytes(m, r):
                 if code:
                     return {'ok': False, 'why': f'train: {ended(code)}', 'text': text[-1500:]}
                 hashes.append(hashlib.sha256(open(out, 'rb').read()).hexdigest())
-            memory = {k: log[-1].get(k) for k in ('planned_bytes', 'peak_bytes')}
+            memory = {k: log[-1].get(k) for k in ('planned_bytes', 'peak_bytes', 'seconds')}
         same = hashes[0] == hashes[1]
         return {'ok': same, 'why': '' if same else 'two runs with one seed give different weights', 'steps': steps, **memory}
 
