@@ -181,6 +181,10 @@ struct ot_columns {
     locale_t point;
 };
 
+/* The columns that a list of names such as "a,b" names; list: room for t->columns.  what: the option, for messages.  Errors:
+ * OT_E_DATA: no such column, or more names than columns. */
+ot_status ot_table_columns(const ot_columns *t, const char *text, const char *what, int *list, int *n, ot_error *err);
+
 /* Calls f with every row of data, in order.  Errors: those of f and of ot_rows_next; OT_E_IO: the file has changed. */
 typedef ot_status ot_row_function(void *user, const ot_rows *r, int64_t row, ot_error *err);
 ot_status ot_table_each_row(const ot_columns *t, ot_row_function *f, void *user, ot_error *err);

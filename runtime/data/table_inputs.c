@@ -67,6 +67,11 @@ static ot_status read_list(const ot_columns *t, const char *text, const char *en
     return OT_OK;
 }
 
+ot_status ot_table_columns(const ot_columns *t, const char *text, const char *what, int *list, int *n, ot_error *err)
+{
+    return read_list(t, text, text + strlen(text), what, list, n, NULL, err);
+}
+
 /* The end of the group at p, and where the list behind its name begins: *list is p where it has none. */
 static const char *group_end(const char *p, const char **list)
 {

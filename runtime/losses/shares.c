@@ -14,7 +14,14 @@ typedef struct reach {
     int depth, *left;
 } reach;
 
-static bool ends(reach r) { return r.depth > DEEPEST || --*r.left < 0; }
+/* Takes n steps; are none left? */
+static bool spend(reach r, int64_t n)
+{
+    *r.left = *r.left >= n ? *r.left - (int)n : -1;
+    return *r.left < 0;
+}
+
+static bool ends(reach r) { return r.depth > DEEPEST || spend(r, 1); }
 static reach deeper(reach r) { return (reach){ r.depth + 1, r.left }; }
 
 static const ot_node *made_by(const ot_value *v) { return v ? v->producer : NULL; }
@@ -34,11 +41,13 @@ typedef struct range {
 
 static const range anything = { -INFINITY, INFINITY };
 
-static range of_constant(const ot_value *v)
+static range of_constant(const ot_value *v, reach at)
 {
+    enum { A_STEP = 64 }; /* elements */
     int64_t n = ot_numel(&v->shape);
     range r = { INFINITY, -INFINITY };
-    if (n < 1 || n > MOST_VALUES || (!ot_is_float(v->dtype) && !ot_is_int(v->dtype))) return anything;
+    if (n < 1 || n > MOST_VALUES || spend(at, 1 + n / A_STEP) || (!ot_is_float(v->dtype) && !ot_is_int(v->dtype)))
+        return anything;
     for (int64_t i = 0; i < n; i++) {
         double x = ot_get_f64(v->data, v->dtype, i);
         if (isnan(x)) return anything;
@@ -93,6 +102,7 @@ static range of_all(const ot_node *n, int first, reach at)
     bool most = ot_is(n, &ot_op_Max), least = ot_is(n, &ot_op_Min), sum = ot_is(n, &ot_op_Sum);
     range r = range_of(n->in[first], at);
     for (int i = first + 1; i < n->n_in; i++) {
+        if (*at.left < 0) return anything;
         range q = range_of(n->in[i], at);
         r = most    ? (range){ fmax(r.lo, q.lo), fmax(r.hi, q.hi) }
             : least ? (range){ fmin(r.lo, q.lo), fmin(r.hi, q.hi) }
@@ -112,7 +122,7 @@ static range of_clip(const ot_node *n, reach at)
 static range range_of(const ot_value *v, reach at)
 {
     const ot_node *n = made_by(v);
-    if (v && ot_is_const(v) && v->data) return of_constant(v);
+    if (v && ot_is_const(v) && v->data) return of_constant(v, at);
     if (!n || !n->n_in || !n->in[0] || ends(at)) return anything;
     range r = of_function(n);
     if (r.lo > anything.lo) return r;
@@ -196,7 +206,7 @@ static bool is_sum(const ot_value *v, const ot_value *x, int axis, reach at)
     const ot_node *n = made_by(v), *sum = made_by(x);
     if (!n || ends(at)) return false;
     if (is_reduction(n)) return n->in[0] == x && reduced_axis(n) == axis;
-    if (!keeps_sum(n)) return false;
+    if (!keeps_sum(n) || !ot_is_float(v->dtype)) return false;
     if (ot_is(n, &ot_op_Clip) && !(ot_clip_bound(n, 1, 0) <= 1e-3 && ot_clip_bound(n, 2, INFINITY) >= 1e30))
         return false;
     if (!ot_is(n, &ot_op_Max) && !ot_is(n, &ot_op_Add)) return is_sum(n->in[0], x, axis, deeper(at));
@@ -214,6 +224,19 @@ static bool is_sum(const ot_value *v, const ot_value *x, int axis, reach at)
     return false;
 }
 
+/* Has v the shape of x with 1 along the axis, or is it an expansion of such a value?  Another shape of as many elements would
+ * divide by the sums of other lines. */
+static bool divides_lines(const ot_value *v, const ot_value *x, int axis)
+{
+    const ot_node *n = made_by(v);
+    int lead = x->shape.rank - v->shape.rank;
+    bool lines = lead >= 0;
+    for (int d = 0; d < x->shape.rank && lines; d++)
+        lines = (d < lead ? 1 : v->shape.dim[d - lead]) == (d == axis ? 1 : x->shape.dim[d]);
+    return lines ||
+           (ot_is(n, &ot_op_Expand) && !ot_is(made_by(n->in[0]), &ot_op_Expand) && divides_lines(n->in[0], x, axis));
+}
+
 /* x / sum(x) */
 static bool is_quotient(const ot_node *n, reach at, share *s)
 {
@@ -227,7 +250,8 @@ static bool is_quotient(const ot_node *n, reach at, share *s)
     }
     const ot_node *sum = sum_in(by, at);
     int axis = sum ? reduced_axis(sum) : -1;
-    if (axis < 0 || sum->in[0]->shape.rank != x->shape.rank || !is_sum(by, x, axis, at) || !(range_of(x, at).lo >= 0))
+    if (axis < 0 || sum->in[0]->shape.rank != x->shape.rank || !divides_lines(by, x, axis) ||
+        !is_sum(by, x, axis, at) || !(range_of(x, at).lo >= 0))
         return false;
     *s = (share){ axis, 1 };
     return true;

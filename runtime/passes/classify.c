@@ -42,7 +42,8 @@ typedef struct use {
 typedef struct uses {
     int *first;
     use *list;
-} uses; /* list[first[id] .. first[id+1]) */
+    bool *output; /* by value id: of the graph */
+} uses;           /* list[first[id] .. first[id+1]) */
 
 /* Is v a value of g itself?  (A subgraph's nodes read values of its parents too.) */
 static bool of_graph(const ot_graph *g, const ot_value *v) { return v && v->id < g->n_values && g->values[v->id] == v; }
@@ -67,8 +68,11 @@ static void visit_uses(const ot_graph *g, const ot_graph *in, uses *u, int *tota
 static ot_status find_uses(ot_graph *g, uses *u)
 {
     int total = 0;
-    *u = (uses){ ot_graph_alloc(g, (size_t)(g->n_values + 2) * sizeof *u->first), NULL };
-    if (!u->first) return g->err->status;
+    *u = (uses){ .first = ot_graph_alloc(g, (size_t)(g->n_values + 2) * sizeof *u->first),
+                 .output = ot_graph_alloc(g, (size_t)g->n_values + 1) };
+    if (!u->first || !u->output) return g->err->status;
+    for (int i = 0; i < g->n_outputs; i++)
+        if (of_graph(g, g->outputs[i])) u->output[g->outputs[i]->id] = true;
     visit_uses(g, g, u, &total);
     for (int i = 2; i < g->n_values + 2; i++) u->first[i] += u->first[i - 1];
     u->list = ot_graph_alloc(g, (size_t)total * sizeof *u->list);
@@ -297,6 +301,7 @@ static ot_node *dequantiser(const ot_graph *g, const uses *u, const ot_value *v)
 
 /* How a file stores its weights. */
 typedef struct habits {
+    const uses *uses;
     bool in_constants; /* all of them in Constant nodes: no initializer feeds a strong slot */
     bool names;        /* some have the names of the program that exported them */
     bool paths;        /* and those are paths: "fc.weight" */
@@ -320,7 +325,7 @@ static bool is_new_operand(const ot_graph *g, const ot_value *v, const ot_value 
 
 static habits habits_of(ot_graph *g, const uses *u)
 {
-    habits h = { .in_constants = true, .biases = g->lost_biases };
+    habits h = { .uses = u, .in_constants = true, .biases = g->lost_biases };
     int operands = 0; /* computed by the exporter from parameters */
     const ot_value **operand = g->lost_parameters ? ot_graph_alloc(g, (size_t)g->n_values * sizeof *operand) : NULL;
     for (int i = 0; i < g->n_values; i++) {
@@ -435,6 +440,14 @@ static const char *belongs_to(ot_graph *g, const ot_value *weight)
 static const char folded_mean[] =
     "constant: mean of a BatchNormalization that the exporter folded into a scale and a shift";
 
+/* ot_only_reader; user: the uses. */
+static const ot_node *only_reader(const void *user, const ot_graph *g, const ot_value *v)
+{
+    const uses *u = user;
+    if (!of_graph(g, v) || u->output[v->id] || u->first[v->id + 1] - u->first[v->id] != 1) return NULL;
+    return u->list[u->first[v->id]].node;
+}
+
 /* Why v is a constant.  NULL: it trains. */
 static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, const habits *h)
 {
@@ -446,7 +459,7 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
                                  "weight";
     if (ot_recurrent_bias(g, v, d->node, d->input) == OT_BIAS_NONE)
         return "constant: zeros that tf2onnx writes for a layer without a bias";
-    if (ot_is_folded_mean(g, v, d->node, d->input)) return folded_mean;
+    if (ot_is_folded_mean(g, v, d->node, d->input, only_reader, h->uses)) return folded_mean;
     const ot_value *weight = ot_normed_by(g, v);
     if (weight) return belongs_to(g, weight);
     if (d->how == WEAK && ot_name_is_literal(v->name))

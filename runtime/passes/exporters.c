@@ -37,19 +37,14 @@ ot_bias ot_recurrent_bias(const ot_graph *g, const ot_value *v, const ot_node *n
 
 /* ---- Keras with PyTorch: BatchNormalization ---------------------------------------- */
 
-/* The only reader of v, Casts aside; NULL: none, or several. */
-static const ot_node *only_reader(const ot_graph *g, const ot_value *v)
+/* The only reader of v, a few Casts aside; NULL: none, or several. */
+static const ot_node *reader_of(const ot_graph *g, const ot_value *v, ot_only_reader *only, const void *user)
 {
-    const ot_node *found = NULL;
-    for (int i = 0; i < g->n_outputs; i++)
-        if (g->outputs[i] == v) return NULL;
-    for (const ot_node *n = g->first; n; n = n->next)
-        for (int i = 0; i < n->n_in; i++) {
-            if (n->in[i] != v) continue;
-            if (found) return NULL;
-            found = n;
-        }
-    return ot_is(found, &ot_op_Cast) || ot_is(found, &ot_op_Identity) ? only_reader(g, found->out[0]) : found;
+    enum { MOST_CASTS = 4 };
+    const ot_node *n = only(user, g, v);
+    for (int i = 0; i < MOST_CASTS && (ot_is(n, &ot_op_Cast) || ot_is(n, &ot_op_Identity)); i++)
+        n = only(user, g, n->out[0]);
+    return n;
 }
 
 /* The result of n if that combines its other operand with a tensor of the file in the shape of v; NULL: it does not. */
@@ -65,13 +60,14 @@ static const ot_value *with_tensor(const ot_node *n, const ot_op *op, const ot_v
 
 /* Keras computes BatchNormalization from its parts, which the exporter of PyTorch folds into three tensors of one shape.  The
  * mean is a statistic.  A parameter in its place would have the effect of the shift that is added after it. */
-bool ot_is_folded_mean(const ot_graph *g, const ot_value *v, const ot_node *n, int input)
+bool ot_is_folded_mean(const ot_graph *g, const ot_value *v, const ot_node *n, int input, ot_only_reader *only,
+                       const void *user)
 {
     if (!made_by(g, "pytorch") || !ot_is(n, &ot_op_Sub) || input != 1 || !n->in[0] || !n->in[0]->producer) return false;
-    if (!ot_name_is_made(v->name) || v->shape.rank < 1 || ot_numel(&v->shape) < 2 || only_reader(g, v) != n)
+    if (!ot_name_is_made(v->name) || v->shape.rank < 1 || ot_numel(&v->shape) < 2 || reader_of(g, v, only, user) != n)
         return false;
-    const ot_value *scaled = with_tensor(only_reader(g, n->out[0]), &ot_op_Mul, v);
-    return scaled && with_tensor(only_reader(g, scaled), &ot_op_Add, v);
+    const ot_value *scaled = with_tensor(reader_of(g, n->out[0], only, user), &ot_op_Mul, v);
+    return scaled && with_tensor(reader_of(g, scaled, only, user), &ot_op_Add, v);
 }
 
 /* ---- skl2onnx: preprocessing ---------------------------------------------------- */

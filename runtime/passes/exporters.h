@@ -14,8 +14,12 @@ typedef enum ot_bias {
 /* v is input `input` of n.  v->data: float elements. */
 ot_bias ot_recurrent_bias(const ot_graph *g, const ot_value *v, const ot_node *n, int input);
 
+/* The node that alone reads v; NULL: there are several, or none, or v is an output.  user: of who asks. */
+typedef const ot_node *ot_only_reader(const void *user, const ot_graph *g, const ot_value *v);
+
 /* Is v, input `input` of n, the mean of a BatchNormalization in inference mode: (x - v) scale + shift? */
-bool ot_is_folded_mean(const ot_graph *g, const ot_value *v, const ot_node *n, int input);
+bool ot_is_folded_mean(const ot_graph *g, const ot_value *v, const ot_node *n, int input, ot_only_reader *only,
+                       const void *user);
 
 /* Sets `bit` in value->mark of the results of preprocessing: computed from inputs and constants alone, and read on the way
  * to the first layer of the model.  `fed` marks what depends on inputs; `other` is free for use in between. */

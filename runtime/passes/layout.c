@@ -113,8 +113,10 @@ static void permute(ot_piece *p, int rank)
  * every product. */
 static bool read_by_convolution(const ot_node *n, const ot_config *c)
 {
+    enum { NEAR = 256 }; /* such copies are made where they are read */
     const char *why;
-    for (const ot_node *k = n->next; k && c->device; k = k->next)
+    int seen = 0;
+    for (const ot_node *k = n->next; k && c->device && seen < NEAR; k = k->next, seen++)
         for (int i = 0; i < k->n_in; i++) {
             if (k->in[i] != n->out[0]) continue;
             const ot_kernel *kernel = k->op->filters && i == 0 ? ot_kernel_for(k, c->device, c->ref_only, &why) : NULL;
@@ -132,7 +134,7 @@ static bool follow_copy(ot_graph *g, ot_node *n, const ot_config *c)
     bool any = false;
     int rank = y->shape.rank;
     for (int i = 0; i < n->n_in; i++) any |= last(n->in[i]) && n->in[i]->shape.rank == rank;
-    if ((!any && !read_by_convolution(n, c)) || !ot_layout_matters(&y->shape) || a->n > 4096) return false;
+    if (!ot_layout_matters(&y->shape) || a->n > 4096 || (!any && !read_by_convolution(n, c))) return false;
     ot_piece *p = ot_graph_alloc(g, (size_t)a->n * sizeof *p);
     ot_copy *b = ot_graph_alloc(g, sizeof *b);
     if (!p || !b) return false;

@@ -232,21 +232,29 @@ static void set_copy(ot_graph *g, ot_node *n, const ot_copy *a)
 /* A Copy of parts of a transposed, sliced or expanded value reads the parts where that was copied from. */
 static void read_uncopied(ot_graph *g, ot_node *n, const int *uses)
 {
+    ot_piece *piece = NULL; /* made once: a join of thousands of slices has as many pieces */
     for (int i = 0; n->op == &ot_op_Copy && i < n->n_in; i++) {
         const ot_copy *a = n->attrs;
         const ot_node *c = copied_for(n->in[i], n, uses);
         if (!c || !is_whole(c->attrs)) continue;
-        ot_piece *piece = own_pieces(g, a);
-        bool ok = piece;
-        for (int64_t k = 0; k < a->n && ok; k++)
-            ok = piece[k].in != i ||
-                 read_through(&piece[k], a->shape.rank, &n->in[i]->shape, ((const ot_copy *)c->attrs)->piece);
-        ot_value **in = ok ? ot_graph_alloc(g, (size_t)n->n_in * sizeof(ot_value *)) : NULL;
-        if (!in) continue;
-        memcpy(in, n->in, (size_t)n->n_in * sizeof(ot_value *));
-        in[i] = c->in[0];
-        n->in = in;
-        set_copy(g, n, &(ot_copy){ a->shape, a->fill, a->n, piece });
+        const ot_piece *from = ((const ot_copy *)c->attrs)->piece;
+        bool ok = true;
+        for (int64_t k = 0; k < a->n && ok; k++) {
+            ot_piece one = a->piece[k];
+            ok = one.in != i || read_through(&one, a->shape.rank, &n->in[i]->shape, from);
+        }
+        if (!ok) continue;
+        if (!piece) {
+            piece = own_pieces(g, a);
+            ot_value **in = piece ? ot_graph_alloc(g, (size_t)n->n_in * sizeof(ot_value *)) : NULL;
+            if (!in) return;
+            memcpy(in, n->in, (size_t)n->n_in * sizeof(ot_value *));
+            n->in = in;
+            set_copy(g, n, &(ot_copy){ a->shape, a->fill, a->n, piece });
+        }
+        for (int64_t k = 0; k < a->n; k++)
+            if (piece[k].in == i) read_through(&piece[k], a->shape.rank, &n->in[i]->shape, from);
+        n->in[i] = c->in[0];
     }
 }
 

@@ -263,28 +263,39 @@ static bool same_numbers(const ot_value *v, const void *a, const void *b, int64_
     return sqrt(off) <= most * sqrt(all);
 }
 
-/* Compares a candidate's results with those of the first one, and clears them for the next. */
-static ot_status compare(ot_tune *t, const ot_node *n, const ot_prep *p, bench *b, bool *good, ot_error *err)
+/* Reads output i, and whether nothing is written around it, and clears it for the next candidate. */
+static ot_status take_output(ot_tune *t, const ot_value *v, char *at, char *got, bool *good, ot_error *err)
 {
     static const char zeros[GUARD];
+    char guard[2][GUARD];
+    int64_t all = bytes_of(v), bytes = all < COMPARED ? all : COMPARED;
+    OT_TRY(t->backend->download(t->device, guard[0], at - GUARD, GUARD, err));
+    OT_TRY(t->backend->download(t->device, guard[1], at + all, GUARD, err));
+    if (bytes) OT_TRY(t->backend->download(t->device, got, at, bytes, err));
+    OT_TRY(t->backend->wait(t->device, err));
+    *good = *good && !memcmp(guard[0], zeros, GUARD) && !memcmp(guard[1], zeros, GUARD);
+    return clear_output(t, v, at, err);
+}
+
+/* Compares a candidate's results with those of the first good one, which it becomes if there is none yet. */
+static ot_status compare(ot_tune *t, const ot_node *n, const ot_prep *p, bench *b, bool *good, ot_error *err)
+{
+    char *got[MOST_VALUES] = { NULL };
     ot_status s = OT_OK;
-    char *got = malloc(COMPARED), guard[2][GUARD];
-    if (!got) return ot_fail(err, OT_E_NOMEM, "no memory to tune");
     for (int i = 0; i < n->n_out && s == OT_OK; i++) {
         if (!n->out[i]) continue;
-        char *at = b->out[i];
         int64_t all = bytes_of(n->out[i]), bytes = all < COMPARED ? all : COMPARED;
-        s = t->backend->download(t->device, guard[0], at - GUARD, GUARD, err);
-        if (!s) s = t->backend->download(t->device, guard[1], at + all, GUARD, err);
-        if (!s && bytes) s = t->backend->download(t->device, got, at, bytes, err);
-        if (!s) s = t->backend->wait(t->device, err);
-        if (!s) s = clear_output(t, n->out[i], at, err);
-        if (s) break;
-        *good = *good && !memcmp(guard[0], zeros, GUARD) && !memcmp(guard[1], zeros, GUARD);
-        if (b->first[i]) *good = *good && same_numbers(n->out[i], got, b->first[i], bytes, tolerance(n, p));
-        else if (*good && (b->first[i] = malloc(bytes ? (size_t)bytes : 1))) memcpy(b->first[i], got, (size_t)bytes);
+        got[i] = malloc((size_t)bytes + 1);
+        s = got[i] ? take_output(t, n->out[i], b->out[i], got[i], good, err)
+                   : ot_fail(err, OT_E_NOMEM, "no memory to tune");
+        if (s == OT_OK && b->first[i])
+            *good = *good && same_numbers(n->out[i], got[i], b->first[i], bytes, tolerance(n, p));
     }
-    free(got);
+    for (int i = 0; i < n->n_out; i++) {
+        bool first = s == OT_OK && *good && !b->first[i];
+        if (first) b->first[i] = got[i];
+        else free(got[i]);
+    }
     return s;
 }
 

@@ -523,6 +523,32 @@ def refused(d):
     call('predict', f'{d}/m.onnx', f'{d}/none.npz', code=7)
 
 
+def copied(d):
+    """--copy: columns of the table beside the predictions, of each row its own, also where rows do not follow each other."""
+    rows = [(f'K-{i:02d}', i / 40, (i * 7 % 40) / 40, ('a "b", c', 'd\ne')[i % 2], ('no', 'yes')[i % 3 == 0]) for i in range(40)]
+    with open(f'{d}/ids.csv', 'w', newline='') as f:
+        w = csv.writer(f)
+        w.writerow(['id', 'u', 'v', 'one, two', 'y'])
+        w.writerows(rows)
+    call('new', 'mlp', '--input', '1x1x2', '--hidden', '4', '--classes', '2', '-o', f'{d}/ids.onnx')
+    call('train', f'{d}/ids.onnx', '--data', f'{d}/ids.csv', '--inputs', 'u,v', '--target', 'y', '--steps', '3', '--run-dir', 'none', '-o', f'{d}/idst.onnx')
+    plain = call('predict', f'{d}/idst.onnx', f'{d}/ids.csv', '-o', f'{d}/plain.csv')
+    r = call('predict', f'{d}/idst.onnx', f'{d}/ids.csv', '--copy', 'one, two,id', '-o', f'{d}/ids_out.csv')
+    check(r.returncode == 0 and plain.returncode == 0, f'--copy: {r.stderr}')
+    head, got = table(open(f'{d}/ids_out.csv', newline='').read())
+    before, others = table(open(f'{d}/plain.csv', newline='').read())
+    at = head.index('one, two')
+    check(head[at:at + 2] == ['one, two', 'id'] and head[:at] + head[at + 2:] == before, f'--copy: {head}')
+    check([g[at:at + 2] for g in got] == [[t, i] for i, _, _, t, _ in rows], f'--copy: {got[:3]}')
+    check([g[:at] + g[at + 2:] for g in got] == others, '--copy changes predictions')
+    said = json.loads(call('predict', f'{d}/idst.onnx', f'{d}/ids.csv', '--copy', 'id', '--json').stdout)
+    check([s['columns'] for s in said] == [{'id': i} for i, *_ in rows], f'--copy as JSON: {said[:2]}')
+    for code, words, *options in ((4, "no column 'none'", '--copy', 'none'), (2, '.csv, .json and .jsonl', '--copy', 'id', '-o', f'{d}/p.npz')):
+        check(words in call('predict', f'{d}/idst.onnx', f'{d}/ids.csv', *options, code=code).stderr, f'{options}: not said')
+    model(f'{d}/m.onnx', [('y', 2, None, False)])
+    check('not a table' in call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--copy', 'id', code=2).stderr, '--copy of arrays: not said')
+
+
 with tempfile.TemporaryDirectory() as folder:
     np.savez(f'{folder}/x.npz', x=x)
     kinds(folder)
@@ -539,5 +565,6 @@ with tempfile.TemporaryDirectory() as folder:
     fixed_batch(folder)
     wrong_targets(folder)
     lines(folder)
+    copied(folder)
     refused(folder)
 finish('predictions')

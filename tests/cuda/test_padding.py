@@ -62,6 +62,37 @@ def far(a, b):
     return np.linalg.norm(a.astype('f8') - b) / np.linalg.norm(b)
 
 
+def square(d):
+    """A padded copy of the transposed weight is not that of the weight."""
+    n = 515
+    w = (rng.standard_normal((n, n)) * .05).astype('f4')
+    ints = {'pads': [0, 0, 0, 61], 'start': [0], 'end': [n], 'last': [1]}
+    nodes = [h.make_node('Transpose', ['w'], ['t'], perm=[1, 0]), h.make_node('Pad', ['t', 'pads'], ['p']), h.make_node('MatMul', ['x', 'p'], ['a']),
+             h.make_node('MatMul', ['x', 'w'], ['b']), h.make_node('Slice', ['a', 'start', 'end', 'last'], ['c']), h.make_node('Add', ['c', 'b'], ['y'])]
+    g = h.make_graph(nodes, 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', n])], [h.make_tensor_value_info('y', T.FLOAT, ['n', n])],
+                     [numpy_helper.from_array(w, 'w')] + [numpy_helper.from_array(np.array(v), k) for k, v in ints.items()])
+    m = h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=9)
+    x = rng.standard_normal((ROWS, n)).astype('f4')
+    got = arrays(d, 'predict', m, {'x': x}, '--device', 'cuda', '--precision', 'tf32')[1]['y']
+    want = x.astype('f8') @ (w.astype('f8') + w.T)
+    check(far(got, want) < 1e-3, f'a square weight and its transpose: off by {far(got, want):.2g}')
+
+
+def infinite(d):
+    """Padding makes no NaN of what is infinite."""
+    n = 515
+    weights = {'w': np.abs(rng.standard_normal((n, n))).astype('f4'), 'v': np.abs(rng.standard_normal((n, 8))).astype('f4')}
+    weights['ten'] = np.array(10, 'f4')
+    g = h.make_graph([h.make_node('Mul', ['x', 'ten'], ['s']), h.make_node('MatMul', ['s', 'w'], ['a']), h.make_node('MatMul', ['a', 'v'], ['y'])], 'g',
+                     [h.make_tensor_value_info('x', T.FLOAT, ['n', n])], [h.make_tensor_value_info('y', T.FLOAT, ['n', 8])],
+                     [numpy_helper.from_array(v, k) for k, v in weights.items()])
+    m = h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=9)
+    x = np.abs(rng.standard_normal((ROWS, n))).astype('f4')
+    x[3, 5] = 3e38
+    y = arrays(d, 'predict', m, {'x': x}, '--device', 'cuda', '--precision', 'tf32')[1]['y']
+    check(np.isposinf(y[3]).all() and np.isfinite(np.delete(y, 3, 0)).all(), f'an infinite input: {y[3]}')
+
+
 def main(d):
     x, target = rng.standard_normal((ROWS, 32)).astype('f4'), rng.integers(0, CLASSES, ROWS)
     target[:4] = CLASSES - 1, 0, CLASSES - 2, CLASSES - 1
@@ -82,6 +113,8 @@ def main(d):
         y = arrays(d, 'predict', m, {'x': x}, '--device', 'cuda', '--precision', 'bf16')[1]['y']
         exact = arrays(d, 'run', wide(m), {'x': x.astype('f8')}, '--device', 'cpu')[1]['y']
         check(y.shape == exact.shape and far(y, exact) < .02, f'{form}: a prediction is off by {far(y, exact):.2g}')
+    square(d)
+    infinite(d)
     x = rng.standard_normal((IMAGES, 3, 16, 15)).astype('f4')
     for name, m, padded in (('images', images(), 1), ('grouped', images(2), 1), ('channels with a gradient', images(before=True), 0)):
         feeds = {'x': x, 'target': rng.standard_normal((IMAGES, 8, 16, 15)).astype('f4')}

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 import onnx.parser
-from scripts import call, check, finish, np, numpy_helper, onnx, onnxruntime
+from scripts import call, check, finish, h, np, numpy_helper, onnx, onnxruntime
 
 rng = np.random.default_rng(4)
 N, C = 9, 3
@@ -98,6 +98,28 @@ with tempfile.TemporaryDirectory() as d:
         r = call('predict', d + '/m.onnx', d + '/x.npz', '--task', 'labels', '-o', d + '/p.json')
         first = json.load(open(d + '/p.json'))[0] if not r.returncode else {}
         check(all(any(abs(v - q) < 1e-4 for q in numbers_in(first)) for v in y[0]), f'{text}: {first}, {y[0]}')
+
+    # The sums of other lines, in as many elements.
+    g = h.make_graph([h.make_node('Exp', ['x'], ['e']), h.make_node('ReduceSum', ['e', 'two'], ['s'], keepdims=0), h.make_node('Reshape', ['s', 'row'], ['r']),
+                      h.make_node('MatMul', ['e', 'w'], ['f']), h.make_node('Div', ['e', 'r'], ['y'])], 'g',
+                     [h.make_tensor_value_info('x', onnx.TensorProto.FLOAT, ['n', 5, 5])], [h.make_tensor_value_info('y', onnx.TensorProto.FLOAT, ['n', 5, 5])],
+                     [numpy_helper.from_array(np.array([2]), 'two'), numpy_helper.from_array(np.array([-1, 1, 5]), 'row'),
+                      numpy_helper.from_array(np.eye(5, dtype='f4'), 'w')])
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), d + '/m.onnx')
+    np.savez(d + '/cube.npz', x=rng.standard_normal((N, 5, 5)).astype('f4'), target=np.zeros((N, 5), 'i8'))
+    r = call('eval', d + '/m.onnx', '--data', d + '/cube.npz', '--loss', 'cross_entropy:class_axis=2')
+    check(r.returncode == 0 and 'add up to 1' not in r.stderr, f'sums of other lines: {r.stderr}')
+
+    # Inputs and constants count too, when the analysis ends.
+    levels = ''.join(f'q{i + 1}=Max({",".join([f"q{i}"] * 10 + ["big"] * 2000)}) ' for i in range(6))
+    m = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float[N,4096] x) => (float[N,4096] y) { q0=Add(x,big) %s u=ReduceSum(q6,last) y=Div(q6,u) }' % levels)
+    m.graph.initializer.extend([numpy_helper.from_array(np.ones(4096, 'f4'), 'big'), numpy_helper.from_array(np.array([1]), 'last')])
+    onnx.save(m, d + '/m.onnx')
+    try:
+        call('plan', d + '/m.onnx', timeout=30)
+        check(True, '')
+    except subprocess.TimeoutExpired:
+        check(False, 'maxima of many constants: no end after 30 s')
 
     # A value that is read very often is not looked at again each time.
     levels = ''.join(f'p{i + 1}=Mean({",".join([f"p{i}"] * 40)}) ' for i in range(9))

@@ -202,7 +202,10 @@ static void extents_of(const ot_value *v, extents *e)
 /* Bytes from the first to the last element. */
 static size_t span(const extents *e, cudnnDataType_t t)
 {
-    int64_t last = 0, bits = t == CUDNN_DATA_BOOLEAN ? 1 : t == CUDNN_DATA_DOUBLE ? 64 : t == CUDNN_DATA_FLOAT ? 32 : 16;
+    int64_t last = 0, bits = t == CUDNN_DATA_BOOLEAN  ? 1
+                             : t == CUDNN_DATA_DOUBLE ? 64
+                             : t == CUDNN_DATA_FLOAT  ? 32
+                                                      : 16;
     for (int d = 0; d < e->rank; d++) last += (e->dim[d] - 1) * e->stride[d];
     return (size_t)((last + 1) * bits + 7) / 8;
 }

@@ -238,7 +238,7 @@ static ot_cudnn_desc choose(ot_cudnn *g, ot_prep *p, const filters *f, int64_t *
     if (!plan)
         p->refused = !list.heard ? "cuDNN has no engine for it"
                      : !list.n   ? "no cuDNN engine is deterministic, precise enough and small enough"
-                     : !made    ? "cuDNN has engines, but none makes a plan"
+                     : !made     ? "cuDNN has engines, but none makes a plan"
                                  : "cuDNN has engines that make plans, but none runs";
     return plan;
 }

@@ -64,6 +64,8 @@ static ot_status check_form(const ot_options *o, form f, ot_error *err)
         "pdf",  "svg", "png",    "jpg",     "jpeg",    "bmp",         "tif", "tiff", "webp",   "tsv",     "tab",
         "gz",   "bz2", "xz",     "zst",     "zip",     "tar",         "tgz", "db",   "sqlite", "tfrecord"
     };
+    if (ot_options_count(o, "copy") && (f == FORM_NPZ || f == FORM_MASKS))
+        return ot_fail(err, OT_E_USAGE, "--copy: columns are written to .csv, .json and .jsonl only");
     const char *to = ot_options_get(o, "o"), *dot = to && f == FORM_CSV ? strrchr(to, '.') : NULL;
     for (int i = 0; dot && i < OT_LEN(others); i++)
         if (!strcasecmp(dot + 1, others[i]))
@@ -454,7 +456,7 @@ static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
             fputc(',', j->lines.f);
             ot_csv_text(ot_shown(file, shown, sizeof shown), j->lines.f);
         }
-        ot_prediction_row(&j->lines);
+        ot_prediction_row(&j->lines, sample);
         fputc('\n', j->lines.f);
     } else {
         char *text;
@@ -587,6 +589,9 @@ static ot_status predict(job *j, const ot_options *o, char **text, ot_error *err
             ot_output_check(&in, AT_FDCWD, to, j->form == FORM_NPZ ? OT_FILE_ARRAYS : OT_FILE_PREDICTIONS, what, err));
     }
     OT_TRY(open_answers(j, o, err));
+    const char *columns = ot_options_get(o, "copy");
+    j->lines.to_file = to != NULL;
+    if (columns) OT_TRY(ot_dataset_copy_columns(t->eval.data, columns, j->a, &j->lines.copied, err));
     if (j->form == FORM_MASKS) OT_TRY(open_masks(j, to, err));
     OT_TRY(deliver(j, to, text, err));
     if (j->odd)

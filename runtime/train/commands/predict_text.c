@@ -85,11 +85,28 @@ static void row_of(const ot_prediction_lines *x, ot_prediction *a)
 
 void ot_prediction_head(const ot_prediction_lines *x)
 {
+    char shown[1024];
+    for (int i = 0; i < x->copied.n; i++) {
+        fputc(',', x->f);
+        ot_csv_text(ot_shown(x->copied.name[i], shown, sizeof shown), x->f);
+    }
     for (int i = 0; i < x->n; i++) head_of(x, &x->list[i]);
 }
 
-void ot_prediction_row(const ot_prediction_lines *x)
+/* What row `sample` has in column i of --copy. */
+static const char *copied_of(const ot_prediction_lines *x, int64_t sample, int i)
 {
+    return sample < x->copied.rows ? x->copied.text[sample * x->copied.n + i] : "";
+}
+
+void ot_prediction_row(const ot_prediction_lines *x, int64_t sample)
+{
+    char shown[1024];
+    for (int i = 0; i < x->copied.n; i++) {
+        const char *text = copied_of(x, sample, i);
+        fputc(',', x->f);
+        ot_csv_text(x->to_file ? text : ot_shown(text, shown, sizeof shown), x->f);
+    }
     for (int i = 0; i < x->n; i++) row_of(x, &x->list[i]);
 }
 
@@ -127,7 +144,7 @@ static json_t *values_of(const ot_prediction *a)
 /* The key of an output: its name, unless that is a key of the sample's own. */
 static const char *key_of(const ot_prediction *a, char *name, size_t n)
 {
-    static const char *const own[] = { "sample", "line", "file" };
+    static const char *const own[] = { "sample", "line", "file", "columns" };
     char shown[1000];
     ot_shown(a->name, shown, sizeof shown);
     for (int i = 0; i < OT_LEN(own); i++)
@@ -144,6 +161,12 @@ ot_status ot_prediction_json(const ot_prediction_lines *x, int64_t sample, int64
     json_t *o = json_pack("{s:I}", "sample", (json_int_t)sample);
     if (line) ot_json_set(&o, "line", json_integer(line));
     if (file) ot_json_set(&o, "file", ot_json_text(file));
+    if (x->copied.n) {
+        json_t *columns = json_object();
+        for (int i = 0; i < x->copied.n; i++)
+            ot_json_set(&columns, x->copied.name[i], ot_json_text(copied_of(x, sample, i)));
+        ot_json_set(&o, "columns", columns);
+    }
     for (int i = 0; i < x->n; i++) {
         ot_prediction *a = &x->list[i];
         if (a->dtype == OT_F64 && a->task == OT_TASK_VALUES) digits = 17;

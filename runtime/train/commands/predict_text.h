@@ -35,12 +35,15 @@ typedef struct ot_prediction_lines {
     FILE *f;
     ot_prediction *list; /* v has the sample */
     int n;
-    int64_t top; /* classes of a sample */
+    int64_t top;      /* classes of a sample */
+    ot_copied copied; /* columns of the table that come first; none: n is 0 */
+    bool to_file;     /* their texts are written as they are; else without control characters */
 } ot_prediction_lines;
 
-/* The columns of the outputs, each after a comma, and their values.  Classes of equal probability come in their order. */
+/* The columns of --copy and of the outputs, each after a comma, and their values; sample: its row in the table.  Classes of equal
+ * probability come in their order. */
 void ot_prediction_head(const ot_prediction_lines *x);
-void ot_prediction_row(const ot_prediction_lines *x);
+void ot_prediction_row(const ot_prediction_lines *x, int64_t sample);
 
 /* An object of the sample, with its line (0: none) and its file (NULL: none).  The caller frees *text.  Errors: OT_E_NOMEM. */
 ot_status ot_prediction_json(const ot_prediction_lines *x, int64_t sample, int64_t line, const char *file, char **text,

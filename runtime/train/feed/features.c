@@ -14,6 +14,7 @@ static int second_of(int mark) { return (mark - 1) % RANK; }
 static int moved(const ot_node *n, int a)
 {
     ot_ints perm = ot_attr_ints(n, "perm");
+    if (perm.n && perm.n != RANK) return a; /* of another rank, or invalid */
     for (int d = 0; d < RANK; d++) {
         int from = RANK - 1 - d;
         if ((!perm.n || ot_axis(perm.v[d], RANK, &from)) && from == a) return d;

@@ -313,6 +313,8 @@ static const row table[] = {
         OT_CMD_PREDICT, 0, BASIC, CHOICE, 0, 0),
     ROW("top", 0, "N", "1", G, "predict: number of classes for each sample, the most probable first", OT_CMD_PREDICT, 0,
         BASIC, INT, 1, 1000),
+    ROW("copy", 0, "COLUMNS", NULL, G, "predict: columns of the table that are written beside the predictions: id,date",
+        OT_CMD_PREDICT, 0, BASIC, TEXT, 0, 0),
     ROW("prompt", 0, "TEXT", NULL, G, "predict: continue this text, token by token, and print it", OT_CMD_PREDICT, 0,
         BASIC, TEXT, 0, 0),
     ROW("tokens", 0, "N", "200", G, "--prompt: number of tokens to generate", OT_CMD_PREDICT, 0, BASIC, INT, 1, 1e9),

@@ -113,6 +113,9 @@ void ot_trainer_forget_shapes(ot_trainer *t)
 static ot_status new_shape(ot_trainer *t, ot_want want, ot_dataset *d, ot_feeders *fs, ot_batch_shape **out,
                            ot_error *err)
 {
+    /* A tensor without elements may name any number of samples. */
+    if (d->samples > INT32_MAX)
+        return ot_fail(err, OT_E_DATA, "a batch of %lld samples is too large", (long long)d->samples);
     ot_batch_shape *p = ot_arena_alloc(t->a, sizeof *p);
     if (!p) return no_copy(err);
     *p = (ot_batch_shape){ .want = want, .d = d, .fs = fs, .batch = d->samples };
