@@ -67,4 +67,12 @@ with tempfile.TemporaryDirectory() as d:
             got = {t['name']: t for t in json.loads(call('inspect', f'{d}/m.onnx', '--json').stdout)['initializers']}
             for n, should in ((weight, True), (u, trains), (v, trains)):
                 check((got[n]['role'] == 'trains') == should, f'spectral_norm of {weight} of {rows} rows, {n}: {got[n]}')
+    # A join of thousands of slices that are each read once needs no more memory than they have.
+    count = 3000
+    nodes = [h.make_node('Slice', ['x', f's{i}', f'e{i}', 'one'], [f'p{i}']) for i in range(count)] + [h.make_node('Concat', [f'p{i}' for i in range(count)], ['j'], axis=1), h.make_node('MatMul', ['j', 'w'], ['y'])]
+    tensors = [numpy_helper.from_array(np.array([i + k]), f'{n}{i}') for i in range(count) for k, n in enumerate('se')] + [numpy_helper.from_array(np.array([1]), 'one'), numpy_helper.from_array(rng.standard_normal((count, 2)).astype('f4'), 'w')]
+    g = h.make_graph(nodes, 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', count])], [h.make_tensor_value_info('y', T.FLOAT, ['n', 2])], tensors)
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), f'{d}/m.onnx')
+    r = call('plan', f'{d}/m.onnx')
+    check(r.returncode == 0, f'a join of {count} slices: exit {r.returncode}: {r.stderr}')
 finish('checks')
