@@ -19,10 +19,11 @@ static ot_status copy_row(void *user, const ot_rows *r, int64_t row, ot_error *e
     return OT_OK;
 }
 
-ot_status ot_dataset_copy_columns(const ot_dataset *d, const char *columns, ot_arena *a, ot_copied *out, ot_error *err)
+ot_status ot_dataset_copy_columns(const ot_dataset *d, const char *columns, ot_arena *a, ot_copied_columns *out,
+                                  ot_error *err)
 {
     const ot_columns *t = d->table;
-    *out = (ot_copied){ .n = 0 };
+    *out = (ot_copied_columns){ .n = 0 };
     if (!t) return ot_fail(err, OT_E_USAGE, "--copy: %s is not a table of one file", d->name);
     int *list = ot_arena_alloc(a, sizeof *list * ((size_t)t->columns + 1)), n;
     if (!list) return ot_fail(err, OT_E_NOMEM, "no memory for the columns of --copy");
@@ -35,6 +36,6 @@ ot_status ot_dataset_copy_columns(const ot_dataset *d, const char *columns, ot_a
             return ot_fail(err, OT_E_NOMEM, "no memory for the columns of --copy");
     copier k = { list, n, text, a };
     OT_TRY(ot_table_each_row(t, copy_row, &k, err));
-    *out = (ot_copied){ n, t->rows, name, text };
+    *out = (ot_copied_columns){ n, t->rows, name, text };
     return OT_OK;
 }

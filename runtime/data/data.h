@@ -127,17 +127,18 @@ typedef struct ot_dataset {
 ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **line, ot_error *err);
 
 /* Columns of a table beside what is read of them. */
-typedef struct ot_copied {
+typedef struct ot_copied_columns {
     int n;
     int64_t rows;
     const char *const *name;
     const char *const
         *text; /* of row i from i * n on, as the file has them; numbers with a decimal comma have a point */
-} ot_copied;
+} ot_copied_columns;
 
 /* columns: names such as "id,date" (predict --copy).  Reads the file again; names and texts are a's.  Errors: OT_E_USAGE: d is not
  * a table of one file; OT_E_DATA: no such column; OT_E_IO: the file has changed; OT_E_NOMEM. */
-ot_status ot_dataset_copy_columns(const ot_dataset *d, const char *columns, ot_arena *a, ot_copied *out, ot_error *err);
+ot_status ot_dataset_copy_columns(const ot_dataset *d, const char *columns, ot_arena *a, ot_copied_columns *out,
+                                  ot_error *err);
 
 /* Of a table with a header: some column names are numbers, as if the first row of data were taken for a header. */
 bool ot_dataset_odd_header(const ot_dataset *d);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "runtime/backends/cuda/internal.h"
 #include "runtime/base/io.h"
@@ -73,6 +74,7 @@ static void *read_cached(const char *folder, const char *name, size_t *n)
         *n = fread(bytes, 1, (size_t)size, f);
         ((char *)bytes)[*n] = 0;
     }
+    (void)!futimens(fileno(f), NULL); /* when it was used last: old files can be found and removed */
     fclose(f);
     return bytes;
 }

@@ -35,9 +35,9 @@ typedef struct ot_prediction_lines {
     FILE *f;
     ot_prediction *list; /* v has the sample */
     int n;
-    int64_t top;      /* classes of a sample */
-    ot_copied copied; /* columns of the table that come first; none: n is 0 */
-    bool to_file;     /* their texts are written as they are; else without control characters */
+    int64_t top;              /* classes of a sample */
+    ot_copied_columns copied; /* columns of the table that come first; none: n is 0 */
+    bool to_file;             /* their texts are written as they are; else without control characters */
 } ot_prediction_lines;
 
 /* The columns of --copy and of the outputs, each after a comma, and their values; sample: its row in the table.  Classes of equal
