@@ -94,6 +94,10 @@ int64_t ot_memory_of_groups(const char *root); /* what remains in its control gr
 /* Asks for pages of 2 MiB where a block is large: fewer faults, fewer misses of the TLB.  The advice may be ignored. */
 void ot_memory_ask_large_pages(void *p, size_t n);
 
+/* Gives the whole pages of anonymous memory between p and p + n back to the system: what was in them is lost, and they take
+ * no memory until they are written again. */
+void ot_memory_give_back(void *p, size_t n);
+
 /* Could that many bytes be allocated now?  Allocates and frees them.  If the system promises more memory than there
  * is (the usual overcommit), only ot_memory_limited() makes the answer no. */
 bool ot_memory_fits(int64_t bytes);

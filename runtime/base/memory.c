@@ -94,6 +94,13 @@ void ot_memory_ask_large_pages(void *p, size_t n)
     if (n >= 2 * large) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
+void ot_memory_give_back(void *p, size_t n)
+{
+    const uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+    uintptr_t begin = ((uintptr_t)p + mask) & ~mask, end = ((uintptr_t)p + n) & ~mask;
+    if (begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
 bool ot_memory_limited(void)
 {
     struct rlimit space, data;

@@ -21,6 +21,7 @@ ot_status ot_memory_new(const ot_plan *const *plans, int n, int64_t room, const 
 /* m's state slab gets what is in that of `from`, which has the same lead. */
 ot_status ot_memory_take_state(ot_memory *m, const ot_memory *from, ot_error *err);
 int64_t ot_memory_lends(const ot_memory *m); /* bytes of its scratch slab; 0: on a device */
+void ot_memory_idle(ot_memory *m); /* CPU: its scratch slab takes no memory until the next run; values in it are lost */
 void ot_memory_free(ot_memory *m);
 void *ot_memory_room(const ot_memory *m);
 

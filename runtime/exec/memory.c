@@ -262,4 +262,9 @@ void ot_memory_free(ot_memory *m)
 }
 
 void *ot_memory_room(const ot_memory *m) { return m->room; }
+void ot_memory_idle(ot_memory *m)
+{
+    if (!m->device) ot_memory_give_back(m->scratch, (size_t)m->scratch_bytes);
+}
+
 int64_t ot_memory_lends(const ot_memory *m) { return m->device ? 0 : m->scratch_bytes; }

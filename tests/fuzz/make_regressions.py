@@ -268,10 +268,11 @@ def good_models():
     """Where the search begins: small, and most of what a model can have."""
     r = np.random.RandomState(0)
     f = lambda *shape: r.randn(*shape).astype(np.float32)
+    good = lambda name, m: save(name, m, ("model", "execute", "deploy"))
     x, y = value("x", T.FLOAT, ["N", 4]), value("y", T.FLOAT, ["N", 3])
-    save("0-mlp", model([h.make_node("Gemm", ["x", "w", "b"], ["h"], transB=1), h.make_node("Relu", ["h"], ["y"])],
+    good("0-mlp", model([h.make_node("Gemm", ["x", "w", "b"], ["h"], transB=1), h.make_node("Relu", ["h"], ["y"])],
                         [x], [y], [const("w", f(3, 4)), const("b", f(3))]))
-    save("0-conv", model([h.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+    good("0-conv", model([h.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
                           h.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"]),
                           h.make_node("MaxPool", ["n"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
                           h.make_node("Flatten", ["p"], ["f"]), h.make_node("Gemm", ["f", "k"], ["y"])],
@@ -281,7 +282,7 @@ def good_models():
     # Opset 21: attention-like pieces, shape arithmetic, a Constant, an If.
     yes = body([h.make_node("Softmax", ["z"], ["t"], axis=-1)], [], [value("t")])
     no = body([h.make_node("Tanh", ["z"], ["e"])], [], [value("e")])
-    save("0-branches", model([h.make_node("MatMul", ["x", "w"], ["z"]), h.make_node("Shape", ["z"], ["s"]),
+    good("0-branches", model([h.make_node("MatMul", ["x", "w"], ["z"]), h.make_node("Shape", ["z"], ["s"]),
                               h.make_node("Gather", ["s", "one"], ["n"]), h.make_node("Greater", ["n", "two"], ["c"]),
                               h.make_node("If", ["c"], ["i"], then_branch=yes, else_branch=no),
                               h.make_node("LayerNormalization", ["i", "g"], ["l"]), h.make_node("Reshape", ["l", "shape"], ["y"])],
@@ -291,28 +292,25 @@ def good_models():
     loop = body([h.make_node("Mul", ["a", "w"], ["a1"]), h.make_node("Identity", ["c"], ["c1"]), h.make_node("Identity", ["a1"], ["o"])],
                 [value("i", T.INT64, []), value("c", T.BOOL, []), value("a", T.FLOAT, [2])],
                 [value("c1", T.BOOL, []), value("a1", T.FLOAT, [2]), value("o", T.FLOAT, [2])])
-    save("0-loop", model([h.make_node("Loop", ["n", "yes", "x"], ["z", "all"], body=loop), h.make_node("ReduceMean", ["all"], ["y"], keepdims=0)],
+    good("0-loop", model([h.make_node("Loop", ["n", "yes", "x"], ["z", "all"], body=loop), h.make_node("ReduceMean", ["all"], ["y"], keepdims=0)],
                          [value("x", T.FLOAT, [2])], [value("y", T.FLOAT, [])],
                          [const("n", np.int64(3)), const("yes", np.bool_(True)), const("w", f(2))]))
     scan = body([h.make_node("Add", ["s", "e"], ["s1"]), h.make_node("Mul", ["s1", "w"], ["o"])],
                 [value("s", T.FLOAT, [2]), value("e", T.FLOAT, [2])], [value("s1", T.FLOAT, [2]), value("o", T.FLOAT, [2])])
-    save("0-scan", model([h.make_node("Scan", ["s0", "x"], ["last", "y"], body=scan, num_scan_inputs=1)],
+    good("0-scan", model([h.make_node("Scan", ["s0", "x"], ["last", "y"], body=scan, num_scan_inputs=1)],
                          [value("x", T.FLOAT, [3, 2])], [value("y", T.FLOAT, [3, 2])], [const("s0", f(2)), const("w", f(2))]))
-    save("0-quantised", model([h.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]), h.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+    good("0-quantised", model([h.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]), h.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
                                h.make_node("DequantizeLinear", ["wq", "ws"], ["w"]), h.make_node("MatMul", ["d", "w"], ["y"])],
                               [x], [y], [const("s", np.float32(0.1)), const("z", np.uint8(128)),
                                          const("wq", r.randint(-9, 9, (4, 3)).astype(np.int8)), const("ws", np.float32(0.05))]))
-    save("0-lstm", model([h.make_node("LSTM", ["x", "w", "r"], ["y", "h"], hidden_size=2)],
+    good("0-lstm", model([h.make_node("LSTM", ["x", "w", "r"], ["y", "h"], hidden_size=2)],
                          [value("x", T.FLOAT, [3, 1, 2])], [value("y", T.FLOAT, [3, 1, 1, 2])], [const("w", f(1, 8, 2)), const("r", f(1, 8, 2))]))
-    save("0-embedding-loss", model([h.make_node("Gather", ["w", "i"], ["e"]), h.make_node("SoftmaxCrossEntropyLoss", ["e", "t"], ["y"])],
+    good("0-embedding-loss", model([h.make_node("Gather", ["w", "i"], ["e"]), h.make_node("SoftmaxCrossEntropyLoss", ["e", "t"], ["y"])],
                                    [value("i", T.INT64, ["N"]), value("t", T.INT64, ["N"])], [value("y", T.FLOAT, [])], [const("w", f(5, 3))]))
     m = model([h.make_node("Twice", ["x"], ["h"], domain="own"), h.make_node("MatMul", ["h", "w"], ["y"])], [x], [y], [const("w", f(4, 3))])
     m.opset_import.append(h.make_opsetid("own", 1))
     m.functions.append(h.make_function("own", "Twice", ["a"], ["b"], [h.make_node("Add", ["a", "a"], ["b"])], [h.make_opsetid("", 17)]))
-    save("0-function", m)
-    for name in os.listdir(os.path.join(HERE, "model")):
-        with open(os.path.join(HERE, "model", name), "rb") as g:
-            write("deploy", "0-" + name.split("-", 1)[1], g.read())
+    good("0-function", m)
 
 
 def hostile(name, m, targets=("model", "execute")):
@@ -576,7 +574,7 @@ def trainings():
 
 if __name__ == "__main__":
     data_files()
-    good_models() # first: all that is there then is for `deploy`, too
+    good_models()
     external_models()
     mixed_types()
     loops()
