@@ -19,19 +19,29 @@ typedef struct use {
     int input;
 } use;
 
+/* The uses of a name. */
+typedef struct read {
+    use first, *list; /* list: in the order of the graph, from the arena */
+    int n, cap;
+} read;
+
+/* Of a node, found once: it is compared with many. */
+typedef struct about {
+    bool known, carries, identity;
+    const char *module;                 /* with path; NULL: not said */
+    size_t length;                      /* of its path */
+    const Onnx__TensorProto **partners; /* the initializer behind each input, or NULL */
+} about;
+
 typedef struct untie {
     ot_remake re;
     const Onnx__GraphProto *g;
+    about *node;          /* by number */
     ot_table initializer; /* name → TensorProto */
-    ot_table maker;       /* name → node */
-    ot_table reader;      /* name → read: its first reader, and how many there are */
+    ot_table maker;       /* name → about of its node */
+    ot_table reader;      /* name → read */
     ot_table blank;       /* name → its tensor, where all elements are equal */
 } untie;
-
-typedef struct read {
-    use first;
-    int n;
-} read;
 
 /* Nodes that pass a tensor on, as exporters put between a weight and its layer. */
 static bool carries(const Onnx__NodeProto *n)
@@ -40,25 +50,42 @@ static bool carries(const Onnx__NodeProto *n)
     return op && op->flags & OT_SAME;
 }
 
+static bool add_use(untie *x, const char *name, use u)
+{
+    read *r = ot_table_find(&x->reader, name);
+    if (!r) {
+        r = ot_arena_alloc(x->re.patch.arena, sizeof *r);
+        if (!r || !ot_table_set(&x->reader, name, r)) return false;
+        r->first = u;
+    }
+    if (r->n == r->cap) {
+        int cap = r->cap ? 2 * r->cap : 2;
+        use *wider = ot_arena_alloc(x->re.patch.arena, sizeof *wider * (size_t)cap);
+        if (!wider) return false;
+        for (int i = 0; i < r->n; i++) wider[i] = r->list[i];
+        r->list = wider;
+        r->cap = cap;
+    }
+    r->list[r->n++] = u;
+    return true;
+}
+
 static bool index_names(untie *x)
 {
     const Onnx__GraphProto *g = x->g;
     x->initializer.arena = x->maker.arena = x->reader.arena = x->re.patch.arena;
+    x->node = ot_arena_alloc(x->re.patch.arena, sizeof *x->node * (g->n_node + 1));
+    if (!x->node) return false;
     for (size_t i = 0; i < g->n_initializer; i++)
         if (!ot_table_set(&x->initializer, ot_text(g->initializer[i]->name), g->initializer[i])) return false;
     for (size_t i = 0; i < g->n_node; i++) {
         const Onnx__NodeProto *n = g->node[i];
+        x->node[i].carries = carries(n);
+        x->node[i].identity = !*ot_domain(n->domain) && !strcmp(ot_text(n->op_type), "Identity") && n->n_output;
         for (size_t k = 0; k < n->n_output; k++)
-            if (*n->output[k] && !ot_table_set(&x->maker, n->output[k], n)) return false;
-        for (size_t k = 0; k < n->n_input; k++) {
-            read *r = *n->input[k] ? ot_table_find(&x->reader, n->input[k]) : NULL;
-            if (r) r->n++;
-            if (r || !*n->input[k]) continue;
-            r = ot_arena_alloc(x->re.patch.arena, sizeof *r);
-            if (!r) return false;
-            *r = (read){ { i, (int)k }, 1 };
-            if (!ot_table_set(&x->reader, n->input[k], r)) return false;
-        }
+            if (*n->output[k] && !ot_table_set(&x->maker, n->output[k], &x->node[i])) return false;
+        for (size_t k = 0; k < n->n_input; k++)
+            if (*n->input[k] && !add_use(x, n->input[k], (use){ i, (int)k })) return false;
     }
     return true;
 }
@@ -68,7 +95,8 @@ static use at_work(const untie *x, use u)
 {
     for (int i = 0; i < 8; i++) {
         const Onnx__NodeProto *n = x->g->node[u.node];
-        const read *next = u.input == 0 && carries(n) && n->n_output ? ot_table_find(&x->reader, n->output[0]) : NULL;
+        bool on = u.input == 0 && x->node[u.node].carries && n->n_output;
+        const read *next = on ? ot_table_find(&x->reader, n->output[0]) : NULL;
         if (!next) break;
         u = next->first;
     }
@@ -80,8 +108,7 @@ static use to_edit(const untie *x, use u)
 {
     for (int i = 0; i < 8; i++) {
         const Onnx__NodeProto *n = x->g->node[u.node];
-        bool identity = !*ot_domain(n->domain) && !strcmp(ot_text(n->op_type), "Identity") && n->n_output;
-        const read *next = identity ? ot_table_find(&x->reader, n->output[0]) : NULL;
+        const read *next = x->node[u.node].identity ? ot_table_find(&x->reader, n->output[0]) : NULL;
         if (!next || next->n != 1) break;
         u = next->first;
     }
@@ -93,8 +120,10 @@ static const Onnx__TensorProto *behind(const untie *x, const char *name)
 {
     for (int i = 0; i < 8; i++) {
         const Onnx__TensorProto *t = ot_table_find(&x->initializer, name);
-        const Onnx__NodeProto *n = t ? NULL : ot_table_find(&x->maker, name);
-        if (t || !n || !carries(n) || !n->n_input) return t;
+        const about *by = t ? NULL : ot_table_find(&x->maker, name);
+        if (t || !by || !by->carries) return t;
+        const Onnx__NodeProto *n = x->g->node[by - x->node];
+        if (!n->n_input) return NULL;
         name = n->input[0];
     }
     return NULL;
@@ -135,6 +164,18 @@ static bool same_but_numbers(const char *a, size_t n, const char *b, size_t m)
     return i == n && k == m;
 }
 
+static bool learn(untie *x, size_t node)
+{
+    about *a = &x->node[node];
+    const Onnx__NodeProto *n = x->g->node[node];
+    if (a->known) return true;
+    a->partners = ot_arena_alloc(x->re.patch.arena, sizeof *a->partners * (n->n_input + 1));
+    if (!a->partners) return false;
+    for (size_t i = 0; i < n->n_input; i++) a->partners[i] = behind(x, n->input[i]);
+    a->module = module_of(n, &a->length);
+    return a->known = true;
+}
+
 /* By the other tensors of the two nodes; where they do not tell (the same ones of equal elements), the same module does. */
 static bool same_partners(const untie *x, use a, use b, bool same_module)
 {
@@ -142,7 +183,7 @@ static bool same_partners(const untie *x, use a, use b, bool same_module)
     bool same = same_module;
     for (int i = 0; i < (int)p->n_input && i < (int)q->n_input; i++) {
         if (i == a.input) continue;
-        const Onnx__TensorProto *t = behind(x, p->input[i]), *u = behind(x, q->input[i]);
+        const Onnx__TensorProto *t = x->node[a.node].partners[i], *u = x->node[b.node].partners[i];
         if (!t || !u) continue;
         if (t != u) return false;
         if (!ot_table_find(&x->blank, ot_text(t->name))) same = true;
@@ -150,18 +191,17 @@ static bool same_partners(const untie *x, use a, use b, bool same_module)
     return same;
 }
 
+/* a and b: at work, their nodes learnt. */
 static bool belong_together(const untie *x, const ot_tied *t, use a, use b)
 {
-    if (t->asked) return false;
-    a = at_work(x, a);
-    b = at_work(x, b);
     const Onnx__NodeProto *p = x->g->node[a.node], *q = x->g->node[b.node];
     if (a.node == b.node) return !t->equal;
     if (strcmp(ot_text(p->op_type), ot_text(q->op_type)) != 0 || a.input != b.input) return !t->equal;
-    size_t k, m;
-    const char *one = module_of(p, &k), *other = module_of(q, &m);
-    bool same = one && other && k == m && !memcmp(one, other, k);
-    if (one && other && !same && same_but_numbers(one, k, other, m)) return false; /* layers of a list: clones */
+    const about *one = &x->node[a.node], *other = &x->node[b.node];
+    bool both = one->module && other->module;
+    bool same = both && one->length == other->length && !memcmp(one->module, other->module, one->length);
+    if (both && !same && same_but_numbers(one->module, one->length, other->module, other->length))
+        return false; /* layers of a list: clones */
     return !t->equal || same_partners(x, a, b, same);
 }
 
@@ -175,9 +215,8 @@ static use *uses_of(untie *x, const char *name, int *n)
     use *list = ot_arena_alloc(x->re.patch.arena, sizeof *list * (size_t)(r->n + 1));
     *n = 0;
     for (int carried = 0; list && carried < 2; carried++)
-        for (size_t i = 0; i < x->g->n_node; i++)
-            for (size_t k = 0; k < x->g->node[i]->n_input && carries(x->g->node[i]) == carried; k++)
-                if (!strcmp(x->g->node[i]->input[k], name)) list[(*n)++] = (use){ i, (int)k };
+        for (int i = 0; i < r->n; i++)
+            if (x->node[r->list[i].node].carries == carried) list[(*n)++] = r->list[i];
     return list;
 }
 
@@ -191,11 +230,17 @@ static ot_status part(untie *x, ot_tied *t, ot_error *err)
         return OT_OK; /* or not the graph's own */
     use *u = uses_of(x, ot_text(tensor->name), &count);
     const char **name = u ? ot_arena_alloc(x->re.patch.arena, sizeof *name * (size_t)(count + 1)) : NULL;
-    if (!name) return ot_fail(err, OT_E_NOMEM, "--untie: no memory");
-    if (count) t->op = ot_text(x->g->node[at_work(x, u[0]).node]->op_type);
+    use *work = name ? ot_arena_alloc(x->re.patch.arena, sizeof *work * (size_t)(count + 1)) : NULL;
+    bool known = work != NULL;
+    for (int i = 0; i < count && known; i++) {
+        work[i] = at_work(x, u[i]);
+        known = learn(x, work[i].node);
+    }
+    if (!known) return ot_fail(err, OT_E_NOMEM, "--untie: no memory");
+    if (count) t->op = ot_text(x->g->node[work[0].node]->op_type);
     for (int i = 0; i < count; i++) { /* the groups */
-        int with = 0;
-        while (with < i && !belong_together(x, t, u[with], u[i])) with++;
+        int with = t->asked ? i : 0;
+        while (with < i && !belong_together(x, t, work[with], work[i])) with++;
         if (with < i) name[i] = name[with];
         else if (!i) name[i] = ot_text(tensor->name);
         else {

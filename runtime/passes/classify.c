@@ -258,6 +258,22 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
     }
 }
 
+/* Is v, or what is computed from it alone, multiplied with something wherever it is read? */
+static bool only_gates(const ot_graph *g, const uses *u, const ot_value *v, int depth)
+{
+    bool any = false;
+    for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
+        const ot_node *n = u->list[i].node;
+        int input = u->list[i].input;
+        if (input < 32 && n->op->nondiff >> input & 1) continue; /* a comparison with it */
+        bool here = n->out[0] && of_graph(g, n->out[0]);
+        bool on = here && depth < DEEP && (is_one_of(ot_slot_at(n->op, input), ">~") || !(n->out[0]->mark & FED));
+        if (n->op != &ot_op_Mul && !(on && only_gates(g, u, n->out[0], depth + 1))) return false;
+        any = true;
+    }
+    return any;
+}
+
 /* ---- patterns over initializer names ---------------------------------------- */
 
 /* The rank of the most specific matching pattern.  -1: none matches. */
@@ -437,6 +453,12 @@ static const char *belongs_to(ot_graph *g, const ot_value *weight)
     return s ? s : weight->name;
 }
 
+static const char *masks(ot_graph *g, const ot_value *weight)
+{
+    const char *s = ot_arena_printf(g->arena, "constant: the mask with which '%s' was pruned", weight->name);
+    return s ? s : weight->name;
+}
+
 static const char folded_mean[] =
     "constant: mean of a BatchNormalization that the exporter folded into a scale and a shift";
 
@@ -462,6 +484,10 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
     if (ot_is_folded_mean(g, v, d->node, d->input, only_reader, h->uses)) return folded_mean;
     const ot_value *weight = ot_normed_by(g, v);
     if (weight) return belongs_to(g, weight);
+    if (ot_numel(&v->shape) > 1 && !v->stored && ot_values_mask(v)) {
+        if ((weight = ot_pruned_by(g, v))) return masks(g, weight);
+        if (only_gates(g, h->uses, v, 0)) return "constant: a mask of zeros and ones";
+    }
     if (d->how == WEAK && ot_name_is_literal(v->name))
         return "constant: a tensor written in the module's code, by the name that the exporter gave it";
     if (ot_numel(&v->shape) == 1 && !single_trains(v, d, h))
@@ -478,8 +504,8 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
     }
     ot_pattern p = d->how == WEAK ? pattern(v) : OT_PATTERN_NONE;
     if (p == OT_PATTERN_MASK) return "constant: a mask";
-    v->table = p >= OT_PATTERN_STEPS;
-    if (!v->table || !ot_name_is_table(v->name)) return NULL;
+    v->table = p >= OT_PATTERN_STEPS || (d->how == STRONG && !v->stored && !v->from_constant && ot_values_repeat(v));
+    if (p < OT_PATTERN_STEPS || !ot_name_is_table(v->name)) return NULL;
     const char *s = ot_arena_printf(g->arena, "constant: %s, by name and values", ot_pattern_name(p));
     return s ? s : ot_pattern_name(p);
 }

@@ -188,9 +188,9 @@ bool ot_name_is_path(const char *name)
 
 bool ot_name_is_table(const char *name)
 {
-    static const char *const words[] = { "mask",         "inv_freq", "freqs", "anchors", "anchor_grid",
-                                         "stride",       "strides",  "slope", "slopes",  "coords_table",
-                                         "position_ids", "pe",       "buffer" };
+    static const char *const words[] = { "mask",    "inv_freq", "freqs",   "anchors",      "anchor_grid",  "stride",
+                                         "strides", "slope",    "slopes",  "coords_table", "position_ids", "pe",
+                                         "buffer",  "grid",     "support", "knots",        "bins" };
     const char *dot = strrchr(name, '.');
     const char *last = dot ? dot + 1 : name;
     for (int i = 0; i < OT_LEN(words); i++)
@@ -220,6 +220,19 @@ const ot_value *ot_normed_by(const ot_graph *g, const ot_value *v)
         const ot_value *w = g->values[i];
         if (w->source >= 0 && !strncmp(w->name, name, n) && !strcmp(w->name + n, weight) &&
             ot_numel(&w->shape) % size == 0)
+            return w;
+    }
+    return NULL;
+}
+
+const ot_value *ot_pruned_by(const ot_graph *g, const ot_value *v)
+{
+    size_t n = strlen(v->name) - strlen("mask");
+    if (!ends(v->name, "_mask")) return NULL;
+    for (int i = 0; i < g->n_values; i++) {
+        const ot_value *w = g->values[i];
+        if (w->source >= 0 && !strncmp(w->name, v->name, n) && !strcmp(w->name + n, "orig") &&
+            ot_shape_eq(&w->shape, &v->shape))
             return w;
     }
     return NULL;
@@ -474,15 +487,14 @@ static bool made(const ot_value *v) { return v->from_constant || ot_name_is_made
 static ot_value *turned_before(const ot_graph *g, const ot_value *v)
 {
     int64_t n = ot_numel(&v->shape);
-    if (v->role != OT_WEIGHT || v->said != OT_SAID_NOTHING || !v->data || n < 16 || ot_dtype_bits(v->dtype) < 8)
+    if (v->role != OT_WEIGHT || v->said != OT_SAID_NOTHING || !v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 ||
+        v->shape.rank != 2 || all_equal(v, n))
         return NULL;
-    for (int i = 0; i < v->id && i < g->n_values; i++) {
+    for (int i = 0; i < v->id && i < g->n_values; i++) { /* what differs in most pairs first: there may be thousands */
         ot_value *w = g->values[i];
-        if (w->role != OT_WEIGHT || w->said != OT_SAID_NOTHING || !w->data || w->dtype != v->dtype ||
-            made(w) != made(v))
-            continue;
-        if (is_turned(v, w, (size_t)ot_dtype_bits(v->dtype) / 8) &&
-            memcmp(v->data, w->data, ot_bytes(&v->shape, v->dtype)) != 0 && !all_equal(v, n))
+        if (w->role != OT_WEIGHT || w->said != OT_SAID_NOTHING || !w->data || w->dtype != v->dtype) continue;
+        if (is_turned(v, w, (size_t)ot_dtype_bits(v->dtype) / 8) && made(w) == made(v) &&
+            memcmp(v->data, w->data, ot_bytes(&v->shape, v->dtype)) != 0)
             return w;
     }
     return NULL;
@@ -544,6 +556,36 @@ bool ot_values_are_whole(const ot_value *v)
         if (x != rint(x)) return false;
     }
     return true;
+}
+
+bool ot_values_mask(const ot_value *v)
+{
+    bool zeros = false, ones = false;
+    for (int64_t i = 0, n = ot_numel(&v->shape); i < n; i++) {
+        double x = at(v, i);
+        zeros |= x == 0;
+        ones |= x == 1;
+        if (x != 0 && x != 1) return false;
+    }
+    return (zeros && ones) || ends(v->name, "mask");
+}
+
+bool ot_values_repeat(const ot_value *v)
+{
+    double first[4096];
+    int m = 0, distinct = 1;
+    int64_t n = ot_numel(&v->shape), line = v->shape.rank ? v->shape.dim[v->shape.rank - 1] : 1, last = -1;
+    bool dense = false; /* a line has two */
+    for (int64_t i = 0; i < n && m < OT_LEN(first); i++) {
+        if (at(v, i) == 0) continue;
+        dense |= last >= 0 && last / line == i / line;
+        first[m++] = at(v, i);
+        last = i;
+    }
+    if (m < 8 || !dense) return false;
+    qsort(first, (size_t)m, sizeof *first, by_value);
+    for (int i = 1; i < m; i++) distinct += first[i] != first[i - 1];
+    return distinct * 4 <= m && (distinct > 1 || m < n); /* equal elements are how layers start, too */
 }
 
 bool ot_values_are_rounded(const ot_value *v)

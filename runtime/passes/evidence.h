@@ -68,6 +68,17 @@ bool ot_name_is_path(const char *name);
  * buffers.  NULL: v is no such vector. */
 const ot_value *ot_normed_by(const ot_graph *g, const ot_value *v);
 
+/* Zeros and ones, both of them or, with the name of a mask, either: what is multiplied with it is kept or becomes 0.
+ * v->data: float elements. */
+bool ot_values_mask(const ot_value *v);
+
+/* The weight that v, by its name and shape, is the mask of, as PyTorch's prune keeps it: a buffer.  NULL: v is none. */
+const ot_value *ot_pruned_by(const ot_graph *g, const ot_value *v);
+
+/* Do a few numbers repeat among the elements that are not zero?  Filters that are the same for all channels, adjacencies of
+ * graphs; not an identity, from which layers start.  v->data: float elements. */
+bool ot_values_repeat(const ot_value *v);
+
 /* Does the name given by the program identify a table that is no parameter?  ("relative_coords_table") */
 bool ot_name_is_table(const char *name);
 

@@ -180,11 +180,12 @@ static void look_at_values(const review *r)
                     "the file is damaged, or its training "
                     "diverged",
                     "weights contain %s in the file", bad);
+        ot_pattern p = weight && v->table ? ot_pattern_of(v) : OT_PATTERN_NONE;
         if (weight && v->table && !r->out->eval)
             ot_find(r->out->findings, OT_FINDING_WARNING, v->name,
                     "if it is a computed table and not a parameter, "
                     "use --freeze NAME",
-                    "the values of a trained tensor look like %s", ot_pattern_name(ot_pattern_of(v)));
+                    "the values of a trained tensor look like %s", ot_pattern_name(p ? p : OT_PATTERN_FEW));
         if (v->role == OT_CONST && v->undecided && !r->out->eval)
             ot_find(r->out->findings, OT_FINDING_NOTE, v->name, "if it is a parameter, use --train NAME",
                     "does not train: %s, as constants often are",

@@ -47,6 +47,14 @@ CASES = [
     ('onnx::Div_483', widths, 'Div', False),
     ('expand_3', np.repeat(abs(some[:, None]) + 1, SIDE, 1), 'Div', True),
     ('encoder.relative', relative.astype('f4'), 'Add', True),
+    ('encoder.keep', np.float32(np.arange(SIDE) % 3 > 0), 'Mul', False),  # zeros and ones: a mask, where it multiplies
+    ('encoder.keep', np.float32(np.arange(SIDE) % 3 > 0), 'Add', True),
+    ('encoder.keep', np.ones(SIDE, 'f4'), 'Mul', True),  # how a scale starts
+    ('encoder.keep', np.zeros(SIDE, 'f4'), 'Mul', True),
+    ('encoder.keep_mask', np.ones(SIDE, 'f4'), 'Mul', False),
+    ('encoder.keep', np.float32(np.arange(SIDE) % 3), 'Mul', True),
+    ('encoder.grid', np.linspace(-1, 1, SIDE, dtype='f4'), 'Sub', False),
+    ('encoder.shift', np.linspace(-1, 1, SIDE, dtype='f4'), 'Sub', True),
 ]
 
 with tempfile.TemporaryDirectory() as d:
@@ -67,6 +75,26 @@ with tempfile.TemporaryDirectory() as d:
             got = {t['name']: t for t in json.loads(call('inspect', f'{d}/m.onnx', '--json').stdout)['initializers']}
             for n, should in ((weight, True), (u, trains), (v, trains)):
                 check((got[n]['role'] == 'trains') == should, f'spectral_norm of {weight} of {rows} rows, {n}: {got[n]}')
+    # Masks of weights: PyTorch's prune keeps `weight_mask` beside `weight_orig`; other modules multiply with zeros and ones, or with what is left of one.
+    some = np.float32(rng.standard_normal((6, 4)) > 0)
+    for weight, mask, values, minus, trains in (('n.weight_orig', 'n.weight_mask', some, False, False), ('n.weight_orig', 'n.weight_mask', np.ones_like(some), False, False),
+                                                ('n.weight', 'n.keep', some, False, False), ('n.weight', 'n.keep', some[:, :1], False, False), ('n.weight', 'n.keep', some, True, False),
+                                                ('n.weight', 'n.keep', np.ones_like(some), False, True), ('n.weight', 'n.keep', some * 0.5, False, True)):
+        nodes = ([h.make_node('Sub', ['one', mask], ['gate'])] if minus else []) + [h.make_node('Mul', [weight, 'gate' if minus else mask], ['w']), h.make_node('Gemm', ['x', 'w'], ['y'], transB=1)]
+        tensors = [numpy_helper.from_array(value, n) for n, value in ((weight, rng.standard_normal((6, 4)).astype('f4')), (mask, values), ('one', np.float32(1)))]
+        ends = [h.make_tensor_value_info(n, T.FLOAT, ['n', k]) for n, k in (('x', 4), ('y', 6))]
+        onnx.save(h.make_model(h.make_graph(nodes, 'g', ends[:1], ends[1:], tensors), opset_imports=[h.make_opsetid('', 17)], ir_version=8, producer_name='pytorch'), f'{d}/m.onnx')
+        got = {t['name']: t for t in json.loads(call('inspect', f'{d}/m.onnx', '--json').stdout)['initializers']}
+        for n, should in ((weight, True), (mask, trains)):
+            check((got[n]['role'] == 'trains') == should, f'{mask} {values.shape} of {weight}, {n}: {got[n]}')
+    # Few numbers in a matrix are told, because a layer's weights are none; an identity, from which layers start, is not.
+    for values, told in ((np.float32(rng.standard_normal((6, 6)) > 0), True), (np.eye(6, dtype='f4'), False), (rng.standard_normal((6, 6)).astype('f4'), False), (np.ones((6, 6), 'f4'), False)):
+        nodes = [h.make_node('MatMul', ['x', 'links'], ['t']), h.make_node('MatMul', ['t', 'w'], ['y'])]
+        tensors = [numpy_helper.from_array(values, 'links'), numpy_helper.from_array(rng.standard_normal((6, 3)).astype('f4'), 'w')]
+        ends = [h.make_tensor_value_info(n, T.FLOAT, ['n', k]) for n, k in (('x', 6), ('y', 3))]
+        onnx.save(h.make_model(h.make_graph(nodes, 'g', ends[:1], ends[1:], tensors), opset_imports=[h.make_opsetid('', 17)], ir_version=8, producer_name='pytorch'), f'{d}/m.onnx')
+        r = call('inspect', f'{d}/m.onnx')
+        check(('look like' in r.stderr + r.stdout) == told, f'a matrix of {values[0]}...: {r.stderr}')
     # A join of thousands of slices that are each read once needs no more memory than they have.
     count = 3000
     nodes = [h.make_node('Slice', ['x', f's{i}', f'e{i}', 'one'], [f'p{i}']) for i in range(count)] + [h.make_node('Concat', [f'p{i}' for i in range(count)], ['j'], axis=1), h.make_node('MatMul', ['j', 'w'], ['y'])]
