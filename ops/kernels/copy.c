@@ -192,31 +192,43 @@ static ot_value *copy_back(ot_build *b, ot_value *dy, const ot_piece *piece, con
     return ot_copy_emit(b, x, 0, q, 1, &z, 1);
 }
 
-/* Does piece k read from input i? */
-static bool read_by(const ot_copy *a, int64_t k, int i)
+static bool is_empty(const ot_piece *p, int rank)
 {
-    if (a->piece[k].in != i) return false;
-    for (int d = 0; d < a->shape.rank; d++)
-        if (a->piece[k].extent[d] == 0) return false;
-    return true;
+    for (int d = 0; d < rank; d++)
+        if (p->extent[d] == 0) return true;
+    return false;
+}
+
+/* The pieces by the input that they read, in their order: those of input i are pieces[first[i]] to pieces[first[i + 1] - 1].
+ * NULL: no memory. */
+static ot_piece *by_input(ot_build *b, const ot_copy *a, int64_t *first)
+{
+    int inputs = b->node->n_in;
+    for (int64_t k = 0; k < a->n; k++) first[a->piece[k].in + 1] += !is_empty(&a->piece[k], a->shape.rank);
+    for (int i = 0; i < inputs; i++) first[i + 1] += first[i];
+    ot_piece *list = ot_pieces(b, first[inputs] + 1);
+    for (int64_t k = 0; list && k < a->n; k++) {
+        if (is_empty(&a->piece[k], a->shape.rank)) continue;
+        ot_piece *p = &list[first[a->piece[k].in]++];
+        *p = a->piece[k];
+        p->in = 0;
+    }
+    for (int i = inputs; i > 0; i--) first[i] = first[i - 1];
+    first[0] = 0;
+    return list;
 }
 
 static void copy_grad(ot_build *b)
 {
     const ot_copy *a = b->node->attrs;
     ot_value *dy = ot_dout(b, 0);
-    for (int i = 0; i < b->node->n_in; i++) {
+    int64_t *first = ot_graph_alloc(b->graph, ((size_t)b->node->n_in + 1) * sizeof *first);
+    ot_piece *list = first ? by_input(b, a, first) : NULL;
+    for (int i = 0; list && i < b->node->n_in; i++) {
         if (!ot_wants(b, i)) continue;
         const ot_shape *x = &b->node->in[i]->shape;
-        int64_t n = 0, m = 0;
-        for (int64_t k = 0; k < a->n; k++) n += read_by(a, k, i);
-        ot_piece *p = ot_pieces(b, n);
-        if (!p) return;
-        for (int64_t k = 0; k < a->n; k++) {
-            if (!read_by(a, k, i)) continue;
-            p[m] = a->piece[k];
-            p[m++].in = 0;
-        }
+        int64_t n = first[i + 1] - first[i];
+        ot_piece *p = list + first[i];
         ot_set_din(b, i,
                    n == 1 ? copy_back(b, dy, p, x)
                           : ot_emit(b, &ot_op_CopyDx, &(ot_copy){ .shape = *x, .n = n, .piece = p }, &dy, 1));

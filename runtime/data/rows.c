@@ -465,11 +465,14 @@ static ot_status read_object(ot_rows *r, state *x, ot_error *err)
     json_decref(x->object);
     x->object = NULL;
     if (ot_json_parse(line, n, &x->object)) return no_memory(r->path, err);
-    if (!json_object_size(x->object))
+    if (!json_object_size(x->object)) {
+        json_error_t why = { 0 };
+        json_decref(json_loadb(line, n, 0, &why));
         return ot_fail(err, OT_E_DATA,
                        "%s: line %lld is not a JSON object with members, such as {\"text\": \"...\", "
-                       "\"label\": ...}",
-                       r->path, (long long)r->line);
+                       "\"label\": ...}%s%.100s%s",
+                       r->path, (long long)r->line, *why.text ? " (" : "", why.text, *why.text ? ")" : "");
+    }
     if (x->first) return fill_cells(r, x, false, err);
     OT_TRY(make_cells(r, x, json_object_size(x->object), err));
     x->first = x->object;

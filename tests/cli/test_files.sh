@@ -188,6 +188,13 @@ fi
 # links planted in it are not followed; files in it that are read stay
 mkdir planted && ln -s ../notes.txt planted/log.jsonl
 refuses "is a symbolic link" notes.txt $train -o x.onnx --run-dir planted
+# nor are links in place of folders within it
+ok $train -o x.onnx --run-dir within
+mkdir outside && cp notes.txt outside/loss.svg && ln -s ../outside within/plots
+fails_with 2 "is a symbolic link" report within --plots
+mkdir within2 && ln -s ../outside within2/tensorboard
+fails_with 2 "is a symbolic link" $train -o x.onnx --run-dir within2 --tensorboard
+cmp -s notes.txt outside/loss.svg && [ "$(ls outside)" = loss.svg ] || fail "files were written through the link of a folder: $(ls outside)"
 mkdir mine && ln m.onnx mine/best.onnx
 refuses "contains a file best.onnx" m.onnx $train -o x.onnx --run-dir mine
 ln -f d.csv mine/log.jsonl && rm mine/best.onnx

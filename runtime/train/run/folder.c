@@ -46,6 +46,19 @@ ot_status ot_folder_make(const char *path, const char *option, ot_error *err)
     return s;
 }
 
+ot_status ot_folder_within(int folder, const char *name, const char *shown, ot_error *err)
+{
+    struct stat st;
+    if (mkdirat(folder, name, 0777) && errno != EEXIST)
+        return ot_fail(err, ot_failed_call(errno), "%s: %s", shown, strerror(errno));
+    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW))
+        return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", shown, strerror(errno));
+    if (S_ISLNK(st.st_mode))
+        return ot_fail(err, OT_E_USAGE, "%s: is a symbolic link; files in a run folder are not written through links",
+                       shown);
+    return S_ISDIR(st.st_mode) ? OT_OK : ot_fail(err, OT_E_IO, "%s: is not a folder", shown);
+}
+
 /* path -> path.1, path.1 -> path.2 ... */
 static ot_status move_away(const char *path, ot_arena *a, ot_error *err)
 {

@@ -32,6 +32,10 @@ void ot_folder_close(ot_folder *f);
 /* Makes a folder of that option, and the ones above it, where they are missing.  Errors: OT_E_IO. */
 ot_status ot_folder_make(const char *path, const char *option, ot_error *err);
 
+/* Makes the folder `name` in an open one, where it is missing; shown: its path in messages.  Errors: OT_E_USAGE (a link, through
+ * which nothing of a run is written), OT_E_IO. */
+ot_status ot_folder_within(int folder, const char *name, const char *shown, ot_error *err);
+
 /* "a/b/net.onnx" -> "net". */
 const char *ot_stem(const char *path, ot_arena *a);
 

@@ -315,8 +315,7 @@ static ot_status open_events(ot_trainer *t, ot_error *err)
             "--tensorboard: the training has no run folder (--run-dir none); give a folder: --tensorboard=DIR");
     const char *shown = ot_arena_printf(t->a, "%s/tensorboard", t->folder.path);
     if (!shown) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
-    if (mkdirat(t->folder.fd, "tensorboard", 0777) && errno != EEXIST)
-        return ot_fail(err, ot_failed_call(errno), "%s: %s", shown, strerror(errno));
+    OT_TRY(ot_folder_within(t->folder.fd, "tensorboard", shown, err));
     return ot_events_open(t->folder.fd, "tensorboard", shown, &t->log.events, err);
 }
 

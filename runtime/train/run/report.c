@@ -366,8 +366,11 @@ static ot_status write_sketch(const ot_sketch *k, const char *name, int folder, 
 static ot_status write_plots(const report *r, const drawing *d, int n, int folder, const char *shown,
                              const ot_plots *plots, ot_error *err)
 {
-    if (mkdirat(folder, "plots", 0777) && errno != EEXIST)
-        return ot_fail(err, ot_failed_call(errno), "%s/plots: %s", shown, strerror(errno));
+    char *within = NULL;
+    if (asprintf(&within, "%s/plots", shown) < 0) return ot_fail(err, OT_E_NOMEM, "no memory for the plots");
+    ot_status made = ot_folder_within(folder, "plots", within, err);
+    free(within);
+    OT_TRY(made);
     for (int i = 0; i < n; i++) {
         ot_chart c = chart_of(r, &d[i]);
         ot_sketch k = ot_chart_sketch(&c);
