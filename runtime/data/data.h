@@ -191,14 +191,15 @@ typedef struct ot_data_options {
     int64_t map_from; /* a .npy of at least so many bytes is mapped, not read; 0: OT_MAP_FROM */
 } ot_data_options;
 
-/* Opens a named set or a path.  OT_SPLIT_TEST, OT_SPLIT_VAL: the set's own test or validation part; *out is NULL and the
- * status OT_OK when it has none.  o: borrowed for the call; NULL: none.  Errors: OT_E_DATA (malformed; file and place named), OT_E_IO,
- * OT_E_NOMEM. */
 extern const ot_registry ot_data_sources; /* valid values of `spec`: named sets, file formats */
 extern const ot_registry ot_data_sets;    /* the named sets alone */
 
-/* spec: the name of a set, or a path; or several files of arrays, one a line, each PATH or NAME=PATH, where NAME is what its
- * array is called. */
+/* Opens a named set or a path.
+ *   spec   the name of a set, or a path; or several files of arrays, one a line, each PATH or NAME=PATH, where NAME is what its
+ *          array is called
+ *   split  OT_SPLIT_TEST, OT_SPLIT_VAL: the set's own test or validation part; *out is NULL and the status OT_OK when it has none
+ *   o      borrowed for the call; NULL: none
+ * Free *out with ot_dataset_free.  Errors: OT_E_DATA (malformed; file and place named), OT_E_IO, OT_E_NOMEM. */
 ot_status ot_dataset_open(const char *spec, ot_split split, const ot_data_options *o, ot_dataset **out, ot_error *err);
 void ot_dataset_free(ot_dataset *d);
 
