@@ -203,13 +203,12 @@ static ot_status add_counters(ot_trainer *t, ot_npz *z, ot_error *err)
 /* best: as it was at the best epoch. */
 static ot_status add_state(ot_trainer *t, ot_npz *z, int i, const ot_value *v, bool best, ot_error *err)
 {
-    const ot_slot *q = &t->x.slot[t->x.lead];
     ot_arena *a = ot_arena_new();
     char *name = a ? ot_arena_printf(a, "%s%d/%s", best ? "best/" : "", i, v->name) : NULL;
-    void *bytes = !name ? NULL : best ? t->best.state[i] : ot_arena_alloc(a, ot_bytes(&v->shape, v->dtype) + 1);
-    ot_status s = !bytes ? ot_fail(err, OT_E_NOMEM, "no memory for '%s' in a checkpoint", v->name)
+    void *bytes = best ? t->best.state[i] : NULL;
+    ot_status s = !name  ? ot_fail(err, OT_E_NOMEM, "no memory for '%s' in a checkpoint", v->name)
                   : best ? OT_OK
-                         : ot_exec_read(q->exec, v, bytes, err);
+                         : ot_trainer_bytes(t, a, v, &bytes, err);
     ot_tensor x = { .name = name, .dtype = v->dtype, .rank = v->shape.rank, .data = bytes };
     memcpy(x.dim, v->shape.dim, sizeof x.dim);
     if (!s) s = ot_npz_add(z, &x, err);

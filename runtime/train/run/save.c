@@ -319,8 +319,7 @@ const char *ot_trainer_out(ot_trainer *t)
     return t->s.out ? t->s.out : stem ? ot_arena_printf(t->a, "%s-trained.onnx", stem) : NULL;
 }
 
-/* The bytes of a state: where they lie, or a copy. */
-static ot_status bytes_of(ot_trainer *t, ot_arena *a, const ot_value *v, void **out, ot_error *err)
+ot_status ot_trainer_bytes(const ot_trainer *t, ot_arena *a, const ot_value *v, void **out, ot_error *err)
 {
     const ot_slot *q = &t->x.slot[t->x.lead];
     *out = ot_exec_bytes(q->exec, v);
@@ -349,7 +348,7 @@ static ot_status add_stored(ot_trainer *t, ot_arena *a, const ot_value *v, const
            *zero = ot_arena_alloc(a, sizeof *zero * (numbers + 1));
     void *out = ot_arena_alloc(a, ot_bytes(&v->shape, q->dtype) + 1), *like = NULL;
     if (!scale || !zero || !out) return ot_fail(err, OT_E_NOMEM, "no memory for '%s'", v->name);
-    if (q->like) OT_TRY(bytes_of(t, a, q->like, &like, err));
+    if (q->like) OT_TRY(ot_trainer_bytes(t, a, q->like, &like, err));
     if (ot_stored_write(v, floats, like, scale, zero, out) != OT_OK)
         return ot_fail(err, OT_E_DIVERGED, "%s: contains NaN or infinity; nothing is written", v->name);
     list[(*n)++] = (ot_export_tensor){ .source = v->source, .bytes = out };
@@ -365,7 +364,7 @@ static ot_status collect(ot_trainer *t, ot_arena *a, ot_export_tensor *list, int
         const ot_value *v = p->states[i];
         void *bytes;
         if (v->source < 0) continue;
-        OT_TRY(bytes_of(t, a, v, &bytes, err));
+        OT_TRY(ot_trainer_bytes(t, a, v, &bytes, err));
         if (v->stored) OT_TRY(add_stored(t, a, v, bytes, list, n, err));
         else list[(*n)++] = (ot_export_tensor){ .source = v->source, .bytes = bytes };
     }

@@ -341,6 +341,9 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err);
 ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bool proof, const char **data,
                           ot_error *err);
 
+/* The row-major bytes of a state between two updates: where they lie, or a copy in the arena.  Errors: OT_E_NOMEM, OT_E_DEVICE. */
+ot_status ot_trainer_bytes(const ot_trainer *t, ot_arena *a, const ot_value *v, void **out, ot_error *err);
+
 /* Where the trained model goes if nobody says otherwise; NULL: no memory. */
 const char *ot_trainer_out(ot_trainer *t);
 
