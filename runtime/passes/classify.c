@@ -502,6 +502,9 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
             what ? ot_arena_printf(g->arena, "constant: %s, and the exporter generated its name", what) : NULL;
         return s ? s : what;
     }
+    if (v->shape.rank > 1 && ot_name_is_transform(v->name)) return "constant: a fixed transform, by its name";
+    if (d->how == STRONG && !v->stored && ot_name_is_sparse(v->name) && ot_values_are_sparse(v))
+        return "constant: mostly zeros, by name and values (neighbours in a graph, a bank of filters)";
     ot_pattern p = d->how == WEAK ? pattern(v) : OT_PATTERN_NONE;
     if (p == OT_PATTERN_MASK) return "constant: a mask";
     v->table = p >= OT_PATTERN_STEPS || (d->how == STRONG && !v->stored && !v->from_constant && ot_values_repeat(v));

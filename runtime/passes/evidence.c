@@ -186,18 +186,35 @@ bool ot_name_is_path(const char *name)
     return dot && !ot_name_is_made(name);
 }
 
+/* Does the last part of the name end in one of these words? */
+static bool ends_in_word(const char *name, const char *const *words, int n)
+{
+    const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
+    for (int i = 0; i < n; i++)
+        if (ends(last, words[i]) &&
+            (strlen(last) == strlen(words[i]) || last[strlen(last) - strlen(words[i]) - 1] == '_'))
+            return true;
+    return false;
+}
+
+bool ot_name_is_transform(const char *name)
+{
+    static const char *const words[] = { "forward_basis", "inverse_basis", "dct_mat", "filt" };
+    return ends_in_word(name, words, OT_LEN(words));
+}
+
+bool ot_name_is_sparse(const char *name)
+{
+    static const char *const words[] = { "adj", "adjacency", "adj_mat", "laplacian", "fb", "mel_basis" };
+    return ends_in_word(name, words, OT_LEN(words));
+}
+
 bool ot_name_is_table(const char *name)
 {
     static const char *const words[] = { "mask",    "inv_freq", "freqs",   "anchors",      "anchor_grid",  "stride",
                                          "strides", "slope",    "slopes",  "coords_table", "position_ids", "pe",
                                          "buffer",  "grid",     "support", "knots",        "bins" };
-    const char *dot = strrchr(name, '.');
-    const char *last = dot ? dot + 1 : name;
-    for (int i = 0; i < OT_LEN(words); i++)
-        if (ends(last, words[i]) &&
-            (strlen(last) == strlen(words[i]) || last[strlen(last) - strlen(words[i]) - 1] == '_'))
-            return true;
-    return false;
+    return ends_in_word(name, words, OT_LEN(words));
 }
 
 /* spectral_norm keeps `weight_u` and `weight_v` beside `weight_orig`; as a parametrization, `weight.0._u` and
@@ -568,6 +585,16 @@ bool ot_values_mask(const ot_value *v)
         if (x != 0 && x != 1) return false;
     }
     return (zeros && ones) || ends(v->name, "mask");
+}
+
+bool ot_values_are_sparse(const ot_value *v)
+{
+    int64_t zeros = 0, n = ot_numel(&v->shape);
+    for (int64_t i = 0; i < n; i++) {
+        if (at(v, i) < 0) return false;
+        zeros += at(v, i) == 0;
+    }
+    return zeros * 4 >= n && zeros < n;
 }
 
 bool ot_values_repeat(const ot_value *v)

@@ -79,6 +79,16 @@ const ot_value *ot_pruned_by(const ot_graph *g, const ot_value *v);
  * graphs; not an identity, from which layers start.  v->data: float elements. */
 bool ot_values_repeat(const ot_value *v);
 
+/* Is it the name of a fixed transform in widespread modules: the bases of a short-time Fourier transform, a cosine transform, the
+ * filter that antialiased networks blur with? */
+bool ot_name_is_transform(const char *name);
+
+/* Is it the name of a matrix that is mostly zeros: which nodes of a graph are neighbours, a bank of mel filters? */
+bool ot_name_is_sparse(const char *name);
+
+/* A quarter of the elements or more are exactly 0, and none is negative.  v->data: float elements. */
+bool ot_values_are_sparse(const ot_value *v);
+
 /* Does the name given by the program identify a table that is no parameter?  ("relative_coords_table") */
 bool ot_name_is_table(const char *name);
 

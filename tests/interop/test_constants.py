@@ -54,6 +54,12 @@ CASES = [
     ('encoder.keep_mask', np.ones(SIDE, 'f4'), 'Mul', False),
     ('encoder.keep', np.float32(np.arange(SIDE) % 3), 'Mul', True),
     ('encoder.grid', np.linspace(-1, 1, SIDE, dtype='f4'), 'Sub', False),
+    ('encoder.adj', np.float32(rng.random((SIDE, SIDE)) < 0.2), 'MatMul', False),
+    ('encoder.adj', rng.standard_normal((SIDE, SIDE)).astype('f4'), 'MatMul', True),
+    ('encoder.links', np.float32(rng.random((SIDE, SIDE)) < 0.2), 'MatMul', True),
+    ('mel.fb', np.maximum(0, 1 - abs(distance) / 3).astype('f4'), 'MatMul', False),
+    ('mel.fb', rng.standard_normal((SIDE, SIDE)).astype('f4'), 'MatMul', True),
+    ('stft.forward_basis', rng.standard_normal((SIDE, SIDE)).astype('f4'), 'MatMul', False),
     ('encoder.shift', np.linspace(-1, 1, SIDE, dtype='f4'), 'Sub', True),
 ]
 
