@@ -313,3 +313,10 @@ bool ot_cutter_run(ot_cutter *c, const char *p, size_t n, bool first, ot_word_ta
     c->user = user;
     return run_stage(c, 0, p, p + n, first);
 }
+
+bool ot_cutter_tired(const ot_cutter *c)
+{
+    for (int i = 0; c && i < c->n; i++)
+        if (c->stage[i].regex && ot_regex_tired(c->stage[i].regex)) return true;
+    return false;
+}

@@ -82,6 +82,8 @@ typedef struct ot_regex ot_regex;
 /* In the arena; `text` is borrowed.  Errors: OT_E_DATA: not supported, with the reason; OT_E_NOMEM. */
 ot_status ot_regex_new(const char *text, const char *name, ot_arena *a, ot_regex **out, ot_error *err);
 const char *ot_regex_match(ot_regex *r, const char *p, const char *end); /* the end of the match at p; NULL: none */
+bool ot_regex_tired(
+    const ot_regex *r); /* it has given up: texts take it the square of their length; matches are lost */
 
 /* ---- normalizer.c, cutter.c ---------------------------------------------------------------------- */
 
@@ -95,6 +97,7 @@ typedef struct ot_normalizer ot_normalizer;
 ot_status ot_normalizer_new(const json_t *v, const char *name, ot_arena *a, ot_normalizer **out, ot_error *err);
 void ot_normalizer_free(ot_normalizer *z);
 bool ot_normalizer_run(ot_normalizer *z, const char **p, size_t *n); /* valid until the next run; false: no memory */
+bool ot_normalizer_tired(const ot_normalizer *z);                    /* one of its expressions has given up; NULL: no */
 
 typedef struct ot_cutter ot_cutter;
 typedef bool ot_word_taker(void *user, const char *p, size_t n); /* false: no memory */
@@ -105,6 +108,7 @@ bool ot_cutter_is_byte_level(
 
 /* Every word of a part of a text; first: the text begins with it. */
 bool ot_cutter_run(ot_cutter *c, const char *p, size_t n, bool first, ot_word_taker *take, void *user);
+bool ot_cutter_tired(const ot_cutter *c); /* as ot_normalizer_tired */
 
 /* ---- decoder.c ------------------------------------------------------------------------------------ */
 

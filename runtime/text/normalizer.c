@@ -269,3 +269,10 @@ bool ot_normalizer_run(ot_normalizer *z, const char **p, size_t *n)
     }
     return true;
 }
+
+bool ot_normalizer_tired(const ot_normalizer *z)
+{
+    for (int i = 0; z && i < z->n; i++)
+        if (z->step[i].regex && ot_regex_tired(z->step[i].regex)) return true;
+    return false;
+}

@@ -1,6 +1,9 @@
 /* regex.c - the regular expressions of tokenizer.json that words.c does not know, compiled to a program whose ways through a text
  * are followed all at once: a match takes at most length times program size.
  *
+ * Time      One that fails only at the end of the text, from each of its characters, takes the square of its length.  Each call
+ *           may take what a usual one takes many times over; what it takes beyond that is of a reserve, and the expression
+ *           gives up when that is spent (ot_regex_tired).
  * Source    Cox: Regular Expression Matching: the Virtual Machine Approach (2009).
  * Contract  Of the ways that match the one is taken that a backtracking engine finds first: alternatives from left to right,
  *           quantifiers as many as possible.  Alternatives, groups, quantifiers, classes, \p{..}, (?i:..), and (?=c) and (?!c)
@@ -10,7 +13,8 @@
 
 #include "runtime/text/internal.h"
 
-enum { MOST_CODE = 1000, MOST_SETS = 100, MOST_ITEMS = 400, DEEPEST = 12, MOST_TIMES = 255 };
+enum { MOST_CODE = 1000, MOST_SETS = 100, MOST_ITEMS = 400, DEEPEST = 12, MOST_TIMES = 255, EACH = 2000 };
+static const int64_t reserve = 1 << 26; /* steps: half a second */
 
 typedef enum opcode { ONE, FORK, GO, AHEAD, NOT_AHEAD, FOUND } opcode;
 
@@ -44,6 +48,7 @@ struct ot_regex {
     const char *text, *at;           /* what is compiled */
     bool fold;
     const char *wrong; /* NULL: nothing */
+    int64_t left;      /* of the reserve; < 0: it has given up */
 };
 
 static bool wrong(ot_regex *r, const char *what)
@@ -406,6 +411,8 @@ const char *ot_regex_match(ot_regex *r, const char *p, const char *end)
 {
     const char *best = NULL;
     int *list = r->list[0], *other = r->list[1], n = 0;
+    int64_t steps = -EACH;
+    if (r->left < 0) return NULL;
     if (p < end && ((unsigned char)*p < 128 ? !r->begins[(unsigned char)*p] : !r->begins_beyond)) return NULL;
     r->now++;
     add_way(r, list, &n, 0, p, end);
@@ -417,18 +424,24 @@ const char *ot_regex_match(ot_regex *r, const char *p, const char *end)
             const instruction *at = &r->code[list[i]];
             if (at->op == FOUND) { /* the ways behind it are worse */
                 best = p;
+                steps = -EACH;
                 break;
             }
             if (k && in_set(r, at->x, c)) add_way(r, other, &m, list[i] + 1, p + k, end);
         }
         p += k;
+        steps += n;
+        if (steps > r->left) break;
         n = m;
         int *swap = list;
         list = other;
         other = swap;
     }
-    return best;
+    r->left = steps > r->left ? -1 : r->left - steps < reserve ? r->left - steps : reserve;
+    return r->left < 0 ? NULL : best;
 }
+
+bool ot_regex_tired(const ot_regex *r) { return r->left < 0; }
 
 /* Which characters a match can begin with: all that a first step takes, whatever is looked ahead at. */
 static void find_beginnings(ot_regex *r, int pc)
@@ -448,6 +461,7 @@ ot_status ot_regex_new(const char *text, const char *name, ot_arena *a, ot_regex
     ot_regex *r = ot_arena_struct(a, sizeof *r);
     if (!r) return ot_fail(err, OT_E_NOMEM, "%s: no memory for the tokenizer", name);
     *out = r;
+    r->left = reserve;
     r->text = r->at = text;
     bool good = read_choice(r, 0);
     if (good && *r->at) wrong(r, "has a ) without a (");

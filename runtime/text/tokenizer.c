@@ -640,5 +640,11 @@ ot_status ot_tokenizer_encode(ot_tokenizer *t, const char *text, size_t n, bool 
     t->out = out;
     good = good && cut(t, &t->raw, text, n, true, encode_normal);
     for (int i = 0; specials && good && i < a->n_behind; i++) good = ot_ids_add(out, a->around[a->n_front + i]);
+    if (ot_cutter_tired(t->cutter) || ot_normalizer_tired(t->normalizer))
+        return ot_fail(
+            err, OT_E_DATA,
+            "%s: a regular expression of the tokenizer takes too long for this text: it searches the rest of "
+            "a line or text from each of its characters",
+            t->name);
     return good ? OT_OK : no_memory(t, err);
 }

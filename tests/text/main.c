@@ -384,13 +384,51 @@ static void forged(void **state)
     }
 }
 
+/* Expressions that search the rest of the text from each character end; usual ones take any text, in one piece or in many. */
+static void endless(void **state)
+{
+    enum { N = 1 << 18 };
+    static const struct {
+        const char *regex, *part;
+        bool good;
+    } cases[] = { { "a*a*a*c", "a", false }, { "(a|aa)+c", "a", false },
+                  { "a*c|a", "a", false },   { "\\\\s+(?!\\\\S)|\\\\s+", " ", true },
+                  { "a+|b", "a", true },     { "a+|b", "ab", true } };
+    (void)state;
+    char *long_text = malloc(N);
+    assert_non_null(long_text);
+    for (int i = 0; i < OT_LEN(cases); i++) {
+        char text[400];
+        json_error_t why;
+        ot_tokenizer *t;
+        ot_error e = { 0 };
+        ot_ids ids = { 0 };
+        size_t n = strlen(cases[i].part);
+        for (size_t k = 0; k < N; k++) long_text[k] = cases[i].part[k % n];
+        snprintf(text, sizeof text,
+                 "{\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\",\"pattern\":{\"Regex\":\"%s\"}},"
+                 "\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"x\":0},\"unk_token\":\"x\"}}",
+                 cases[i].regex);
+        json_t *j = json_loads(text, 0, &why);
+        assert_non_null(j);
+        assert_int_equal(ot_tokenizer_new(j, "endless", &t, &e), OT_OK);
+        ot_status s = ot_tokenizer_encode(t, long_text, N, false, &ids, &e);
+        if (s != (cases[i].good ? OT_OK : OT_E_DATA)) fail_msg("%s: %d %s", cases[i].regex, s, e.text);
+        if (!cases[i].good) assert_non_null(strstr(e.text, "takes too long"));
+        ot_tokenizer_free(t);
+        free(ids.id);
+        json_decref(j);
+    }
+    free(long_text);
+}
+
 int main(void)
 {
 #define IN_FOLDER(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_numbers), cmocka_unit_test(back_again), cmocka_unit_test(decoded),
         cmocka_unit_test(forged),       IN_FOLDER(older_files),       IN_FOLDER(cut_anywhere),
-        IN_FOLDER(changed_bytes),
+        IN_FOLDER(changed_bytes),       cmocka_unit_test(endless),
     };
     if (!ot_has_unicode) {
         puts("skipped: built without libutf8proc");
