@@ -384,7 +384,7 @@ static void forged(void **state)
     }
 }
 
-/* Expressions that search the rest of the text from each character end; usual ones take any text, in one piece or in many. */
+/* Expressions that search the rest of the text from each character end; usual ones take any text, whole or cut into many words. */
 static void endless(void **state)
 {
     enum { N = 1 << 18 };
