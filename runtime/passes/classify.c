@@ -43,7 +43,21 @@ typedef struct uses {
     int *first;
     use *list;
     bool *output; /* by value id: of the graph */
+    int *seen;    /* [2 * id + computed]: in which walk, and how deep */
+    int *walk;    /* walks so far */
 } uses;           /* list[first[id] .. first[id+1]) */
+
+enum { DEEP = 24 }; /* nodes between an initializer and its slot */
+
+/* Was v met in this walk, and no deeper?  There are more ways through a graph than values. */
+static bool is_met(const uses *u, const ot_value *v, bool computed, int depth)
+{
+    if (!depth) ++*u->walk;
+    int *seen = &u->seen[2 * v->id + computed], from = *u->walk * (DEEP + 1);
+    bool met = *seen >= from && *seen - from <= depth;
+    if (!met) *seen = from + depth;
+    return met;
+}
 
 /* Is v a value of g itself?  (A subgraph's nodes read values of its parents too.) */
 static bool of_graph(const ot_graph *g, const ot_value *v) { return v && v->id < g->n_values && g->values[v->id] == v; }
@@ -69,8 +83,10 @@ static ot_status find_uses(ot_graph *g, uses *u)
 {
     int total = 0;
     *u = (uses){ .first = ot_graph_alloc(g, (size_t)(g->n_values + 2) * sizeof *u->first),
-                 .output = ot_graph_alloc(g, (size_t)g->n_values + 1) };
-    if (!u->first || !u->output) return g->err->status;
+                 .output = ot_graph_alloc(g, (size_t)g->n_values + 1),
+                 .seen = ot_graph_alloc(g, ((size_t)g->n_values + 1) * 2 * sizeof *u->seen),
+                 .walk = ot_graph_alloc(g, sizeof *u->walk) };
+    if (!u->first || !u->output || !u->seen || !u->walk) return g->err->status;
     for (int i = 0; i < g->n_outputs; i++)
         if (of_graph(g, g->outputs[i])) u->output[g->outputs[i]->id] = true;
     visit_uses(g, g, u, &total);
@@ -216,13 +232,12 @@ static bool scales_integers(const ot_node *n, int input)
     return false;
 }
 
-enum { DEEP = 24 }; /* nodes between an initializer and its slot */
-
 /* Finds where start is used, following v; keeps the strongest slot.  computed: v no longer has the elements of
  * start. */
 static void judge(const ot_graph *g, const uses *u, const ot_value *start, const ot_value *v, bool computed, int depth,
                   verdict *best)
 {
+    if (is_met(u, v, computed, depth)) return;
     for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
         const use *k = &u->list[i];
         const ot_node *n = k->node;
@@ -262,6 +277,7 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
 static bool only_gates(const ot_graph *g, const uses *u, const ot_value *v, int depth)
 {
     bool any = false;
+    if (is_met(u, v, false, depth)) return true; /* else there would be no answer left to find */
     for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
         const ot_node *n = u->list[i].node;
         int input = u->list[i].input;

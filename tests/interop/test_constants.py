@@ -101,6 +101,13 @@ with tempfile.TemporaryDirectory() as d:
         onnx.save(h.make_model(h.make_graph(nodes, 'g', ends[:1], ends[1:], tensors), opset_imports=[h.make_opsetid('', 17)], ir_version=8, producer_name='pytorch'), f'{d}/m.onnx')
         r = call('inspect', f'{d}/m.onnx')
         check(('look like' in r.stderr + r.stdout) == told, f'a matrix of {values[0]}...: {r.stderr}')
+    # There are 8^23 ways from the initializer to the product.
+    nodes = [h.make_node('Sum', [f's{i}'] * 8, [f's{i + 1}']) for i in range(23)] + [h.make_node('Mul', ['x', 's23'], ['m']), h.make_node('MatMul', ['m', 'w'], ['y'])]
+    tensors = [numpy_helper.from_array(np.float32([0, 1, 1, 0]), 's0'), numpy_helper.from_array(rng.standard_normal((4, 2)).astype('f4'), 'w')]
+    ends = [h.make_tensor_value_info(n, T.FLOAT, ['n', k]) for n, k in (('x', 4), ('y', 2))]
+    onnx.save(h.make_model(h.make_graph(nodes, 'g', ends[:1], ends[1:], tensors), opset_imports=[h.make_opsetid('', 17)], ir_version=8), f'{d}/m.onnx')
+    r = call('inspect', f'{d}/m.onnx')
+    check(r.returncode == 0, f'many ways: exit {r.returncode}: {r.stderr}')
     # A join of thousands of slices that are each read once needs no more memory than they have.
     count = 3000
     nodes = [h.make_node('Slice', ['x', f's{i}', f'e{i}', 'one'], [f'p{i}']) for i in range(count)] + [h.make_node('Concat', [f'p{i}' for i in range(count)], ['j'], axis=1), h.make_node('MatMul', ['j', 'w'], ['y'])]
