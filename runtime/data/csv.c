@@ -70,6 +70,15 @@ typedef struct survey {
     bool above;         /* text of the first row is above a number */
 } survey;
 
+/* The first row is counted last if it turns out to be no header. */
+static ot_status note_first(ot_dataset *d, const ot_columns *t, ot_first *f, const char *text, int64_t line,
+                            ot_error *err)
+{
+    if (f->line && f->line < line) return OT_OK;
+    *f = (ot_first){ line, ot_arena_strdup(d->arena, text) };
+    return f->text ? OT_OK : no_memory(t, err);
+}
+
 /* What a cell adds to its column. */
 static ot_status count_cell(ot_dataset *d, ot_columns *t, int c, const char *text, int64_t line, ot_error *err)
 {
@@ -83,15 +92,14 @@ static ot_status count_cell(ot_dataset *d, ot_columns *t, int c, const char *tex
     q->bytes += (int64_t)strlen(text);
     q->commas[ot_cell_comma(text)]++;
     q->points += cell == OT_CELL_NUMBER && strchr(text, '.');
-    if (cell == OT_CELL_MISSING && !q->no_value) q->no_value = line;
+    bool none = cell == OT_CELL_NULL && !strcasecmp(text, "none");
+    q->nones += none;
+    if (cell <= OT_CELL_NULL) OT_TRY(note_first(d, t, none ? &q->none : &q->lost, text, line, err));
+    if (cell > OT_CELL_CODE) OT_TRY(note_first(d, t, &q->odd, text, line, err));
     if (cell == OT_CELL_NUMBER || cell == OT_CELL_CODE) {
         q->whole += ot_cell_whole(text, v);
         q->exact += ot_is_whole(v);
         q->beyond += v != 0 && v != 1;
-    } else if (cell > OT_CELL_CODE && !q->odd) {
-        q->odd = line;
-        q->which = ot_arena_strdup(d->arena, text);
-        if (!q->which) return no_memory(t, err);
     }
     return OT_OK;
 }
@@ -202,14 +210,7 @@ static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
         if (t->header && !ot_is_utf8(t->column[i].name))
             return ot_fail(err, OT_E_DATA, "%s: line %lld: the name of column %d, '%.60s', is not UTF-8" CONVERT,
                            t->path, (long long)x->line, i + 1, t->column[i].name);
-        if (!t->header) {
-            int64_t no_value = t->column[i].no_value, odd = t->column[i].odd;
-            const char *which = t->column[i].which;
-            t->column[i].no_value = t->column[i].odd = 0;
-            OT_TRY(count_cell(d, t, i, x->first[i], x->line, err));
-            if (!t->column[i].no_value) t->column[i].no_value = no_value;
-            if (!t->column[i].odd) t->column[i].odd = odd, t->column[i].which = which;
-        }
+        if (!t->header) OT_TRY(count_cell(d, t, i, x->first[i], x->line, err));
     }
     if (!t->header) {
         t->regular = t->regular && (!x->rows || t->first_line == x->line + 1);

@@ -17,7 +17,7 @@
 typedef enum ot_cell {
     OT_CELL_MISSING, /* nothing, ? or NA */
     OT_CELL_NAN,     /* a number that is none: nan */
-    OT_CELL_NULL,    /* null, None, N/A ...: missing, or a word */
+    OT_CELL_NULL,    /* null, None, N/A ...; None may be a class of a target */
     OT_CELL_NUMBER,
     OT_CELL_CODE, /* a number with zeros in front: 007 */
     OT_CELL_BOOLEAN,
@@ -82,6 +82,12 @@ typedef enum ot_kind {
 
 extern const char *const ot_kind_name[OT_KINDS];
 
+/* The first cell of a column that is ..., by its line; 0: there is none. */
+typedef struct ot_first {
+    int64_t line;
+    const char *text;
+} ot_first;
+
 typedef struct ot_column {
     const char *name;
     int64_t count[OT_CELLS];
@@ -90,13 +96,14 @@ typedef struct ot_column {
     int64_t exact;  /* whole numbers, however they are written */
     int64_t beyond; /* numbers other than 0 and 1 */
     int64_t commas[OT_COMMAS];
-    int64_t points;    /* numbers with a decimal point */
-    int64_t no_value;  /* the line of the first OT_CELL_MISSING */
-    int64_t odd;       /* the line of the first cell that is neither a number nor missing */
-    const char *which; /* its text */
-    int64_t cells;     /* counted so far */
-    double first;      /* its first cell, a number, and */
-    int64_t counted;   /* cells that count on from it: 0, 1, 2 ... */
+    int64_t points;  /* numbers with a decimal point */
+    int64_t nones;   /* None, which may be a class of a target */
+    ot_first lost;   /* missing, and not None */
+    ot_first none;   /* None */
+    ot_first odd;    /* neither a number nor missing */
+    int64_t cells;   /* counted so far */
+    double first;    /* its first cell, a number, and */
+    int64_t counted; /* cells that count on from it: 0, 1, 2 ... */
     ot_kind kind;
     ot_words words; /* of a category, and of a target of texts */
 } ot_column;

@@ -82,12 +82,9 @@ static const char *group_end(const char *p, const char **list)
 
 /* ---- targets ---------------------------------------------------------------------------------- */
 
-static bool is_text(const ot_column *q)
-{
-    for (int k = OT_CELL_NULL; k < OT_CELLS; k++)
-        if (q->count[k] && k != OT_CELL_NUMBER && k != OT_CELL_CODE) return true;
-    return false;
-}
+enum { NONE_SHARE = 20 };
+
+static bool is_text(const ot_column *q) { return q->odd.line > 0; }
 
 static int64_t missing_of(const ot_column *q)
 {
@@ -98,17 +95,32 @@ static int64_t missing_of(const ot_column *q)
 static ot_status check_stray(const ot_columns *t, const ot_column *q, const char *hint, ot_error *err)
 {
     int64_t numbers = q->count[OT_CELL_NUMBER] + q->count[OT_CELL_CODE], there = t->rows - missing_of(q);
-    if (!q->odd || numbers * 10 < there * 9) return OT_OK;
+    if (!q->odd.line || numbers * 10 < there * 9) return OT_OK;
     return ot_fail(err, OT_E_DATA,
                    "%s: line %lld, column '%s': contains '%.40s'; expected a number as in %lld other rows%s", t->path,
-                   (long long)q->odd, q->name, q->which, (long long)numbers, hint);
+                   (long long)q->odd.line, q->name, q->odd.text, (long long)numbers, hint);
+}
+
+/* Whether None is a class: in a target of strings and in many rows, or where the classes are known elsewhere. */
+static bool none_is_class(const ot_columns *t, const ot_column *q)
+{
+    bool known = t->options.alone || t->options.preprocess || t->mark == OT_ROWS_FOLDER;
+    return is_text(q) && (known || q->nones * NONE_SHARE >= t->rows);
 }
 
 /* A target must be known for every row. */
-static ot_status no_target(const ot_dataset *d, const ot_columns *t, const ot_column *q, ot_error *err)
+static ot_status check_target(ot_dataset *d, const ot_columns *t, const ot_column *q, ot_error *err)
 {
-    ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing", t->path, (long long)q->no_value,
-            q->name);
+    bool class = none_is_class(t, q);
+    const ot_first *none = class ? NULL : &q->none, *lost = &q->lost;
+    if (class && q->nones && t->mark != OT_ROWS_FOLDER)
+        OT_TRY(ot_dataset_tell(d, err, "%s: column '%s': None is a class, in %lld of %lld rows", t->path, q->name,
+                               (long long)q->nones, (long long)t->rows));
+    if (none && none->line && (!lost->line || none->line < lost->line)) lost = none;
+    if (!lost->line || t->mark == OT_ROWS_FOLDER) return OT_OK;
+    ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing%s%.40s%s%s", t->path,
+            (long long)lost->line, q->name, *lost->text ? " ('" : "", lost->text, *lost->text ? "')" : "",
+            lost == none && is_text(q) ? "; a class None is in one row in 20 at least, or needs another name" : "");
     if (!d->last) return OT_E_DATA;
     ot_fail_more(err, OT_E_DATA, "the last column is the target unless --target names another:");
     return ot_table_list_columns(t, err);
@@ -121,7 +133,7 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
     if (!name || !w->column) return no_memory(t, err);
     for (int i = 0; i < n; i++) {
         const ot_column *q = &t->column[list[i]];
-        if (q->no_value) return no_target(d, t, q, err);
+        OT_TRY(check_target(d, t, q, err));
         if (q->kind == OT_KIND_IMAGE && n == 1) {
             w->member = ot_arena_alloc(d->arena, sizeof *w->member * ((size_t)t->rows + 1));
             if (!w->member) return no_memory(t, err);
@@ -133,7 +145,7 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
         if (w->text && n > 1)
             return ot_fail(err, OT_E_DATA,
                            "%s: line %lld, column '%s': contains '%.40s'; several targets together must be numbers",
-                           t->path, (long long)q->odd, q->name, q->which ? q->which : "");
+                           t->path, (long long)q->odd.line, q->name, q->odd.text);
     }
     for (int i = 0; i + 1 < t->n_targets; i++)
         if (w->text && t->wanted[i].text)
@@ -571,7 +583,7 @@ static ot_status check_alone(const chooser *x, const bool *others)
     for (int i = 0; i < x->n; i++) gaps &= x->g[i].of->gaps || !ot_is_float(x->g[i].of->dtype);
     const ot_column *q = t->options.alone && !t->options.columns ? mapped_column(t, others, gaps) : NULL;
     if (!q) return OT_OK;
-    int64_t line = q->odd ? q->odd : q->no_value;
+    int64_t line = q->odd.line ? q->odd.line : q->lost.line ? q->lost.line : q->none.line;
     char where[64] = "";
     if (line) snprintf(where, sizeof where, "line %lld, ", (long long)line);
     if (t->order)

@@ -101,7 +101,7 @@ def messages():
     # An infinite cell is named by its place, also of a target and behind an empty line.
     values = [[*r, v] for r, v in zip(x.tolist(), rng.standard_normal(ROWS).round(3))]
     model('v.onnx', 4, 1)
-    for column, bad, what in (2, 'inf', 'infinity'), (0, '-inf', 'negative infinity'), (4, 'inf', 'infinity'), (4, 'nan', 'NaN'):
+    for column, bad, what in (2, 'inf', 'infinity'), (0, '-inf', 'negative infinity'), (4, 'inf', 'infinity'):
         cells = [list(r) for r in values]
         cells[9][column] = bad
         for blank in 0, 1:

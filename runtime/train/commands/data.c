@@ -347,7 +347,7 @@ static ot_status part_json(job *j, const part *p, json_t **to, ot_error *err)
 static ot_status open_part(job *j, int p, const char *spec, ot_split split, ot_error *err)
 {
     ot_data_options o = { .target = ot_options_nth(j->o, "target", 0),
-                          .unlabelled = true,
+                          .unlabelled = !ot_options_nth(j->o, "target", 0), /* a target that is named must be there */
                           .length = ot_options_int(j->o, "length"),
                           .stride = ot_options_int(j->o, "stride"),
                           .text = ot_options_get(j->o, "text"),
