@@ -2,11 +2,15 @@
 
 usage: test_tables.py PROGRAM
 """
+import csv
 import json
 import os
+import re
 import tempfile
 
-from scripts import T, call, check, finish, h, np, numpy_helper, onnx
+from scripts import T, call, check, finish, h, np, numpy_helper, onnx, onnxruntime
+
+DOCS = os.path.abspath(os.path.dirname(__file__) + '/../../docs/training.md')
 
 rng = np.random.default_rng(7)
 ROWS = 40
@@ -111,10 +115,33 @@ def messages():
             check(f"inf.csv: line {11 + blank}, column '{'a,b,c,d,price'.split(',')[column]}': contains {what}" in said, f'{column} {bad}: {said}')
 
 
+def documented_encoder():
+    """The Python code of docs/training.md encodes each kind of column as the program does."""
+    code = next(c for c in re.findall(r'```python\n(.*?)```', open(DOCS).read(), re.S) if 'def encode(column' in c)
+    named = {}
+    exec(code[:code.index('\nmeta = ')], named)
+    zone = ['', '+05:30', '-11:00', '+00:00']
+    rows = [[x[i, 0], ['p', 'na', 'q', 'None'][i % 4], f'2024-02-{i % 29 + 1:02}', f'2023-12-{i % 3 + 29}T{7 * i % 24:02}:{13 * i % 60:02}:{17 * i % 60:02}.25{zone[i % 4]}',
+             ['true', 'false', 'NA'][i % 3], i % 2] for i in range(ROWS)]
+    rows[5][0], rows[7][2], rows[9][3] = 'n/a', 'NaN', 'null'
+    # number 1, category 4, date 4, time 5, boolean 1; then one element for each column
+    for columns, head in (15, 'num,kind,day,at,ok,target'), (5, 'num,kind,day,at,ok,target'):
+        write('all.csv', head, rows)
+        model('m.onnx', columns)
+        call('m.onnx', '--data', 'all.csv', '--epochs', '1', *OUT)
+        call('predict', 'o.onnx', 'all.csv', '-o', 'p.npz')
+        record = json.loads(next(p.value for p in onnx.load('o.onnx').metadata_props if p.key == 'onnxtrain.preprocess'))
+        feed = {name: np.stack([np.concatenate([named['encode'](c, r[c['name']].strip()) for c in of['columns']]) for r in csv.DictReader(open('all.csv'))])
+                for name, of in record['inputs'].items()}
+        want, got = onnxruntime.InferenceSession('o.onnx').run(None, feed)[0], np.load('p.npz')['y']
+        check(want.shape == got.shape and abs(want - got).max() < 1e-4, f'{columns} elements: {abs(want - got).max()}')
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     headers()
     whole_numbers()
     messages()
+    documented_encoder()
     os.chdir('/')
 finish('tables')
