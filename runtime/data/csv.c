@@ -96,6 +96,8 @@ static ot_status count_cell(ot_dataset *d, ot_columns *t, int c, const char *tex
     q->nones += none;
     if (cell <= OT_CELL_NULL) OT_TRY(note_first(d, t, none ? &q->none : &q->lost, text, line, err));
     if (cell > OT_CELL_CODE) OT_TRY(note_first(d, t, &q->odd, text, line, err));
+    if (cell > OT_CELL_NULL && cell != OT_CELL_DATE && cell != OT_CELL_TIME)
+        OT_TRY(note_first(d, t, &q->undated, text, line, err));
     if (cell == OT_CELL_NUMBER || cell == OT_CELL_CODE) {
         q->whole += ot_cell_whole(text, v);
         q->exact += ot_is_whole(v);
@@ -389,10 +391,11 @@ static ot_status collect_words(ot_dataset *d, ot_columns *t, ot_error *err)
     OT_TRY(ot_table_each_row(t, collect_row, &x, err));
     for (int i = 0; i < t->columns; i++) {
         ot_column *q = &t->column[i];
-        int64_t there = t->rows - sum(q, OT_CELL_MISSING, OT_CELL_NULL);
+        int64_t there = t->rows - sum(q, OT_CELL_MISSING, OT_CELL_NULL), most;
+        const char *what;
+        bool differ = q->words.full || (there >= FEW && q->words.n == there);
         ot_words_sort(&q->words);
-        if (x.wanted[i] && !x.target[i] && (q->words.full || (there >= FEW && q->words.n == there)))
-            q->kind = OT_KIND_LABEL;
+        if (x.wanted[i] && !x.target[i] && differ && !ot_table_stray(t, q, &what, &most)) q->kind = OT_KIND_LABEL;
     }
     return OT_OK;
 }

@@ -96,14 +96,15 @@ typedef struct ot_column {
     int64_t exact;  /* whole numbers, however they are written */
     int64_t beyond; /* numbers other than 0 and 1 */
     int64_t commas[OT_COMMAS];
-    int64_t points;  /* numbers with a decimal point */
-    int64_t nones;   /* None, which may be a class of a target */
-    ot_first lost;   /* missing, and not None */
-    ot_first none;   /* None */
-    ot_first odd;    /* neither a number nor missing */
-    int64_t cells;   /* counted so far */
-    double first;    /* its first cell, a number, and */
-    int64_t counted; /* cells that count on from it: 0, 1, 2 ... */
+    int64_t points;   /* numbers with a decimal point */
+    int64_t nones;    /* None, which may be a class of a target */
+    ot_first lost;    /* missing, and not None */
+    ot_first none;    /* None */
+    ot_first odd;     /* neither a number nor missing */
+    ot_first undated; /* neither a date nor missing */
+    int64_t cells;    /* counted so far */
+    double first;     /* its first cell, a number, and */
+    int64_t counted;  /* cells that count on from it: 0, 1, 2 ... */
     ot_kind kind;
     ot_words words; /* of a category, and of a target of texts */
 } ot_column;
@@ -218,6 +219,10 @@ ot_status ot_table_list_columns(const ot_columns *t, ot_error *err);
 
 /* The column that element e of a sample of array a comes from; NULL: a is not of one. */
 const ot_column *ot_table_column_of(const ot_dataset *d, const ot_array *a, int64_t e);
+
+/* The first cell of text among numbers or dates, where nine of ten cells are these: a mistake rather than a category.  *what: "a
+ * number", "a date ...", of which there are *n; NULL: there is none. */
+const ot_first *ot_table_stray(const ot_columns *t, const ot_column *q, const char **what, int64_t *n);
 
 /* The column of that name; -1: there is none. */
 int ot_column_find(const ot_columns *t, const char *name);

@@ -91,14 +91,28 @@ static int64_t missing_of(const ot_column *q)
     return q->count[OT_CELL_MISSING] + q->count[OT_CELL_NAN] + q->count[OT_CELL_NULL];
 }
 
-/* Refuses a column of numbers with a few cells of text, by the line of the first of these. */
-static ot_status check_stray(const ot_columns *t, const ot_column *q, const char *hint, ot_error *err)
+const ot_first *ot_table_stray(const ot_columns *t, const ot_column *q, const char **what, int64_t *n)
 {
-    int64_t numbers = q->count[OT_CELL_NUMBER] + q->count[OT_CELL_CODE], there = t->rows - missing_of(q);
-    if (!q->odd.line || numbers * 10 < there * 9) return OT_OK;
-    return ot_fail(err, OT_E_DATA,
-                   "%s: line %lld, column '%s': contains '%.40s'; expected a number as in %lld other rows%s", t->path,
-                   (long long)q->odd.line, q->name, q->odd.text, (long long)numbers, hint);
+    int64_t numbers = q->count[OT_CELL_NUMBER], dates = q->count[OT_CELL_DATE] + q->count[OT_CELL_TIME];
+    const ot_first *f = dates > numbers ? &q->undated : &q->odd;
+    *what = dates > numbers ? "a date such as 2024-05-31" : "a number";
+    *n = dates > numbers ? dates : numbers;
+    bool codes = q->count[OT_CELL_CODE] > 0; /* 007 is no number */
+    return f->line && !codes && *n * 10 >= (t->rows - missing_of(q)) * 9 ? f : NULL;
+}
+
+/* input: or a target. */
+static ot_status check_stray(const ot_columns *t, const ot_column *q, bool input, ot_error *err)
+{
+    const char *what;
+    int64_t n;
+    const ot_first *f = ot_table_stray(t, q, &what, &n);
+    if (!f) return OT_OK;
+    ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': contains '%.40s'; expected %s as in %lld other rows", t->path,
+            (long long)f->line, q->name, f->text, what, (long long)n);
+    if (!input) return OT_E_DATA;
+    return ot_fail_more(err, OT_E_DATA,
+                        "a missing value is an empty cell, NA, NaN, null or ?; --inputs=-%s omits the column", q->name);
 }
 
 /* Whether None is a class: in a target of strings and in many rows, or where the classes are known elsewhere. */
@@ -141,7 +155,7 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
         }
         w->text = w->text || is_text(q);
         bool values = q->whole < q->count[OT_CELL_NUMBER] + q->count[OT_CELL_CODE]; /* whole numbers may name classes */
-        if (values) OT_TRY(check_stray(t, q, "", err));
+        if (values) OT_TRY(check_stray(t, q, false, err));
         if (w->text && n > 1)
             return ot_fail(err, OT_E_DATA,
                            "%s: line %lld, column '%s': contains '%.40s'; several targets together must be numbers",
@@ -462,8 +476,7 @@ static ot_status check_column(const ot_columns *t, const ot_column *q, bool text
     if (q->kind == OT_KIND_LABEL && q->words.full && !text)
         return ot_fail(err, OT_E_DATA, "%s: column '%s' has more than %d different strings: too many for categories",
                        t->path, q->name, q->words.n);
-    static const char hint[] = " (a missing value is an empty cell, NA, NaN, null or ?)";
-    return q->kind == OT_KIND_CATEGORY && !text ? check_stray(t, q, hint, err) : OT_OK;
+    return q->kind == OT_KIND_CATEGORY && !text ? check_stray(t, q, true, err) : OT_OK;
 }
 
 /* Whether numbers for that input are standardised: not where the model fills in missing values of it, and by default not where the

@@ -208,6 +208,40 @@ static void identifiers(void **state)
     ot_dataset_free(d);
 }
 
+/* One cell that is no number, or no date, in a column whose cells all differ. */
+static void stray_cells(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *cell, *stray, *says;
+    } row[] = {
+        { "%d", "unknown", "line 7, column 'a': contains 'unknown'; expected a number as in 29 other rows" },
+        { "%d.5", "-", "line 7, column 'a': contains '-'; expected a number as in 29 other rows" },
+        { "2024-01-%02d", "2024-02-30",
+          "line 7, column 'a': contains '2024-02-30'; expected a date such as 2024-05-31 as in 29 other rows" },
+        { "2024-01-%02dT10:00", "5", "line 7, column 'a': contains '5'; expected a date" },
+        { "no. %d", "5", NULL }, /* an identifier */
+        { "%04d", "A12", NULL }, /* codes */
+    };
+    for (int k = 0; k < OT_LEN(row); k++) {
+        char text[2000] = "a,b,y\n";
+        ot_error e;
+        for (int i = 0; i < 30; i++) {
+            sprintf(text + strlen(text), i == 5 ? row[k].stray : row[k].cell, i + 1);
+            sprintf(text + strlen(text), ",%s,%d\n", i % 2 ? "p" : "q", i % 3);
+        }
+        ot_dataset *d = open_with(text, NULL, row[k].says ? OT_E_DATA : OT_OK, &e);
+        if (!d && !strstr(e.text, row[k].says)) fail_msg("no '%s' in '%s'", row[k].says, e.text);
+        if (!d) assert_non_null(strstr(e.text, "--inputs=-a omits the column"));
+        if (d) assert_non_null(strstr(d->notes, "'a' is not used: identifiers"));
+        ot_dataset_free(d);
+        const ot_data_options without = { .columns = "-a" };
+        d = open_with(text, &without, OT_OK, &e);
+        assert_int_equal(d->array[0].t.dim[1], 2);
+        ot_dataset_free(d);
+    }
+}
+
 static void headers(void **state)
 {
     (void)state;
@@ -267,8 +301,9 @@ static void hostile_records(void **state)
 int ot_test_table(void)
 {
     const struct CMUnitTest table[] = {
-        IN_FOLDER(kinds_and_widths),     IN_FOLDER(decimal_comma),   IN_FOLDER(ids),         IN_FOLDER(several_inputs),
-        IN_FOLDER(measured_on_the_rest), IN_FOLDER(several_targets), IN_FOLDER(identifiers), IN_FOLDER(headers),
+        IN_FOLDER(kinds_and_widths), IN_FOLDER(decimal_comma),        IN_FOLDER(ids),
+        IN_FOLDER(several_inputs),   IN_FOLDER(measured_on_the_rest), IN_FOLDER(several_targets),
+        IN_FOLDER(identifiers),      IN_FOLDER(stray_cells),          IN_FOLDER(headers),
         IN_FOLDER(hostile_records),
     };
     return cmocka_run_group_tests(table, NULL, NULL);
