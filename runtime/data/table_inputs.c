@@ -316,11 +316,15 @@ static ot_status given_groups(chooser *x, const char *text)
             g = x->g;
             from = p;
         }
-        if (!g && from == p)
+        if (!g && from > p) return no_input(x, p, (size_t)(from - 1 - p));
+        if (!g) { /* of several inputs: columns that none of them gets */
+            int n;
+            OT_TRY(read_list(x->t, from, end, "--inputs", x->g->column, &n, x->without, x->err));
+            if (!n) continue;
             return ot_fail(x->err, OT_E_USAGE,
-                           "--inputs: the model has %d inputs: expected INPUT=COLUMN,..., got '%.*s'", x->n,
-                           (int)(end - p), p);
-        if (!g) return no_input(x, p, (size_t)(from - 1 - p));
+                           "--inputs: the model has %d inputs: expected INPUT=COLUMN,... or -COLUMN,..., got '%.*s'",
+                           x->n, (int)(end - p), p);
+        }
         OT_TRY(read_list(x->t, from, end, "--inputs", g->column, &g->n, x->without, x->err));
         g->given = g->n > 0;
     }
@@ -646,7 +650,7 @@ static ot_status choose(chooser *x)
     if (given(t) && x->n) OT_TRY(given_groups(x, t->options.columns));
     for (int i = 0; i < x->n && x->n > 1; i++) {
         int c = x->g[i].n ? -1 : ot_column_find(t, x->g[i].of->name);
-        if (c < 0 || x->taken[c]) continue;
+        if (c < 0 || x->taken[c] || x->without[c]) continue;
         x->g[i].column[x->g[i].n++] = c;
         x->taken[c] = true;
     }

@@ -132,6 +132,29 @@ static void several_inputs(void **state)
     assert_null(open_with(people, &o, OT_E_DATA, &e));
 }
 
+/* Columns that no input gets; the others are distributed as without --inputs. */
+static void omitted(void **state)
+{
+    (void)state;
+    const ot_data_input in[] = { { .name = "num", .dtype = OT_F32, .shape = { 2, { -1, -1 } } },
+                                 { .name = "zip", .dtype = OT_I64, .shape = { 2, { -1, -1 } } } };
+    ot_data_options o = { .input = in, .n_inputs = 2, .normalize = "none", .columns = "-since,-ok" };
+    ot_error e;
+    for (int k = 0; k < 2; k++) {
+        ot_dataset *d = open_with(people, &o, OT_OK, &e);
+        const ot_array *zip = ot_dataset_find(d, "zip");
+        assert_int_equal(zip->t.dim[1], 1);
+        assert_int_equal(((int64_t *)zip->t.data)[2], k ? 2 : 1); /* the category of job, where zip is omitted */
+        if (k) assert_row(d, "num", 1, 1, (float[]){ 40 });
+        else assert_row(d, "num", 1, 4, (float[]){ 40, 1, 0, 0 });
+        ot_dataset_free(d);
+        o.columns = "-since,-ok;-zip";
+    }
+    o.columns = "-since,ok";
+    assert_null(open_with(people, &o, OT_E_USAGE, &e));
+    assert_non_null(strstr(e.text, "expected INPUT=COLUMN,... or -COLUMN,..., got '-since,ok'"));
+}
+
 /* Means of the samples that train, also for those that are kept back; the same from the record. */
 static void measured_on_the_rest(void **state)
 {
@@ -301,9 +324,16 @@ static void hostile_records(void **state)
 int ot_test_table(void)
 {
     const struct CMUnitTest table[] = {
-        IN_FOLDER(kinds_and_widths), IN_FOLDER(decimal_comma),        IN_FOLDER(ids),
-        IN_FOLDER(several_inputs),   IN_FOLDER(measured_on_the_rest), IN_FOLDER(several_targets),
-        IN_FOLDER(identifiers),      IN_FOLDER(stray_cells),          IN_FOLDER(headers),
+        IN_FOLDER(kinds_and_widths),
+        IN_FOLDER(decimal_comma),
+        IN_FOLDER(ids),
+        IN_FOLDER(several_inputs),
+        IN_FOLDER(measured_on_the_rest),
+        IN_FOLDER(several_targets),
+        IN_FOLDER(identifiers),
+        IN_FOLDER(omitted),
+        IN_FOLDER(stray_cells),
+        IN_FOLDER(headers),
         IN_FOLDER(hostile_records),
     };
     return cmocka_run_group_tests(table, NULL, NULL);
