@@ -365,7 +365,8 @@ static ot_status collect_row(void *user, const ot_rows *r, int64_t row, ot_error
         const char *text = r->cell[i];
         if (!x->wanted[i] || (!x->target[i] && ot_cell_of(text, x->t->point, &v) <= OT_CELL_NULL)) continue;
         int before = w->n;
-        OT_TRY(ot_words_add(w, text, x->target[i] ? INT32_MAX / 4 : MOST_WORDS, x->d->arena, x->t->path, err));
+        int most = x->target[i] || x->t->column[i].named ? INT32_MAX / 4 : MOST_WORDS;
+        OT_TRY(ot_words_add(w, text, most, x->d->arena, x->t->path, err));
         if (w->n > before && !ot_is_utf8(text))
             return ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': the text '%.60s' is not UTF-8" CONVERT,
                            x->t->path, (long long)r->line, x->t->column[i].name, text);
@@ -395,7 +396,8 @@ static ot_status collect_words(ot_dataset *d, ot_columns *t, ot_error *err)
         const char *what;
         bool differ = q->words.full || (there >= FEW && q->words.n == there);
         ot_words_sort(&q->words);
-        if (x.wanted[i] && !x.target[i] && differ && !ot_table_stray(t, q, &what, &most)) q->kind = OT_KIND_LABEL;
+        if (x.wanted[i] && !x.target[i] && differ && !q->named && !ot_table_stray(t, q, &what, &most))
+            q->kind = OT_KIND_LABEL;
     }
     return OT_OK;
 }
@@ -683,6 +685,12 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
         OT_TRY(ot_dataset_tell(d, err, "%s: --inputs has no effect: the model records the columns that it takes",
                                t->path));
     }
+    if (t->options.categories && (t->recorded || t->order))
+        OT_TRY(ot_dataset_tell(d, err,
+                               "%s: --categories has no effect: the model records how it takes the columns (change "
+                               "with --inputs auto)",
+                               t->path));
+    else if (t->options.categories) OT_TRY(ot_table_name_categories(d, t, err));
     if (!t->recorded) find_mapping(t);
     OT_TRY(collect_words(d, t, err));
     if (!t->recorded) OT_TRY(ot_table_choose_inputs(d, t, err));
@@ -718,9 +726,8 @@ static ot_status keep_options(ot_dataset *d, ot_columns *t, const ot_data_option
     ot_data_options *own = &t->options;
     *own = *o;
     own->search = NULL;
-    const char **text[] = {
-        &own->target, &own->preprocess, &own->columns, &own->normalize, &own->text, &own->tokenizer
-    };
+    const char **text[] = { &own->target,    &own->preprocess, &own->columns,  &own->categories,
+                            &own->normalize, &own->text,       &own->tokenizer };
     for (int i = 0; i < OT_LEN(text); i++)
         if (*text[i] && !(*text[i] = ot_arena_strdup(a, *text[i]))) return no_memory(t, err);
     ot_data_input *in = ot_arena_alloc(a, sizeof *in * (size_t)(o->n_inputs + 1));

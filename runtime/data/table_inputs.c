@@ -305,6 +305,23 @@ static bool is_target(const ot_columns *t, int column)
     return false;
 }
 
+ot_status ot_table_name_categories(ot_dataset *d, ot_columns *t, ot_error *err)
+{
+    int n, *list = ot_arena_alloc(d->arena, (size_t)t->columns * sizeof *list);
+    if (!list) return no_memory(t, err);
+    OT_TRY(ot_table_columns(t, t->options.categories, "--categories", list, &n, err));
+    for (int i = 0; i < n; i++) {
+        ot_column *q = &t->column[list[i]];
+        const bool target = is_target(t, list[i]);
+        if (target || q->kind == OT_KIND_IMAGE)
+            return ot_fail(err, OT_E_DATA, "%s: --categories: column '%s' %s", t->path, q->name,
+                           target ? "is the target" : "has names of images");
+        q->named = true;
+        if (q->kind != OT_KIND_EMPTY) q->kind = OT_KIND_CATEGORY;
+    }
+    return OT_OK;
+}
+
 static ot_status given_groups(chooser *x, const char *text)
 {
     for (const char *p = text, *from, *end; *p; p = *end ? end + 1 : end) {
@@ -480,7 +497,7 @@ static ot_status check_column(const ot_columns *t, const ot_column *q, bool text
     if (q->kind == OT_KIND_LABEL && q->words.full && !text)
         return ot_fail(err, OT_E_DATA, "%s: column '%s' has more than %d different strings: too many for categories",
                        t->path, q->name, q->words.n);
-    return q->kind == OT_KIND_CATEGORY && !text ? check_stray(t, q, true, err) : OT_OK;
+    return q->kind == OT_KIND_CATEGORY && !q->named && !text ? check_stray(t, q, true, err) : OT_OK;
 }
 
 /* Whether numbers for that input are standardised: not where the model fills in missing values of it, and by default not where the
@@ -700,6 +717,12 @@ ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err)
     t->scaled = true;
     for (int i = 0; i < n; i++) t->scaled &= is_scaled(t, x.g[i].of);
     return choose(&x);
+}
+
+const char *ot_dataset_number_column(const ot_dataset *d, const ot_array *a, int64_t e)
+{
+    const ot_column *q = d->table && !d->table->recorded ? ot_table_column_of(d, a, e) : NULL;
+    return q && q->kind == OT_KIND_NUMBER ? q->name : NULL;
 }
 
 const ot_column *ot_table_column_of(const ot_dataset *d, const ot_array *a, int64_t e)

@@ -80,6 +80,17 @@ def whole_numbers():
     check("column 'kind' for input 'kind' (int64) has other values than whole numbers" in said, said)
     said = call('eval', 'o.onnx', '--data', 'half.csv', code=4).stderr
     check("half.csv: line 7, column 'kind': contains '2.5'; expected a whole number" in said, said)
+    # Ids of another range: an error that names the option, with which they are categories, recorded for eval.
+    for first in 0, 1000:
+        write('e.csv', 'a,b,c,d,kind,target', [[*r, first + k, c] for r, k, c in zip(x.tolist(), kinds.tolist(), y)])
+        if first:
+            said = call('e.onnx', '--data', 'e.csv', *OUT, code=4).stderr
+            check(' (--categories kind numbers the values of the column from 0)' in said, said)
+        call('e.onnx', '--data', 'e.csv', '--epochs', '1', *OUT, *(['--categories', 'kind', '--normalize', 'none'] if first else []))
+        losses.append(json.loads(call('eval', 'o.onnx', '--data', 'e.csv', '--json').stdout)['loss'])
+    check(losses[-1] == losses[-2], f'ids from 1000: {losses[-2:]}')
+    np.savez('e.npz', x=x, kind=kinds, target=np.array(y))
+    check('--categories: e.npz is not a table' in call('e.onnx', '--data', 'e.npz', '--categories', 'kind', *OUT, code=2).stderr, 'categories of arrays')
 
 
 def messages():

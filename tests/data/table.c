@@ -132,6 +132,47 @@ static void several_inputs(void **state)
     assert_null(open_with(people, &o, OT_E_DATA, &e));
 }
 
+/* Columns that --categories names are categories, whatever they hold, and are recorded as such. */
+static void named_categories(void **state)
+{
+    (void)state;
+    char text[1000] = "user,kind,x,y\n";
+    for (int i = 0; i < 30; i++) sprintf(text + strlen(text), "%d,%d,0.5,%d\n", 1029 - i, i % 2 ? 7 : 10, i % 3);
+    ot_data_input in = { .name = "x", .dtype = OT_F32, .shape = { 2, { -1, 3 } } };
+    ot_data_options o = { .input = &in, .n_inputs = 1, .normalize = "none", .categories = "user,kind" };
+    ot_error e;
+    ot_dataset *d = open_with(text, &o, OT_OK, &e); /* sorted as strings: 10, 7 */
+    assert_row(d, "x", 0, 3, (float[]){ 29, 0, 0.5f });
+    assert_row(d, "x", 1, 3, (float[]){ 28, 1, 0.5f });
+    ot_data_options again = { .input = &in, .n_inputs = 1, .preprocess = d->preprocess, .unlabelled = true };
+    ot_dataset *r = open_with("x,kind,user\n1,7,1003\n", &again, OT_OK, &e);
+    assert_row(r, "x", 0, 3, (float[]){ 3, 1, 1 });
+    ot_dataset_free(r);
+    again.categories = "user";
+    r = open_with("x,kind,user\n1,7,1003\n", &again, OT_OK, &e);
+    assert_non_null(strstr(r->notes, "--categories has no effect"));
+    ot_dataset_free(r);
+    assert_null(open_with("x,kind,user\n1,7,2000\n", &again, OT_E_DATA, &e));
+    assert_non_null(strstr(e.text, "'2000' is not one of the 30 categories of training"));
+    ot_dataset_free(d);
+    in.shape.dim[1] = 4;
+    o.categories = "kind";
+    d = open_with(text, &o, OT_OK, &e);
+    assert_row(d, "x", 0, 4, (float[]){ 1029, 1, 0, 0.5f });
+    ot_dataset_free(d);
+    /* A stray cell is one more category. */
+    d = open_with("a,b,y\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\nx,1,0\n",
+                  &(ot_data_options){ .categories = "a", .normalize = "none" }, OT_OK, &e);
+    assert_row(d, "", 9, 3, (float[]){ 0, 1, 1 });
+    ot_dataset_free(d);
+    o.categories = "y";
+    assert_null(open_with(text, &o, OT_E_DATA, &e));
+    assert_non_null(strstr(e.text, "--categories: column 'y' is the target"));
+    o.categories = "kind,nosuch";
+    assert_null(open_with(text, &o, OT_E_DATA, &e));
+    assert_non_null(strstr(e.text, "no column 'nosuch' for --categories"));
+}
+
 /* Columns that no input gets; the others are distributed as without --inputs. */
 static void omitted(void **state)
 {
@@ -324,17 +365,9 @@ static void hostile_records(void **state)
 int ot_test_table(void)
 {
     const struct CMUnitTest table[] = {
-        IN_FOLDER(kinds_and_widths),
-        IN_FOLDER(decimal_comma),
-        IN_FOLDER(ids),
-        IN_FOLDER(several_inputs),
-        IN_FOLDER(measured_on_the_rest),
-        IN_FOLDER(several_targets),
-        IN_FOLDER(identifiers),
-        IN_FOLDER(omitted),
-        IN_FOLDER(stray_cells),
-        IN_FOLDER(headers),
-        IN_FOLDER(hostile_records),
+        IN_FOLDER(kinds_and_widths),     IN_FOLDER(decimal_comma),   IN_FOLDER(ids),         IN_FOLDER(several_inputs),
+        IN_FOLDER(measured_on_the_rest), IN_FOLDER(several_targets), IN_FOLDER(identifiers), IN_FOLDER(omitted),
+        IN_FOLDER(named_categories),     IN_FOLDER(stray_cells),     IN_FOLDER(headers),     IN_FOLDER(hostile_records),
     };
     return cmocka_run_group_tests(table, NULL, NULL);
 }
