@@ -463,7 +463,7 @@ static ot_status find_word(const ot_columns *t, ot_dataset *d, const ot_rows *r,
     const char *text = r->cell[f->column];
     bool lost = ot_cell_of(text, t->point, &v) <= OT_CELL_NULL;
     *at = lost ? -1 : ot_words_find(f->words, text);
-    f->missing += lost;
+    if (lost && !f->missing++) f->missing_line = r->line;
     if (!lost && *at < 0 && !f->unknown++) {
         f->unknown_line = r->line;
         f->unknown_word = ot_arena_strdup(d->arena, text);
@@ -659,6 +659,12 @@ static ot_status tell_unknown(ot_dataset *d, const ot_columns *t, ot_error *err)
     for (int i = 0; i < t->n_inputs; i++)
         for (int k = 0; k < t->input[i].n; k++) {
             const ot_column_field *f = &t->input[i].field[k];
+            if (f->missing && f->form == OT_FORM_ONE_HOT && !f->own)
+                OT_TRY(ot_dataset_tell(
+                    d, err,
+                    "%s: column '%s': %lld value%s missing, first in line %lld, but none was in training: encoded as zeros",
+                    t->path, f->name, (long long)f->missing, f->missing == 1 ? " is" : "s are",
+                    (long long)f->missing_line));
             if (f->unknown)
                 OT_TRY(ot_dataset_tell(
                     d, err,

@@ -228,6 +228,11 @@ static void measured_on_the_rest(void **state)
     assert_row(r, "x", 1, 3, (float[]){ 0, 0, 0 });
     assert_non_null(strstr(r->notes, "'z' is not used"));
     assert_non_null(strstr(r->notes, "'new' in line 3"));
+    assert_null(strstr(r->notes, "missing, first"));
+    ot_dataset_free(r);
+    r = open_with("y,z,b,a\n1.5,7,p,10\n2.5,7,NA,1\n2.5,7,,1\n", &again, OT_OK, &e);
+    assert_row(r, "x", 1, 3, (float[]){ (float)((1 - mean) / std), 0, 0 });
+    assert_non_null(strstr(r->notes, "column 'b': 2 values are missing, first in line 3, but none was in training"));
     assert_string_equal(r->column, "y");
     ot_dataset_free(r);
     assert_null(open_with("y,a\n1,2\n", &again, OT_E_DATA, &e));
