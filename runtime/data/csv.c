@@ -691,12 +691,7 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
         OT_TRY(ot_dataset_tell(d, err, "%s: --inputs has no effect: the model records the columns that it takes",
                                t->path));
     }
-    if (t->options.categories && (t->recorded || t->order))
-        OT_TRY(ot_dataset_tell(d, err,
-                               "%s: --categories has no effect: the model records how it takes the columns (change "
-                               "with --inputs auto)",
-                               t->path));
-    else if (t->options.categories) OT_TRY(ot_table_name_categories(d, t, err));
+    OT_TRY(ot_table_name_columns(d, t, err));
     if (!t->recorded) find_mapping(t);
     OT_TRY(collect_words(d, t, err));
     if (!t->recorded) OT_TRY(ot_table_choose_inputs(d, t, err));
@@ -732,8 +727,8 @@ static ot_status keep_options(ot_dataset *d, ot_columns *t, const ot_data_option
     ot_data_options *own = &t->options;
     *own = *o;
     own->search = NULL;
-    const char **text[] = { &own->target,    &own->preprocess, &own->columns,  &own->categories,
-                            &own->normalize, &own->text,       &own->tokenizer };
+    const char **text[] = { &own->target, &own->preprocess, &own->columns, &own->categories,
+                            &own->passed, &own->normalize,  &own->text,    &own->tokenizer };
     for (int i = 0; i < OT_LEN(text); i++)
         if (*text[i] && !(*text[i] = ot_arena_strdup(a, *text[i]))) return no_memory(t, err);
     ot_data_input *in = ot_arena_alloc(a, sizeof *in * (size_t)(o->n_inputs + 1));

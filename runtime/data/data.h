@@ -185,6 +185,7 @@ typedef struct ot_data_options {
     bool alone;             /* not for training: what is neither recorded nor given is not measured on it */
     const char *columns;    /* which columns of a table go to which input (--inputs); NULL: by their names and kinds */
     const char *categories; /* columns of a table whose values are categories (--categories); NULL: by what they hold */
+    const char *passed;     /* columns whose numbers stay as they are (--passthrough); NULL: none is named */
     const char *normalize;  /* --normalize, for tables; NULL: not given */
     int64_t length, stride; /* tokens of a sample, and from one sample to the next (--length, --stride); 0: not given */
     const char *text;       /* "bytes", "chars": the tokens of a text file (--text); NULL: not given */

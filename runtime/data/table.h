@@ -107,6 +107,7 @@ typedef struct ot_column {
     int64_t counted;  /* cells that count on from it: 0, 1, 2 ... */
     ot_kind kind;
     bool named;     /* a category by --categories, whatever it holds */
+    bool passed;    /* not standardised, by --passthrough */
     ot_words words; /* of a category, and of a target of texts */
 } ot_column;
 
@@ -233,8 +234,9 @@ int ot_column_find(const ot_columns *t, const char *name);
  * Errors: OT_E_NOMEM. */
 ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, bool apart, bool *known, ot_error *err);
 
-/* Makes the columns of --categories categories.  Errors: OT_E_DATA: there is none of a name, or it is a target or of images. */
-ot_status ot_table_name_categories(ot_dataset *d, ot_columns *t, ot_error *err);
+/* Marks the columns of --categories and --passthrough, or tells that the model records its columns.  Errors: OT_E_DATA: there is none
+ * of a name, or a category is a target or of images. */
+ot_status ot_table_name_columns(ot_dataset *d, ot_columns *t, ot_error *err);
 
 /* Which columns the targets are, by --target, by what was recorded, or by the rule: `target`, else the last one. */
 ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err);

@@ -305,11 +305,23 @@ static bool is_target(const ot_columns *t, int column)
     return false;
 }
 
-ot_status ot_table_name_categories(ot_dataset *d, ot_columns *t, ot_error *err)
+/* An option that lists columns.  *n 0: it is not given, or has no effect. */
+static ot_status named_columns(ot_dataset *d, const ot_columns *t, const char *option, const char *text, int *list,
+                               int *n, ot_error *err)
+{
+    *n = 0;
+    if (!text) return OT_OK;
+    if (!t->recorded && !t->order) return ot_table_columns(t, text, option, list, n, err);
+    return ot_dataset_tell(
+        d, err, "%s: %s has no effect: the model records how it takes the columns (change with --inputs auto)", t->path,
+        option);
+}
+
+ot_status ot_table_name_columns(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     int n, *list = ot_arena_alloc(d->arena, (size_t)t->columns * sizeof *list);
     if (!list) return no_memory(t, err);
-    OT_TRY(ot_table_columns(t, t->options.categories, "--categories", list, &n, err));
+    OT_TRY(named_columns(d, t, "--categories", t->options.categories, list, &n, err));
     for (int i = 0; i < n; i++) {
         ot_column *q = &t->column[list[i]];
         const bool target = is_target(t, list[i]);
@@ -319,6 +331,8 @@ ot_status ot_table_name_categories(ot_dataset *d, ot_columns *t, ot_error *err)
         q->named = true;
         if (q->kind != OT_KIND_EMPTY) q->kind = OT_KIND_CATEGORY;
     }
+    OT_TRY(named_columns(d, t, "--passthrough", t->options.passed, list, &n, err));
+    for (int i = 0; i < n; i++) t->column[list[i]].passed = true;
     return OT_OK;
 }
 
@@ -579,7 +593,7 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
         ot_data_input as = *g->of;
         if (plain) as.dtype = OT_F32;
         ot_column_field *f = &in->field[i];
-        *f = field_of(q, g->column[i], &as, ids, is_scaled(t, g->of));
+        *f = field_of(q, g->column[i], &as, ids, !q->passed && is_scaled(t, g->of));
         f->at = at;
         at += f->width;
         bool lacks = f->scaled || (missing_of(q) > 0 && !in->gaps);

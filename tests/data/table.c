@@ -173,6 +173,30 @@ static void named_categories(void **state)
     assert_non_null(strstr(e.text, "no column 'nosuch' for --categories"));
 }
 
+/* Numbers of --passthrough beside others that are standardised. */
+static void passed_through(void **state)
+{
+    (void)state;
+    const ot_data_input in[] = { { .name = "x", .dtype = OT_F32, .shape = { 2, { -1, -1 } } },
+                                 { .name = "w", .dtype = OT_F32, .shape = { 2, { -1, 1 } } } };
+    ot_data_options o = { .input = in, .n_inputs = 2, .passed = "b,w" };
+    const char *const text = "a,b,c,w,y\n1,5,p,0.5,0\n3,6,q,2,1\n";
+    ot_error e;
+    ot_dataset *d = open_with(text, &o, OT_OK, &e);
+    assert_row(d, "x", 1, 4, (float[]){ 1, 6, 0, 1 });
+    assert_row(d, "w", 0, 1, (float[]){ 0.5f });
+    ot_data_options again = { .input = in, .n_inputs = 2, .preprocess = d->preprocess, .passed = "a" };
+    ot_dataset *r = open_with(text, &again, OT_OK, &e);
+    assert_row(r, "x", 1, 4, (float[]){ 1, 6, 0, 1 });
+    assert_row(r, "w", 1, 1, (float[]){ 2 });
+    assert_non_null(strstr(r->notes, "--passthrough has no effect"));
+    ot_dataset_free(r);
+    ot_dataset_free(d);
+    o.passed = "b,v";
+    assert_null(open_with(text, &o, OT_E_DATA, &e));
+    assert_non_null(strstr(e.text, "no column 'v' for --passthrough"));
+}
+
 /* Columns that no input gets; the others are distributed as without --inputs. */
 static void omitted(void **state)
 {
@@ -370,9 +394,10 @@ static void hostile_records(void **state)
 int ot_test_table(void)
 {
     const struct CMUnitTest table[] = {
-        IN_FOLDER(kinds_and_widths),     IN_FOLDER(decimal_comma),   IN_FOLDER(ids),         IN_FOLDER(several_inputs),
-        IN_FOLDER(measured_on_the_rest), IN_FOLDER(several_targets), IN_FOLDER(identifiers), IN_FOLDER(omitted),
-        IN_FOLDER(named_categories),     IN_FOLDER(stray_cells),     IN_FOLDER(headers),     IN_FOLDER(hostile_records),
+        IN_FOLDER(kinds_and_widths),     IN_FOLDER(decimal_comma),    IN_FOLDER(ids),         IN_FOLDER(several_inputs),
+        IN_FOLDER(measured_on_the_rest), IN_FOLDER(several_targets),  IN_FOLDER(identifiers), IN_FOLDER(omitted),
+        IN_FOLDER(passed_through),       IN_FOLDER(named_categories), IN_FOLDER(stray_cells), IN_FOLDER(headers),
+        IN_FOLDER(hostile_records),
     };
     return cmocka_run_group_tests(table, NULL, NULL);
 }

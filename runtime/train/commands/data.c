@@ -368,12 +368,13 @@ static ot_status open_part(job *j, int p, const char *spec, ot_split split, ot_e
     ot_data_options o = { .target = ot_options_nth(j->o, "target", 0),
                           .unlabelled = !ot_options_nth(j->o, "target", 0), /* a target that is named must be there */
                           .categories = ot_options_get(j->o, "categories"),
+                          .passed = ot_options_get(j->o, "passthrough"),
                           .length = ot_options_int(j->o, "length"),
                           .stride = ot_options_int(j->o, "stride"),
                           .text = ot_options_get(j->o, "text"),
                           .tokenizer = ot_options_get(j->o, "tokenizer") };
     part *x = &j->part[p];
-    if (p) o.preprocess = j->part[0].d->preprocess, o.categories = NULL;
+    if (p) o.preprocess = j->part[0].d->preprocess, o.categories = o.passed = NULL;
     OT_TRY(ot_dataset_open(spec, split, &o, &x->d, err));
     if (x->d && o.target) OT_TRY(ot_dataset_target(x->d, o.target, err));
     return x->d && p ? ot_dataset_match(x->d, j->part[0].d, err) : OT_OK;
