@@ -82,7 +82,7 @@ static const char *group_end(const char *p, const char **list)
 
 /* ---- targets ---------------------------------------------------------------------------------- */
 
-enum { NONE_SHARE = 20 };
+enum { NONE_SHARE = 20 }; /* None is a class of a target if one row in so many has it */
 
 static bool is_text(const ot_column *q) { return q->odd.line > 0; }
 
@@ -101,7 +101,7 @@ const ot_first *ot_table_stray(const ot_columns *t, const ot_column *q, const ch
     return f->line && !codes && *n * 10 >= (t->rows - missing_of(q)) * 9 ? f : NULL;
 }
 
-/* input: or a target. */
+/* Refuses a column with such a cell.  input false: it is a target. */
 static ot_status check_stray(const ot_columns *t, const ot_column *q, bool input, ot_error *err)
 {
     const char *what;
