@@ -82,6 +82,7 @@ void ot_signature_read(ot_job *j, const ot_scope *s, const Onnx__GraphProto *g)
     if (m.n)
         ot_note(
             j,
-            "the exporter transposed, folded or merged %d parameter%s (first: '%s'); torch.onnx.export(..., optimize=False) keeps them",
-            m.n, m.n > 1 ? "s" : "", m.first);
+            "%d parameter%s of the PyTorch model %s not in the file by name (first: '%s'): the exporter transposed, folded or merged %s (export with "
+            "optimize=False), or the model does not use %s",
+            m.n, m.n > 1 ? "s" : "", m.n > 1 ? "are" : "is", m.first, m.n > 1 ? "them" : "it", m.n > 1 ? "them" : "it");
 }

@@ -70,6 +70,15 @@ typedef struct survey {
     bool above;         /* text of the first row is above a number */
 } survey;
 
+/* The first row is counted last if it turns out to be no header. */
+static ot_status note_first(ot_dataset *d, const ot_columns *t, ot_first *f, const char *text, int64_t line,
+                            ot_error *err)
+{
+    if (f->line && f->line < line) return OT_OK;
+    *f = (ot_first){ line, ot_arena_strdup(d->arena, text) };
+    return f->text ? OT_OK : no_memory(t, err);
+}
+
 /* What a cell adds to its column. */
 static ot_status count_cell(ot_dataset *d, ot_columns *t, int c, const char *text, int64_t line, ot_error *err)
 {
@@ -83,15 +92,16 @@ static ot_status count_cell(ot_dataset *d, ot_columns *t, int c, const char *tex
     q->bytes += (int64_t)strlen(text);
     q->commas[ot_cell_comma(text)]++;
     q->points += cell == OT_CELL_NUMBER && strchr(text, '.');
-    if (cell == OT_CELL_MISSING && !q->no_value) q->no_value = line;
+    bool none = cell == OT_CELL_NULL && !strcasecmp(text, "none");
+    q->nones += none;
+    if (cell <= OT_CELL_NULL) OT_TRY(note_first(d, t, none ? &q->none : &q->lost, text, line, err));
+    if (cell > OT_CELL_CODE) OT_TRY(note_first(d, t, &q->odd, text, line, err));
+    if (cell > OT_CELL_NULL && cell != OT_CELL_DATE && cell != OT_CELL_TIME)
+        OT_TRY(note_first(d, t, &q->undated, text, line, err));
     if (cell == OT_CELL_NUMBER || cell == OT_CELL_CODE) {
         q->whole += ot_cell_whole(text, v);
         q->exact += ot_is_whole(v);
         q->beyond += v != 0 && v != 1;
-    } else if (cell > OT_CELL_CODE && !q->odd) {
-        q->odd = line;
-        q->which = ot_arena_strdup(d->arena, text);
-        if (!q->which) return no_memory(t, err);
     }
     return OT_OK;
 }
@@ -202,14 +212,7 @@ static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
         if (t->header && !ot_is_utf8(t->column[i].name))
             return ot_fail(err, OT_E_DATA, "%s: line %lld: the name of column %d, '%.60s', is not UTF-8" CONVERT,
                            t->path, (long long)x->line, i + 1, t->column[i].name);
-        if (!t->header) {
-            int64_t no_value = t->column[i].no_value, odd = t->column[i].odd;
-            const char *which = t->column[i].which;
-            t->column[i].no_value = t->column[i].odd = 0;
-            OT_TRY(count_cell(d, t, i, x->first[i], x->line, err));
-            if (!t->column[i].no_value) t->column[i].no_value = no_value;
-            if (!t->column[i].odd) t->column[i].odd = odd, t->column[i].which = which;
-        }
+        if (!t->header) OT_TRY(count_cell(d, t, i, x->first[i], x->line, err));
     }
     if (!t->header) {
         t->regular = t->regular && (!x->rows || t->first_line == x->line + 1);
@@ -362,7 +365,8 @@ static ot_status collect_row(void *user, const ot_rows *r, int64_t row, ot_error
         const char *text = r->cell[i];
         if (!x->wanted[i] || (!x->target[i] && ot_cell_of(text, x->t->point, &v) <= OT_CELL_NULL)) continue;
         int before = w->n;
-        OT_TRY(ot_words_add(w, text, x->target[i] ? INT32_MAX / 4 : MOST_WORDS, x->d->arena, x->t->path, err));
+        int most = x->target[i] || x->t->column[i].named ? INT32_MAX / 4 : MOST_WORDS;
+        OT_TRY(ot_words_add(w, text, most, x->d->arena, x->t->path, err));
         if (w->n > before && !ot_is_utf8(text))
             return ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': the text '%.60s' is not UTF-8" CONVERT,
                            x->t->path, (long long)r->line, x->t->column[i].name, text);
@@ -388,9 +392,11 @@ static ot_status collect_words(ot_dataset *d, ot_columns *t, ot_error *err)
     OT_TRY(ot_table_each_row(t, collect_row, &x, err));
     for (int i = 0; i < t->columns; i++) {
         ot_column *q = &t->column[i];
-        int64_t there = t->rows - sum(q, OT_CELL_MISSING, OT_CELL_NULL);
+        int64_t there = t->rows - sum(q, OT_CELL_MISSING, OT_CELL_NULL), most;
+        const char *what;
+        bool differ = q->words.full || (there >= FEW && q->words.n == there);
         ot_words_sort(&q->words);
-        if (x.wanted[i] && !x.target[i] && (q->words.full || (there >= FEW && q->words.n == there)))
+        if (x.wanted[i] && !x.target[i] && differ && !q->named && !ot_table_stray(t, q, &what, &most))
             q->kind = OT_KIND_LABEL;
     }
     return OT_OK;
@@ -457,7 +463,7 @@ static ot_status find_word(const ot_columns *t, ot_dataset *d, const ot_rows *r,
     const char *text = r->cell[f->column];
     bool lost = ot_cell_of(text, t->point, &v) <= OT_CELL_NULL;
     *at = lost ? -1 : ot_words_find(f->words, text);
-    f->missing += lost;
+    if (lost && !f->missing++) f->missing_line = r->line;
     if (!lost && *at < 0 && !f->unknown++) {
         f->unknown_line = r->line;
         f->unknown_word = ot_arena_strdup(d->arena, text);
@@ -653,6 +659,12 @@ static ot_status tell_unknown(ot_dataset *d, const ot_columns *t, ot_error *err)
     for (int i = 0; i < t->n_inputs; i++)
         for (int k = 0; k < t->input[i].n; k++) {
             const ot_column_field *f = &t->input[i].field[k];
+            if (f->missing && f->form == OT_FORM_ONE_HOT && !f->own)
+                OT_TRY(ot_dataset_tell(
+                    d, err,
+                    "%s: column '%s': %lld value%s missing, first in line %lld, but none was in training: encoded as zeros",
+                    t->path, f->name, (long long)f->missing, f->missing == 1 ? " is" : "s are",
+                    (long long)f->missing_line));
             if (f->unknown)
                 OT_TRY(ot_dataset_tell(
                     d, err,
@@ -679,6 +691,7 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
         OT_TRY(ot_dataset_tell(d, err, "%s: --inputs has no effect: the model records the columns that it takes",
                                t->path));
     }
+    OT_TRY(ot_table_name_columns(d, t, err));
     if (!t->recorded) find_mapping(t);
     OT_TRY(collect_words(d, t, err));
     if (!t->recorded) OT_TRY(ot_table_choose_inputs(d, t, err));
@@ -714,9 +727,8 @@ static ot_status keep_options(ot_dataset *d, ot_columns *t, const ot_data_option
     ot_data_options *own = &t->options;
     *own = *o;
     own->search = NULL;
-    const char **text[] = {
-        &own->target, &own->preprocess, &own->columns, &own->normalize, &own->text, &own->tokenizer
-    };
+    const char **text[] = { &own->target, &own->preprocess, &own->columns, &own->categories,
+                            &own->passed, &own->normalize,  &own->text,    &own->tokenizer };
     for (int i = 0; i < OT_LEN(text); i++)
         if (*text[i] && !(*text[i] = ot_arena_strdup(a, *text[i]))) return no_memory(t, err);
     ot_data_input *in = ot_arena_alloc(a, sizeof *in * (size_t)(o->n_inputs + 1));

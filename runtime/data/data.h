@@ -150,6 +150,9 @@ const char *ot_dataset_string_column(const ot_dataset *d, const ot_array *a);
  * of a table say nothing of its other targets. */
 int ot_dataset_classes(const ot_dataset *d, const ot_array *a, const char *const **name);
 
+/* The column of numbers that element e of a sample of array a is; NULL: it is something else, or recorded in the model. */
+const char *ot_dataset_number_column(const ot_dataset *d, const ot_array *a, int64_t e);
+
 /* The names of the columns that target a of a table with a header is made of, in its order, in d; NULL: there are none. */
 const char *const *ot_dataset_target_columns(const ot_dataset *d, const ot_array *a, int *n);
 
@@ -181,6 +184,8 @@ typedef struct ot_data_options {
     bool part;              /* samples are kept back from it after opening: ot_dataset_fit measures on the others */
     bool alone;             /* not for training: what is neither recorded nor given is not measured on it */
     const char *columns;    /* which columns of a table go to which input (--inputs); NULL: by their names and kinds */
+    const char *categories; /* columns of a table whose values are categories (--categories); NULL: by what they hold */
+    const char *passed;     /* columns whose numbers stay as they are (--passthrough); NULL: none is named */
     const char *normalize;  /* --normalize, for tables; NULL: not given */
     int64_t length, stride; /* tokens of a sample, and from one sample to the next (--length, --stride); 0: not given */
     const char *text;       /* "bytes", "chars": the tokens of a text file (--text); NULL: not given */

@@ -476,6 +476,9 @@ ot_status ot_dataset_open(const char *spec, ot_split split, const ot_data_option
         ot_dataset_arrange(d);
         s = ot_dataset_finish(d, err);
     }
+    if (!s && found && !d->table && (d->options->categories || d->options->passed))
+        s = ot_fail(err, OT_E_USAGE, "--%s: %s is not a table", d->options->categories ? "categories" : "passthrough",
+                    d->name);
     d->options = NULL;
     if (s || !found) ot_dataset_free(d);
     else *out = d;

@@ -74,7 +74,7 @@ static void find_classes(const ot_dataset *d, int64_t *value, int64_t *sorted, c
         c[count++] = (class_count){ .value = sorted[i], .n = 1 };
     }
     /* Nearly every value is another, or many are far from each other: a measured quantity. */
-    bool far = count > MANY_CLASSES && c[count - 1].value - c[0].value >= 2 * (int64_t)count;
+    bool far = count > MANY_CLASSES && (uint64_t)c[count - 1].value - (uint64_t)c[0].value >= 2 * (uint64_t)count;
     *n = 2 * (int64_t)count <= d->samples && !far ? count : 0;
 }
 

@@ -17,7 +17,7 @@
 typedef enum ot_cell {
     OT_CELL_MISSING, /* nothing, ? or NA */
     OT_CELL_NAN,     /* a number that is none: nan */
-    OT_CELL_NULL,    /* null, None, N/A ...: missing, or a word */
+    OT_CELL_NULL,    /* null, None, N/A ...; None may be a class of a target */
     OT_CELL_NUMBER,
     OT_CELL_CODE, /* a number with zeros in front: 007 */
     OT_CELL_BOOLEAN,
@@ -82,6 +82,12 @@ typedef enum ot_kind {
 
 extern const char *const ot_kind_name[OT_KINDS];
 
+/* The first cell of a column that is ..., by its line; 0: there is none. */
+typedef struct ot_first {
+    int64_t line;
+    const char *text;
+} ot_first;
+
 typedef struct ot_column {
     const char *name;
     int64_t count[OT_CELLS];
@@ -90,14 +96,18 @@ typedef struct ot_column {
     int64_t exact;  /* whole numbers, however they are written */
     int64_t beyond; /* numbers other than 0 and 1 */
     int64_t commas[OT_COMMAS];
-    int64_t points;    /* numbers with a decimal point */
-    int64_t no_value;  /* the line of the first OT_CELL_MISSING */
-    int64_t odd;       /* the line of the first cell that is neither a number nor missing */
-    const char *which; /* its text */
-    int64_t cells;     /* counted so far */
-    double first;      /* its first cell, a number, and */
-    int64_t counted;   /* cells that count on from it: 0, 1, 2 ... */
+    int64_t points;   /* numbers with a decimal point */
+    int64_t nones;    /* None, which may be a class of a target */
+    ot_first lost;    /* missing, and not None */
+    ot_first none;    /* None */
+    ot_first odd;     /* neither a number nor missing */
+    ot_first undated; /* neither a date nor missing */
+    int64_t cells;    /* counted so far */
+    double first;     /* its first cell, a number, and */
+    int64_t counted;  /* cells that count on from it: 0, 1, 2 ... */
     ot_kind kind;
+    bool named;     /* a category by --categories, whatever it holds */
+    bool passed;    /* not standardised, by --passthrough */
     ot_words words; /* of a category, and of a target of texts */
 } ot_column;
 
@@ -212,6 +222,10 @@ ot_status ot_table_list_columns(const ot_columns *t, ot_error *err);
 /* The column that element e of a sample of array a comes from; NULL: a is not of one. */
 const ot_column *ot_table_column_of(const ot_dataset *d, const ot_array *a, int64_t e);
 
+/* The first cell of text among numbers or dates, where nine of ten cells are these: a mistake rather than a category.  *what: "a
+ * number", "a date ...", of which there are *n; NULL: there is none. */
+const ot_first *ot_table_stray(const ot_columns *t, const ot_column *q, const char **what, int64_t *n);
+
 /* The column of that name; -1: there is none. */
 int ot_column_find(const ot_columns *t, const char *name);
 
@@ -219,6 +233,10 @@ int ot_column_find(const ot_columns *t, const char *name);
  * names, or the row has all names that the model was trained with: then it is a header.  apart: no other row has one of its cells.
  * Errors: OT_E_NOMEM. */
 ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, bool apart, bool *known, ot_error *err);
+
+/* Marks the columns of --categories and --passthrough, or tells that the model records its columns.  Errors: OT_E_DATA: there is none
+ * of a name, or a category is a target or of images. */
+ot_status ot_table_name_columns(ot_dataset *d, ot_columns *t, ot_error *err);
 
 /* Which columns the targets are, by --target, by what was recorded, or by the rule: `target`, else the last one. */
 ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err);

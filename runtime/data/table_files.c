@@ -89,11 +89,11 @@ ot_status ot_table_find_images(ot_dataset *d, ot_columns *t, ot_error *err)
         ot_column *q = &t->column[i];
         bool is = false;
         if (q->kind != OT_KIND_CATEGORY) continue;
-        OT_TRY(ot_table_names_image(d, t, q->which, &is, err));
-        bool looks = q->which && (ot_picture_name(q->which) || ot_sound_name(q->which));
-        if (!is && !(looks && wants(t, q->which))) continue;
+        OT_TRY(ot_table_names_image(d, t, q->odd.text, &is, err));
+        bool looks = q->odd.text && (ot_picture_name(q->odd.text) || ot_sound_name(q->odd.text));
+        if (!is && !(looks && wants(t, q->odd.text))) continue;
         q->kind = OT_KIND_IMAGE;
-        t->sounds |= ot_sound_name(q->which);
+        t->sounds |= ot_sound_name(q->odd.text);
         t->images++;
     }
     if (t->images) OT_TRY(open_folder(d, t, err));

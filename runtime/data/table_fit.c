@@ -149,7 +149,7 @@ static ot_status tell(ot_dataset *d, const ot_columns *t, ot_error *err)
     if (!scaled) return OT_OK;
     return ot_dataset_tell(d, err,
                            "%s: numbers are standardised with mean and deviation of %s (change with "
-                           "--normalize none)",
+                           "--normalize none, or --passthrough COLUMN)",
                            t->path, t->options.alone ? "this file" : "the training samples");
 }
 

@@ -82,33 +82,59 @@ static const char *group_end(const char *p, const char **list)
 
 /* ---- targets ---------------------------------------------------------------------------------- */
 
-static bool is_text(const ot_column *q)
-{
-    for (int k = OT_CELL_NULL; k < OT_CELLS; k++)
-        if (q->count[k] && k != OT_CELL_NUMBER && k != OT_CELL_CODE) return true;
-    return false;
-}
+enum { NONE_SHARE = 20 }; /* None is a class of a target if one row in so many has it */
+
+static bool is_text(const ot_column *q) { return q->odd.line > 0; }
 
 static int64_t missing_of(const ot_column *q)
 {
     return q->count[OT_CELL_MISSING] + q->count[OT_CELL_NAN] + q->count[OT_CELL_NULL];
 }
 
-/* Refuses a column of numbers with a few cells of text, by the line of the first of these. */
-static ot_status check_stray(const ot_columns *t, const ot_column *q, const char *hint, ot_error *err)
+const ot_first *ot_table_stray(const ot_columns *t, const ot_column *q, const char **what, int64_t *n)
 {
-    int64_t numbers = q->count[OT_CELL_NUMBER] + q->count[OT_CELL_CODE], there = t->rows - missing_of(q);
-    if (!q->odd || numbers * 10 < there * 9) return OT_OK;
-    return ot_fail(err, OT_E_DATA,
-                   "%s: line %lld, column '%s': contains '%.40s'; expected a number as in %lld other rows%s", t->path,
-                   (long long)q->odd, q->name, q->which, (long long)numbers, hint);
+    int64_t numbers = q->count[OT_CELL_NUMBER], dates = q->count[OT_CELL_DATE] + q->count[OT_CELL_TIME];
+    const ot_first *f = dates > numbers ? &q->undated : &q->odd;
+    *what = dates > numbers ? "a date such as 2024-05-31" : "a number";
+    *n = dates > numbers ? dates : numbers;
+    bool codes = q->count[OT_CELL_CODE] > 0; /* 007 is no number */
+    return f->line && !codes && *n * 10 >= (t->rows - missing_of(q)) * 9 ? f : NULL;
+}
+
+/* Refuses a column with such a cell.  input false: it is a target. */
+static ot_status check_stray(const ot_columns *t, const ot_column *q, bool input, ot_error *err)
+{
+    const char *what;
+    int64_t n;
+    const ot_first *f = ot_table_stray(t, q, &what, &n);
+    if (!f) return OT_OK;
+    ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': contains '%.40s'; expected %s as in %lld other rows", t->path,
+            (long long)f->line, q->name, f->text, what, (long long)n);
+    if (!input) return OT_E_DATA;
+    return ot_fail_more(err, OT_E_DATA,
+                        "a missing value is an empty cell, NA, NaN, null or ?; --inputs=-%s omits the column", q->name);
+}
+
+/* Whether None is a class: in a target of strings and in many rows, or where the classes are known elsewhere. */
+static bool none_is_class(const ot_columns *t, const ot_column *q)
+{
+    bool known = t->options.alone || t->options.preprocess || t->mark == OT_ROWS_FOLDER;
+    return is_text(q) && (known || q->nones * NONE_SHARE >= t->rows);
 }
 
 /* A target must be known for every row. */
-static ot_status no_target(const ot_dataset *d, const ot_columns *t, const ot_column *q, ot_error *err)
+static ot_status check_target(ot_dataset *d, const ot_columns *t, const ot_column *q, ot_error *err)
 {
-    ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing", t->path, (long long)q->no_value,
-            q->name);
+    bool class = none_is_class(t, q);
+    const ot_first *none = class ? NULL : &q->none, *lost = &q->lost;
+    if (class && q->nones && t->mark != OT_ROWS_FOLDER)
+        OT_TRY(ot_dataset_tell(d, err, "%s: column '%s': None is a class, in %lld of %lld rows", t->path, q->name,
+                               (long long)q->nones, (long long)t->rows));
+    if (none && none->line && (!lost->line || none->line < lost->line)) lost = none;
+    if (!lost->line || t->mark == OT_ROWS_FOLDER) return OT_OK;
+    ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing%s%.40s%s%s", t->path,
+            (long long)lost->line, q->name, *lost->text ? " ('" : "", lost->text, *lost->text ? "')" : "",
+            lost == none && is_text(q) ? "; a class None is in one row in 20 at least, or needs another name" : "");
     if (!d->last) return OT_E_DATA;
     ot_fail_more(err, OT_E_DATA, "the last column is the target unless --target names another:");
     return ot_table_list_columns(t, err);
@@ -121,7 +147,7 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
     if (!name || !w->column) return no_memory(t, err);
     for (int i = 0; i < n; i++) {
         const ot_column *q = &t->column[list[i]];
-        if (q->no_value) return no_target(d, t, q, err);
+        OT_TRY(check_target(d, t, q, err));
         if (q->kind == OT_KIND_IMAGE && n == 1) {
             w->member = ot_arena_alloc(d->arena, sizeof *w->member * ((size_t)t->rows + 1));
             if (!w->member) return no_memory(t, err);
@@ -129,11 +155,11 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
         }
         w->text = w->text || is_text(q);
         bool values = q->whole < q->count[OT_CELL_NUMBER] + q->count[OT_CELL_CODE]; /* whole numbers may name classes */
-        if (values) OT_TRY(check_stray(t, q, "", err));
+        if (values) OT_TRY(check_stray(t, q, false, err));
         if (w->text && n > 1)
             return ot_fail(err, OT_E_DATA,
                            "%s: line %lld, column '%s': contains '%.40s'; several targets together must be numbers",
-                           t->path, (long long)q->odd, q->name, q->which ? q->which : "");
+                           t->path, (long long)q->odd.line, q->name, q->odd.text);
     }
     for (int i = 0; i + 1 < t->n_targets; i++)
         if (w->text && t->wanted[i].text)
@@ -279,6 +305,37 @@ static bool is_target(const ot_columns *t, int column)
     return false;
 }
 
+/* An option that lists columns.  *n 0: it is not given, or has no effect. */
+static ot_status named_columns(ot_dataset *d, const ot_columns *t, const char *option, const char *text, int *list,
+                               int *n, ot_error *err)
+{
+    *n = 0;
+    if (!text) return OT_OK;
+    if (!t->recorded && !t->order) return ot_table_columns(t, text, option, list, n, err);
+    return ot_dataset_tell(
+        d, err, "%s: %s has no effect: the model records how it takes the columns (change with --inputs auto)", t->path,
+        option);
+}
+
+ot_status ot_table_name_columns(ot_dataset *d, ot_columns *t, ot_error *err)
+{
+    int n, *list = ot_arena_alloc(d->arena, (size_t)t->columns * sizeof *list);
+    if (!list) return no_memory(t, err);
+    OT_TRY(named_columns(d, t, "--categories", t->options.categories, list, &n, err));
+    for (int i = 0; i < n; i++) {
+        ot_column *q = &t->column[list[i]];
+        const bool target = is_target(t, list[i]);
+        if (target || q->kind == OT_KIND_IMAGE)
+            return ot_fail(err, OT_E_DATA, "%s: --categories: column '%s' %s", t->path, q->name,
+                           target ? "is the target" : "has names of images");
+        q->named = true;
+        if (q->kind != OT_KIND_EMPTY) q->kind = OT_KIND_CATEGORY;
+    }
+    OT_TRY(named_columns(d, t, "--passthrough", t->options.passed, list, &n, err));
+    for (int i = 0; i < n; i++) t->column[list[i]].passed = true;
+    return OT_OK;
+}
+
 static ot_status given_groups(chooser *x, const char *text)
 {
     for (const char *p = text, *from, *end; *p; p = *end ? end + 1 : end) {
@@ -290,11 +347,15 @@ static ot_status given_groups(chooser *x, const char *text)
             g = x->g;
             from = p;
         }
-        if (!g && from == p)
+        if (!g && from > p) return no_input(x, p, (size_t)(from - 1 - p));
+        if (!g) { /* of several inputs: columns that none of them gets */
+            int n;
+            OT_TRY(read_list(x->t, from, end, "--inputs", x->g->column, &n, x->without, x->err));
+            if (!n) continue;
             return ot_fail(x->err, OT_E_USAGE,
-                           "--inputs: the model has %d inputs: expected INPUT=COLUMN,..., got '%.*s'", x->n,
-                           (int)(end - p), p);
-        if (!g) return no_input(x, p, (size_t)(from - 1 - p));
+                           "--inputs: the model has %d inputs: expected INPUT=COLUMN,... or -COLUMN,..., got '%.*s'",
+                           x->n, (int)(end - p), p);
+        }
         OT_TRY(read_list(x->t, from, end, "--inputs", g->column, &g->n, x->without, x->err));
         g->given = g->n > 0;
     }
@@ -450,8 +511,7 @@ static ot_status check_column(const ot_columns *t, const ot_column *q, bool text
     if (q->kind == OT_KIND_LABEL && q->words.full && !text)
         return ot_fail(err, OT_E_DATA, "%s: column '%s' has more than %d different strings: too many for categories",
                        t->path, q->name, q->words.n);
-    static const char hint[] = " (a missing value is an empty cell, NA, NaN, null or ?)";
-    return q->kind == OT_KIND_CATEGORY && !text ? check_stray(t, q, hint, err) : OT_OK;
+    return q->kind == OT_KIND_CATEGORY && !q->named && !text ? check_stray(t, q, true, err) : OT_OK;
 }
 
 /* Whether numbers for that input are standardised: not where the model fills in missing values of it, and by default not where the
@@ -533,7 +593,7 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
         ot_data_input as = *g->of;
         if (plain) as.dtype = OT_F32;
         ot_column_field *f = &in->field[i];
-        *f = field_of(q, g->column[i], &as, ids, is_scaled(t, g->of));
+        *f = field_of(q, g->column[i], &as, ids, !q->passed && is_scaled(t, g->of));
         f->at = at;
         at += f->width;
         bool lacks = f->scaled || (missing_of(q) > 0 && !in->gaps);
@@ -571,7 +631,7 @@ static ot_status check_alone(const chooser *x, const bool *others)
     for (int i = 0; i < x->n; i++) gaps &= x->g[i].of->gaps || !ot_is_float(x->g[i].of->dtype);
     const ot_column *q = t->options.alone && !t->options.columns ? mapped_column(t, others, gaps) : NULL;
     if (!q) return OT_OK;
-    int64_t line = q->odd ? q->odd : q->no_value;
+    int64_t line = q->odd.line ? q->odd.line : q->lost.line ? q->lost.line : q->none.line;
     char where[64] = "";
     if (line) snprintf(where, sizeof where, "line %lld, ", (long long)line);
     if (t->order)
@@ -621,7 +681,7 @@ static ot_status choose(chooser *x)
     if (given(t) && x->n) OT_TRY(given_groups(x, t->options.columns));
     for (int i = 0; i < x->n && x->n > 1; i++) {
         int c = x->g[i].n ? -1 : ot_column_find(t, x->g[i].of->name);
-        if (c < 0 || x->taken[c]) continue;
+        if (c < 0 || x->taken[c] || x->without[c]) continue;
         x->g[i].column[x->g[i].n++] = c;
         x->taken[c] = true;
     }
@@ -671,6 +731,12 @@ ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err)
     t->scaled = true;
     for (int i = 0; i < n; i++) t->scaled &= is_scaled(t, x.g[i].of);
     return choose(&x);
+}
+
+const char *ot_dataset_number_column(const ot_dataset *d, const ot_array *a, int64_t e)
+{
+    const ot_column *q = d->table && !d->table->recorded ? ot_table_column_of(d, a, e) : NULL;
+    return q && q->kind == OT_KIND_NUMBER ? q->name : NULL;
 }
 
 const ot_column *ot_table_column_of(const ot_dataset *d, const ot_array *a, int64_t e)

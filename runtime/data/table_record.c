@@ -220,7 +220,8 @@ ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, boo
     ot_words cells = { 0 };
     *known = false;
     for (int i = 0; i < t->columns && !*known; i++)
-        *known = is_listed(t, t->target, first[i]) || is_listed(t, t->options.columns, first[i]);
+        *known = is_listed(t, t->target, first[i]) || is_listed(t, t->options.columns, first[i]) ||
+                 is_listed(t, t->options.categories, first[i]) || is_listed(t, t->options.passed, first[i]);
     if (*known || !t->options.preprocess) return OT_OK;
     ot_arena *a = ot_arena_new();
     ot_status s = a ? OT_OK : no_memory(t, err);

@@ -779,7 +779,7 @@ def named():
                                                                       numpy_helper.from_array(np.int8(0), 'z')])
         graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value="p_w: PARAMETER target='w'")
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=10), name + '.onnx')
-        said = 'the exporter transposed, folded or merged'
+        said = "1 parameter of the PyTorch model is not in the file by name (first: 'w'): the exporter transposed, folded or merged it"
         train(0, '' if kept else said, name, 'one.npz', never=[said] if kept else [])
     # sequences
     graph = helper.make_graph([helper.make_node('ConcatFromSequence', ['xs'], ['x'], axis=0), helper.make_node('MatMul', ['x', 'w'], ['out'])], 'g',

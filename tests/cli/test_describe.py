@@ -62,7 +62,12 @@ with tempfile.TemporaryDirectory() as d:
     check("column 'text' goes to" in json.loads(call('data', f'{d}/texts.csv', '--text', 'bytes', '--json').stdout)['training']['notes'][0], 'notes')
     x[1, 1] = np.nan
     np.savez(f'{d}/nan.npz', x=x)
-    check('1 NaN or infinite' in call('data', f'{d}/nan.npz').stdout, 'NaN is not said')
+    text = call('data', f'{d}/nan.npz').stdout
+    check('1 NaN or infinite' in text and '\n  most models cannot train with this: x: sample 1 contains NaN\n' in text, text)
+    open(f'{d}/inf.csv', 'w').write('a,b,target\n' + ''.join(f'{"inf" if i == 5 else i},{names[i % 2]},{i}\n' for i in range(30)))
+    text = call('data', f'{d}/inf.csv').stdout
+    check("\n  most models cannot train with this: line 7, column 'a': contains infinity" in text, text)
+    check("line 7, column 'a'" in json.loads(call('data', f'{d}/inf.csv', '--json').stdout)['training']['problem'], 'a problem in JSON')
     call('data', f'{d}/none.csv', code=7)
     call('data', 'nothing-known', code=4)
     check('1000000' not in call('data', f'{d}/train.npz', '--target', 'nope', code=4).stdout, '--target')

@@ -2,11 +2,15 @@
 
 usage: test_tables.py PROGRAM
 """
+import csv
 import json
 import os
+import re
 import tempfile
 
-from scripts import T, call, check, finish, h, np, numpy_helper, onnx
+from scripts import T, call, check, finish, h, np, numpy_helper, onnx, onnxruntime
+
+DOCS = os.path.abspath(os.path.dirname(__file__) + '/../../docs/training.md')
 
 rng = np.random.default_rng(7)
 ROWS = 40
@@ -76,6 +80,17 @@ def whole_numbers():
     check("column 'kind' for input 'kind' (int64) has other values than whole numbers" in said, said)
     said = call('eval', 'o.onnx', '--data', 'half.csv', code=4).stderr
     check("half.csv: line 7, column 'kind': contains '2.5'; expected a whole number" in said, said)
+    # Ids of another range: an error that names the option, with which they are categories, recorded for eval.
+    for first in 0, 1000:
+        write('e.csv', 'a,b,c,d,kind,target', [[*r, first + k, c] for r, k, c in zip(x.tolist(), kinds.tolist(), y)])
+        if first:
+            said = call('e.onnx', '--data', 'e.csv', *OUT, code=4).stderr
+            check(' (--categories kind numbers the values of the column from 0)' in said, said)
+        call('e.onnx', '--data', 'e.csv', '--epochs', '1', *OUT, *(['--categories', 'kind', '--normalize', 'none'] if first else []))
+        losses.append(json.loads(call('eval', 'o.onnx', '--data', 'e.csv', '--json').stdout)['loss'])
+    check(losses[-1] == losses[-2], f'ids from 1000: {losses[-2:]}')
+    np.savez('e.npz', x=x, kind=kinds, target=np.array(y))
+    check('--categories: e.npz is not a table' in call('e.onnx', '--data', 'e.npz', '--categories', 'kind', *OUT, code=2).stderr, 'categories of arrays')
 
 
 def messages():
@@ -101,7 +116,7 @@ def messages():
     # An infinite cell is named by its place, also of a target and behind an empty line.
     values = [[*r, v] for r, v in zip(x.tolist(), rng.standard_normal(ROWS).round(3))]
     model('v.onnx', 4, 1)
-    for column, bad, what in (2, 'inf', 'infinity'), (0, '-inf', 'negative infinity'), (4, 'inf', 'infinity'), (4, 'nan', 'NaN'):
+    for column, bad, what in (2, 'inf', 'infinity'), (0, '-inf', 'negative infinity'), (4, 'inf', 'infinity'):
         cells = [list(r) for r in values]
         cells[9][column] = bad
         for blank in 0, 1:
@@ -111,10 +126,33 @@ def messages():
             check(f"inf.csv: line {11 + blank}, column '{'a,b,c,d,price'.split(',')[column]}': contains {what}" in said, f'{column} {bad}: {said}')
 
 
+def documented_encoder():
+    """The Python code of docs/training.md encodes each kind of column as the program does."""
+    code = next(c for c in re.findall(r'```python\n(.*?)```', open(DOCS).read(), re.S) if 'def encode(column' in c)
+    named = {}
+    exec(code[:code.index('\nmeta = ')], named)
+    zone = ['', '+05:30', '-11:00', '+00:00']
+    rows = [[x[i, 0], ['p', 'na', 'q', 'None'][i % 4], f'2024-02-{i % 29 + 1:02}', f'2023-12-{i % 3 + 29}T{7 * i % 24:02}:{13 * i % 60:02}:{17 * i % 60:02}.25{zone[i % 4]}',
+             ['true', 'false', 'NA'][i % 3], i % 2] for i in range(ROWS)]
+    rows[5][0], rows[7][2], rows[9][3] = 'n/a', 'NaN', 'null'
+    # number 1, category 4, date 4, time 5, boolean 1; then one element for each column
+    for columns, head in (15, 'num,kind,day,at,ok,target'), (5, 'num,kind,day,at,ok,target'):
+        write('all.csv', head, rows)
+        model('m.onnx', columns)
+        call('m.onnx', '--data', 'all.csv', '--epochs', '1', *OUT)
+        call('predict', 'o.onnx', 'all.csv', '-o', 'p.npz')
+        record = json.loads(next(p.value for p in onnx.load('o.onnx').metadata_props if p.key == 'onnxtrain.preprocess'))
+        feed = {name: np.stack([np.concatenate([named['encode'](c, r[c['name']].strip()) for c in of['columns']]) for r in csv.DictReader(open('all.csv'))])
+                for name, of in record['inputs'].items()}
+        want, got = onnxruntime.InferenceSession('o.onnx').run(None, feed)[0], np.load('p.npz')['y']
+        check(want.shape == got.shape and abs(want - got).max() < 1e-4, f'{columns} elements: {abs(want - got).max()}')
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     headers()
     whole_numbers()
     messages()
+    documented_encoder()
     os.chdir('/')
 finish('tables')

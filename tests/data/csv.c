@@ -112,7 +112,11 @@ static void refused(void **state)
         { "1,2\n2,2\n3,2\n4,2\n5,2\n6,2\n7,2\n8,2\n9,2\nx,4\n", "line 10, column '1': contains 'x'" },
         { "a,b\n,2\nNA,4\n", "no column can be an input" },
         { "a,b\n1,2\n3,\n", "line 3: the target (column 'b') is missing" },
-        { "a,b\n1,2\n3,?\n", "is missing" },
+        { "a,b\n1,2\n3,?\n", "line 3: the target (column 'b') is missing ('?')" },
+        { "a,b\n1,2\n3,none\n4,null\n", "line 3: the target (column 'b') is missing ('none')" },
+        { "a,b\n1,2.5\n3,N/A\n4,None\n", "line 3: the target (column 'b') is missing ('N/A')" },
+        { "1,nan\n3,2\n", "line 1: the target (column '2') is missing ('nan')" },
+        { "a,b\n1,p\n3,n/a\n4,n/a\n", "line 3: the target (column 'b') is missing ('n/a')" },
         { "1,\"2\n3,4\n", "line 1: a quote is not closed" },
         { "1,\"2\"x\n", "text after a closing quote" },
         { "1,2\n1,2\n2,2\n3,2\n4,2\n5,2\n6,2\n7,2\n8,2\n0x10,4\n", "contains '0x10'" },
@@ -130,6 +134,33 @@ static void refused(void **state)
     snprintf(path, sizeof path, "%s/z.csv", ot_test_folder);
     e = (ot_error){ 0 };
     assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e), OT_E_DATA);
+}
+
+/* A target of strings may have a class None; a few cells of it are missing values, unless the classes are known. */
+static void none_in_a_target(void **state)
+{
+    (void)state;
+    for (int nones = 1; nones <= 2; nones++) {
+        char text[1000] = "x,y\n";
+        for (int i = 0; i < 40; i++)
+            sprintf(text + strlen(text), "%d,%s\n", i, i < 40 - nones ? i % 2 ? "cat" : "dog" : "None");
+        ot_error e;
+        ot_dataset *d = open_text(text, nones > 1 ? OT_OK : OT_E_DATA, &e);
+        if (d) {
+            assert_int_equal(d->n_classes, 3);
+            assert_string_equal(d->class_name[0], "None");
+            assert_non_null(strstr(d->notes, "column 'y': None is a class, in 2 of 40 rows"));
+        } else {
+            assert_non_null(strstr(e.text, "line 41: the target (column 'y') is missing ('None'); a class None"));
+        }
+        ot_dataset_free(d);
+        char path[128];
+        snprintf(path, sizeof path, "%s/t.csv", ot_test_folder);
+        const ot_data_options o = { .alone = true };
+        assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, &o, &d, &e), OT_OK);
+        assert_int_equal(d->n_classes, 3);
+        ot_dataset_free(d);
+    }
 }
 
 /* inf is a number that the check reports by its line and column. */
@@ -170,8 +201,9 @@ static void damaged(void **state)
 int ot_test_csv(void)
 {
     const struct CMUnitTest csv[] = {
-        IN_FOLDER(forms),   IN_FOLDER(targets),      IN_FOLDER(another_column_is_the_target),
-        IN_FOLDER(refused), IN_FOLDER(not_a_number), IN_FOLDER(damaged),
+        IN_FOLDER(forms),   IN_FOLDER(targets),          IN_FOLDER(another_column_is_the_target),
+        IN_FOLDER(refused), IN_FOLDER(none_in_a_target), IN_FOLDER(not_a_number),
+        IN_FOLDER(damaged),
     };
     return cmocka_run_group_tests(csv, NULL, NULL);
 }

@@ -68,18 +68,27 @@ static void prices_are_no_classes(void **state)
 {
     (void)state;
     enum { N = 1000, PRICES = 200 };
-    for (int apart = 1; apart <= 500; apart += 499) {
+    const struct {
+        ot_dtype type;
+        int64_t least, apart;
+    } row[] = { { OT_F32, 0, 1 }, { OT_F32, 0, 500 }, { OT_I64, INT64_MIN, INT64_MAX / (PRICES / 2) } };
+    for (int k = 0; k < OT_LEN(row); k++) {
         ot_error err = { 0 };
         int classes;
         ot_dataset *d = ot_dataset_new("made"), *v;
         const ot_shape shape = { .rank = 1, .dim = { N } };
         assert_int_equal(ot_array_alloc(d, ot_dataset_add(d, "x"), OT_F32, &shape, -1, "x", &err), OT_OK);
-        assert_int_equal(ot_array_alloc(d, ot_dataset_add(d, "target"), OT_F32, &shape, -1, "target", &err), OT_OK);
-        for (int i = 0; i < N; i++) ((float *)d->array[1].t.data)[i] = (float)(i % PRICES * apart);
+        assert_int_equal(ot_array_alloc(d, ot_dataset_add(d, "target"), row[k].type, &shape, -1, "target", &err),
+                         OT_OK);
+        for (int i = 0; i < N; i++) {
+            int64_t price = row[k].least + i % PRICES * row[k].apart;
+            if (row[k].type == OT_F32) ((float *)d->array[1].t.data)[i] = (float)price;
+            else ((int64_t *)d->array[1].t.data)[i] = price;
+        }
         ot_dataset_arrange(d);
         assert_int_equal(ot_dataset_finish(d, &err), OT_OK);
         assert_int_equal(ot_dataset_split(d, 0.1, 3, &v, &classes, &err), OT_OK);
-        assert_int_equal(classes, apart == 1 ? PRICES : 0);
+        assert_int_equal(classes, row[k].apart == 1 ? PRICES : 0);
         assert_int_equal(v->samples, N / 10);
         ot_dataset_free(v);
         ot_dataset_free(d);

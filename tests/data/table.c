@@ -132,6 +132,94 @@ static void several_inputs(void **state)
     assert_null(open_with(people, &o, OT_E_DATA, &e));
 }
 
+/* Columns that --categories names are categories, whatever they hold, and are recorded as such. */
+static void named_categories(void **state)
+{
+    (void)state;
+    char text[1000] = "user,kind,x,y\n";
+    for (int i = 0; i < 30; i++) sprintf(text + strlen(text), "%d,%d,0.5,%d\n", 1029 - i, i % 2 ? 7 : 10, i % 3);
+    ot_data_input in = { .name = "x", .dtype = OT_F32, .shape = { 2, { -1, 3 } } };
+    ot_data_options o = { .input = &in, .n_inputs = 1, .normalize = "none", .categories = "user,kind" };
+    ot_error e;
+    ot_dataset *d = open_with(text, &o, OT_OK, &e); /* sorted as strings: 10, 7 */
+    assert_row(d, "x", 0, 3, (float[]){ 29, 0, 0.5f });
+    assert_row(d, "x", 1, 3, (float[]){ 28, 1, 0.5f });
+    ot_data_options again = { .input = &in, .n_inputs = 1, .preprocess = d->preprocess, .unlabelled = true };
+    ot_dataset *r = open_with("x,kind,user\n1,7,1003\n", &again, OT_OK, &e);
+    assert_row(r, "x", 0, 3, (float[]){ 3, 1, 1 });
+    ot_dataset_free(r);
+    again.categories = "user";
+    r = open_with("x,kind,user\n1,7,1003\n", &again, OT_OK, &e);
+    assert_non_null(strstr(r->notes, "--categories has no effect"));
+    ot_dataset_free(r);
+    assert_null(open_with("x,kind,user\n1,7,2000\n", &again, OT_E_DATA, &e));
+    assert_non_null(strstr(e.text, "'2000' is not one of the 30 categories of training"));
+    ot_dataset_free(d);
+    in.shape.dim[1] = 4;
+    o.categories = "kind";
+    d = open_with(text, &o, OT_OK, &e);
+    assert_row(d, "x", 0, 4, (float[]){ 1029, 1, 0, 0.5f });
+    ot_dataset_free(d);
+    /* A stray cell is one more category. */
+    d = open_with("a,b,y\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\nx,1,0\n",
+                  &(ot_data_options){ .categories = "a", .normalize = "none" }, OT_OK, &e);
+    assert_row(d, "", 9, 3, (float[]){ 0, 1, 1 });
+    ot_dataset_free(d);
+    o.categories = "y";
+    assert_null(open_with(text, &o, OT_E_DATA, &e));
+    assert_non_null(strstr(e.text, "--categories: column 'y' is the target"));
+    o.categories = "kind,nosuch";
+    assert_null(open_with(text, &o, OT_E_DATA, &e));
+    assert_non_null(strstr(e.text, "no column 'nosuch' for --categories"));
+}
+
+/* Numbers of --passthrough beside others that are standardised. */
+static void passed_through(void **state)
+{
+    (void)state;
+    const ot_data_input in[] = { { .name = "x", .dtype = OT_F32, .shape = { 2, { -1, -1 } } },
+                                 { .name = "w", .dtype = OT_F32, .shape = { 2, { -1, 1 } } } };
+    ot_data_options o = { .input = in, .n_inputs = 2, .passed = "b,w" };
+    const char *const text = "a,b,c,w,y\n1,5,p,0.5,0\n3,6,q,2,1\n";
+    ot_error e;
+    ot_dataset *d = open_with(text, &o, OT_OK, &e);
+    assert_row(d, "x", 1, 4, (float[]){ 1, 6, 0, 1 });
+    assert_row(d, "w", 0, 1, (float[]){ 0.5f });
+    ot_data_options again = { .input = in, .n_inputs = 2, .preprocess = d->preprocess, .passed = "a" };
+    ot_dataset *r = open_with(text, &again, OT_OK, &e);
+    assert_row(r, "x", 1, 4, (float[]){ 1, 6, 0, 1 });
+    assert_row(r, "w", 1, 1, (float[]){ 2 });
+    assert_non_null(strstr(r->notes, "--passthrough has no effect"));
+    ot_dataset_free(r);
+    ot_dataset_free(d);
+    o.passed = "b,v";
+    assert_null(open_with(text, &o, OT_E_DATA, &e));
+    assert_non_null(strstr(e.text, "no column 'v' for --passthrough"));
+}
+
+/* Columns that no input gets; the others are distributed as without --inputs. */
+static void omitted(void **state)
+{
+    (void)state;
+    const ot_data_input in[] = { { .name = "num", .dtype = OT_F32, .shape = { 2, { -1, -1 } } },
+                                 { .name = "zip", .dtype = OT_I64, .shape = { 2, { -1, -1 } } } };
+    ot_data_options o = { .input = in, .n_inputs = 2, .normalize = "none", .columns = "-since,-ok" };
+    ot_error e;
+    for (int k = 0; k < 2; k++) {
+        ot_dataset *d = open_with(people, &o, OT_OK, &e);
+        const ot_array *zip = ot_dataset_find(d, "zip");
+        assert_int_equal(zip->t.dim[1], 1);
+        assert_int_equal(((int64_t *)zip->t.data)[2], k ? 2 : 1); /* the category of job, where zip is omitted */
+        if (k) assert_row(d, "num", 1, 1, (float[]){ 40 });
+        else assert_row(d, "num", 1, 4, (float[]){ 40, 1, 0, 0 });
+        ot_dataset_free(d);
+        o.columns = "-since,-ok;-zip";
+    }
+    o.columns = "-since,ok";
+    assert_null(open_with(people, &o, OT_E_USAGE, &e));
+    assert_non_null(strstr(e.text, "expected INPUT=COLUMN,... or -COLUMN,..., got '-since,ok'"));
+}
+
 /* Means of the samples that train, also for those that are kept back; the same from the record. */
 static void measured_on_the_rest(void **state)
 {
@@ -164,6 +252,11 @@ static void measured_on_the_rest(void **state)
     assert_row(r, "x", 1, 3, (float[]){ 0, 0, 0 });
     assert_non_null(strstr(r->notes, "'z' is not used"));
     assert_non_null(strstr(r->notes, "'new' in line 3"));
+    assert_null(strstr(r->notes, "missing, first"));
+    ot_dataset_free(r);
+    r = open_with("y,z,b,a\n1.5,7,p,10\n2.5,7,NA,1\n2.5,7,,1\n", &again, OT_OK, &e);
+    assert_row(r, "x", 1, 3, (float[]){ (float)((1 - mean) / std), 0, 0 });
+    assert_non_null(strstr(r->notes, "column 'b': 2 values are missing, first in line 3, but none was in training"));
     assert_string_equal(r->column, "y");
     ot_dataset_free(r);
     assert_null(open_with("y,a\n1,2\n", &again, OT_E_DATA, &e));
@@ -206,6 +299,40 @@ static void identifiers(void **state)
     assert_int_equal(d->array[0].t.dim[1], 2);
     assert_non_null(strstr(d->notes, "'id' is not used"));
     ot_dataset_free(d);
+}
+
+/* One cell that is no number, or no date, in a column whose cells all differ. */
+static void stray_cells(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *cell, *stray, *says;
+    } row[] = {
+        { "%d", "unknown", "line 7, column 'a': contains 'unknown'; expected a number as in 29 other rows" },
+        { "%d.5", "-", "line 7, column 'a': contains '-'; expected a number as in 29 other rows" },
+        { "2024-01-%02d", "2024-02-30",
+          "line 7, column 'a': contains '2024-02-30'; expected a date such as 2024-05-31 as in 29 other rows" },
+        { "2024-01-%02dT10:00", "5", "line 7, column 'a': contains '5'; expected a date" },
+        { "no. %d", "5", NULL }, /* an identifier */
+        { "%04d", "A12", NULL }, /* codes */
+    };
+    for (int k = 0; k < OT_LEN(row); k++) {
+        char text[2000] = "a,b,y\n";
+        ot_error e;
+        for (int i = 0; i < 30; i++) {
+            sprintf(text + strlen(text), i == 5 ? row[k].stray : row[k].cell, i + 1);
+            sprintf(text + strlen(text), ",%s,%d\n", i % 2 ? "p" : "q", i % 3);
+        }
+        ot_dataset *d = open_with(text, NULL, row[k].says ? OT_E_DATA : OT_OK, &e);
+        if (!d && !strstr(e.text, row[k].says)) fail_msg("no '%s' in '%s'", row[k].says, e.text);
+        if (!d) assert_non_null(strstr(e.text, "--inputs=-a omits the column"));
+        if (d) assert_non_null(strstr(d->notes, "'a' is not used: identifiers"));
+        ot_dataset_free(d);
+        const ot_data_options without = { .columns = "-a" };
+        d = open_with(text, &without, OT_OK, &e);
+        assert_int_equal(d->array[0].t.dim[1], 2);
+        ot_dataset_free(d);
+    }
 }
 
 static void headers(void **state)
@@ -267,8 +394,9 @@ static void hostile_records(void **state)
 int ot_test_table(void)
 {
     const struct CMUnitTest table[] = {
-        IN_FOLDER(kinds_and_widths),     IN_FOLDER(decimal_comma),   IN_FOLDER(ids),         IN_FOLDER(several_inputs),
-        IN_FOLDER(measured_on_the_rest), IN_FOLDER(several_targets), IN_FOLDER(identifiers), IN_FOLDER(headers),
+        IN_FOLDER(kinds_and_widths),     IN_FOLDER(decimal_comma),    IN_FOLDER(ids),         IN_FOLDER(several_inputs),
+        IN_FOLDER(measured_on_the_rest), IN_FOLDER(several_targets),  IN_FOLDER(identifiers), IN_FOLDER(omitted),
+        IN_FOLDER(passed_through),       IN_FOLDER(named_categories), IN_FOLDER(stray_cells), IN_FOLDER(headers),
         IN_FOLDER(hostile_records),
     };
     return cmocka_run_group_tests(table, NULL, NULL);

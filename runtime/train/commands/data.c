@@ -212,17 +212,30 @@ static void print_array(const ot_array *a, FILE *f)
     fputc('\n', f);
 }
 
-/* What a training on it would say, without the name of the set, which stands above. */
+/* The rest of a line that begins with the name of the set, which stands above. */
+static const char *unnamed(const ot_dataset *d, const char *line)
+{
+    size_t n = strlen(d->name);
+    return !strncmp(line, d->name, n) && !strncmp(line + n, ": ", 2) ? line + n + 2 : line;
+}
+
+/* The first value that is NaN or infinite, by its place, or another finding of the check before a training; NULL: none. */
+static const char *problem_of(const ot_dataset *d, ot_error *e)
+{
+    *e = (ot_error){ 0 };
+    return ot_dataset_check(d, e) ? unnamed(d, e->text) : NULL;
+}
+
+/* What a training on it would say. */
 static ot_status print_notes(const job *j, const ot_dataset *d, FILE *f, ot_error *err)
 {
     const char *line[] = { NULL, d->notes };
     if (!ot_options_nth(j->o, "target", 0)) OT_TRY(ot_dataset_target_line(d, j->a, &line[0], err));
     char classes[40], one[1024], shown[4096];
-    size_t name = strlen(d->name), k = (size_t)snprintf(classes, sizeof classes, "%d classes:", d->n_classes);
+    size_t k = (size_t)snprintf(classes, sizeof classes, "%d classes:", d->n_classes);
     for (int i = 0; i < OT_LEN(line); i++)
         for (const char *p = line[i]; p && *p;) {
-            size_t n = strcspn(p, "\n"),
-                   skip = !strncmp(p, d->name, name) && !strncmp(p + name, ": ", 2) ? name + 2 : 0;
+            size_t n = strcspn(p, "\n"), skip = (size_t)(unnamed(d, p) - p);
             snprintf(one, sizeof one, "%.*s", (int)(n - skip), p + skip);
             if (strncmp(p, classes, k))
                 fprintf(f, "  %s\n", ot_shown(one, shown, sizeof shown)); /* else: listed below */
@@ -278,10 +291,13 @@ static ot_status print_text(job *j, FILE *f, ot_error *err)
     for (int p = 0; p < PARTS; p++) {
         const ot_dataset *d = j->part[p].d;
         class_counts c;
+        ot_error bad;
+        const char *problem = d ? problem_of(d, &bad) : NULL;
         if (!d) continue;
         fprintf(f, "%s%s, %s: %lld sample%s\n", p ? "\n" : "", ot_shown(d->name, name, sizeof name), j->part[p].name,
                 (long long)d->samples, d->samples == 1 ? "" : "s");
         for (int i = 0; i < d->n; i++) print_array(&d->array[i], f);
+        if (problem) fprintf(f, "  most models cannot train with this: %s\n", problem);
         OT_TRY(print_notes(j, d, f, err));
         for (int i = 0; i < d->n; i++) {
             OT_TRY(count_classes(j, d, &d->array[i], &c, err));
@@ -332,6 +348,9 @@ static ot_status part_json(job *j, const part *p, json_t **to, ot_error *err)
         ot_json_add(&arrays, one);
     }
     ot_json_set(&o, "arrays", arrays);
+    ot_error bad;
+    const char *problem = problem_of(p->d, &bad);
+    if (problem) ot_json_set(&o, "problem", ot_json_text(problem));
     ot_json_set(&o, "notes", ot_json_lines(p->d->notes ? p->d->notes : ""));
     if (j->compared) {
         ot_json_set(&o, "repeated", json_integer(p->inside));
@@ -347,13 +366,15 @@ static ot_status part_json(job *j, const part *p, json_t **to, ot_error *err)
 static ot_status open_part(job *j, int p, const char *spec, ot_split split, ot_error *err)
 {
     ot_data_options o = { .target = ot_options_nth(j->o, "target", 0),
-                          .unlabelled = true,
+                          .unlabelled = !ot_options_nth(j->o, "target", 0), /* a target that is named must be there */
+                          .categories = ot_options_get(j->o, "categories"),
+                          .passed = ot_options_get(j->o, "passthrough"),
                           .length = ot_options_int(j->o, "length"),
                           .stride = ot_options_int(j->o, "stride"),
                           .text = ot_options_get(j->o, "text"),
                           .tokenizer = ot_options_get(j->o, "tokenizer") };
     part *x = &j->part[p];
-    if (p) o.preprocess = j->part[0].d->preprocess;
+    if (p) o.preprocess = j->part[0].d->preprocess, o.categories = o.passed = NULL;
     OT_TRY(ot_dataset_open(spec, split, &o, &x->d, err));
     if (x->d && o.target) OT_TRY(ot_dataset_target(x->d, o.target, err));
     return x->d && p ? ot_dataset_match(x->d, j->part[0].d, err) : OT_OK;

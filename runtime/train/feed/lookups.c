@@ -47,7 +47,8 @@ static ot_status check_later(const ot_adapt_env *e, ot_feeder *f, const ot_node 
     return f->range.why ? OT_OK : ot_fail_more(err, OT_E_NOMEM, "no memory to prepare the data");
 }
 
-static ot_status check_rows(const ot_adapt_env *e, ot_feeder *f, const ot_node *n, int64_t rows, ot_error *err)
+static ot_status check_rows(const ot_adapt_env *e, const ot_dataset *d, ot_feeder *f, const ot_node *n, int64_t rows,
+                            ot_error *err)
 {
     const ot_tensor *t = &f->src->t;
     int64_t all = 1;
@@ -56,12 +57,14 @@ static ot_status check_rows(const ot_adapt_env *e, ot_feeder *f, const ot_node *
     for (int64_t i = 0; i < all; i++) {
         int64_t v = ot_get_i64(t->data, t->dtype, ot_array_at(f->src, i));
         if (v >= -rows && v < rows) continue;
-        return ot_fail_more(err, OT_E_DATA,
-                            "array '%s': %s %lld has index %lld; %s looks it up in a table of %lld "
-                            "rows, valid are 0 to %lld",
-                            t->name, f->whole ? "element" : "sample",
-                            (long long)(f->whole || f->src->same ? i : i / (all / t->dim[0])), (long long)v, n->name,
-                            (long long)rows, (long long)rows - 1);
+        int64_t each = f->whole || f->src->same ? 1 : all / t->dim[0];
+        const char *column = f->whole ? NULL : ot_dataset_number_column(d, f->src, i % each);
+        return ot_fail_more(
+            err, OT_E_DATA,
+            "array '%s': %s %lld has index %lld; %s looks it up in a table of %lld rows, valid are 0 to %lld%s%s%s",
+            t->name, f->whole ? "element" : "sample", (long long)(i / each), (long long)v, n->name, (long long)rows,
+            (long long)rows - 1, column ? " (--categories " : "", column ? column : "",
+            column ? " numbers the values of the column from 0)" : "");
     }
     return OT_OK;
 }
@@ -85,7 +88,7 @@ ot_status ot_adapt_lookups(const ot_adapt_env *e, ot_feeders *fs, ot_error *err)
         ot_feeder *f = input ? fed_with(fs, input) : NULL;
         int64_t rows = f ? rows_of(n) : -1;
         if (rows >= 0 && (ot_is_int(f->src->t.dtype) || ot_is_float(f->src->t.dtype)))
-            check_rows(e, f, n, rows, &found);
+            check_rows(e, fs->data, f, n, rows, &found);
     }
     return found.status ? ot_fail(err, found.status, "%s: %-s", fs->data->name, found.text) : OT_OK;
 }

@@ -96,6 +96,13 @@ static const row table[] = {
         "CSV columns to use: a,b, or -a for all but a, or INPUT=a,b;INPUT=c (default: by names and types, or as recorded in "
         "the model; auto: by names and types); the column of text, or a,b for pairs of two; of arrays INPUT=ARRAY;INPUT=ARRAY",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_RUN, 0, 0, TEXT, 0, 0),
+    ROW("categories", 0, "COLUMN,...", NULL, G,
+        "CSV columns whose values are categories, such as ids that are numbers: one-hot or numbered from 0, as strings are; "
+        "recorded in the model",
+        FIT | OT_CMD_DATA | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+    ROW("passthrough", 0, "COLUMN,...", NULL, G,
+        "CSV columns whose numbers are fed without changes where others are standardised, such as weights of samples",
+        FIT | OT_CMD_DATA | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("permute", 0, "NAME=AXES", NULL, G,
         "order of the axes of an array, as numpy.transpose: x=0,3,1,2 moves channels from last to first (automatic where "
         "the shapes leave no doubt)",

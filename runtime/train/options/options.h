@@ -36,7 +36,7 @@ extern const ot_registry ot_plot_forms;
 typedef enum ot_target_scale_choice { OT_TARGET_AUTO, OT_TARGET_STANDARD, OT_TARGET_AS_IS } ot_target_scale_choice;
 
 typedef struct ot_settings {
-    const char *data, *val, *test, *normalize, *target, *columns, *out, *run_dir, *log,
+    const char *data, *val, *test, *normalize, *target, *columns, *categories, *passed, *out, *run_dir, *log,
         *tensorboard;             /* NULL: not given */
     const char *description;      /* of a device that is not there: a file; NULL: not given */
     const char *text, *tokenizer; /* --text, --tokenizer; NULL: not given */

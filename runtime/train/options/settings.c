@@ -335,6 +335,8 @@ static ot_status read_texts(const ot_options *o, ot_arena *a, ot_settings *s, ot
     s->target_scale = target_scale_of(ot_options_get(o, "normalize-target"));
     s->target = ot_options_nth(o, "target", 0);
     s->columns = ot_options_nth(o, "inputs", 0);
+    s->categories = ot_options_get(o, "categories");
+    s->passed = ot_options_get(o, "passthrough");
     s->text = ot_options_get(o, "text");
     s->tokenizer = ot_options_get(o, "tokenizer");
     s->out = ot_options_get(o, "o");

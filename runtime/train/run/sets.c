@@ -48,6 +48,8 @@ static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool
     bool automatic = t->s.normalize && !strcmp(t->s.normalize, "auto");
     ot_data_options o = { .target = t->s.target,
                           .columns = t->s.columns,
+                          .categories = t->s.categories,
+                          .passed = t->s.passed,
                           .normalize = automatic ? "mean,std" : t->s.normalize,
                           .part = part,
                           .length = t->s.length,
@@ -62,7 +64,7 @@ static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool
     o.preprocess = t->data ? t->data->preprocess : NULL;
     if (!o.preprocess && (!t->data || t->data->table)) /* a table that measured nothing has taken the model's record */
         o.preprocess = ot_import_metadata(t->m->file, OT_PREPROCESS_KEY);
-    if (t->data) o.columns = NULL;
+    if (t->data) o.columns = o.categories = o.passed = NULL;
     OT_TRY(ot_dataset_open(spec, split, &o, out, err));
     if (!part) note_set(t, *out);
     return *out ? accept_set(t, *out, err) : OT_OK;
