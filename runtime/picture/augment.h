@@ -24,6 +24,7 @@ ot_status ot_augment_make(const ot_spec *spec, int n, int64_t height, int64_t wi
 
 int ot_augment_steps(const ot_augment *g);        /* of images */
 bool ot_augment_resizes(const ot_augment *g);     /* has resized_crop */
+bool ot_augment_moves(const ot_augment *g);       /* a step moves pixels: geometry below is not the identity */
 const char *ot_augment_text(const ot_augment *g); /* the steps as a user would write them: "flip, crop:padding=4" */
 
 typedef struct ot_augment_key {

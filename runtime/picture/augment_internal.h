@@ -34,6 +34,7 @@ typedef struct ot_change_kind {
     ot_status (*read)(const ot_spec *spec, ot_change *s,
                       ot_error *err); /* fills v and mode (augment.c: read_fill has filled fill); NULL: nothing */
     void (*run)(const ot_change *s, ot_draws *d, ot_canvas *c);
+    bool moves; /* pixels change their place */
 } ot_change_kind;
 
 struct ot_change {
