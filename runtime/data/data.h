@@ -122,6 +122,8 @@ typedef struct ot_dataset {
     const ot_image_part *tile; /* samples are parts of images; NULL: they are not */
 } ot_dataset;
 
+bool ot_is_folder(const char *path);
+
 /* "people.csv: the target is column 'income', the last one (change with --target)" of a table that has a target, in a; else *line is
  * NULL.  OT_E_NOMEM. */
 ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **line, ot_error *err);

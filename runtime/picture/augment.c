@@ -14,6 +14,7 @@ struct ot_augment {
     const ot_change *crop; /* resized_crop, which is not among the steps; NULL: none */
     double mixup, cutmix;  /* alpha; 0: none */
     double noise;          /* standard deviation */
+    bool still;            /* steps that only change values are skipped */
     const char *text;
 };
 
@@ -473,6 +474,14 @@ ot_status ot_augment_make(const ot_spec *spec, int n, int64_t height, int64_t wi
     return OT_OK;
 }
 
+ot_status ot_augment_still(const ot_augment *g, ot_arena *a, ot_augment **out, ot_error *err)
+{
+    if (!(*out = ot_arena_alloc(a, sizeof **out))) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    **out = *g;
+    (*out)->still = true;
+    return OT_OK;
+}
+
 int ot_augment_steps(const ot_augment *g) { return g->n + (g->crop != NULL); }
 bool ot_augment_resizes(const ot_augment *g) { return g->crop; }
 const char *ot_augment_text(const ot_augment *g) { return g->text; }
@@ -608,7 +617,9 @@ void ot_augment_run(const ot_augment *g, const ot_fit *fit, const ot_image *from
 {
     size_t pixels = (size_t)(to->height * to->width), bytes = pixels * (size_t)to->channels;
     char *at = (char *)(((uintptr_t)scratch + 63) / 64 * 64);
-    ot_canvas c = { .now = to->data, .height = to->height, .width = to->width, .channels = to->channels };
+    ot_canvas c = {
+        .now = to->data, .height = to->height, .width = to->width, .channels = to->channels, .still = g->still
+    };
     if (to->data) c.spare = (uint8_t *)at;
     at += rounded(bytes);
     if (geometry) c.matrix = geometry->matrix;
@@ -618,6 +629,7 @@ void ot_augment_run(const ot_augment *g, const ot_fit *fit, const ot_image *from
     for (int i = 0; i < g->n; i++) {
         const ot_change *s = &g->step[i];
         ot_draws d = draws_of(key, i);
+        if (g->still && !s->kind->moves) continue;
         if (s->p >= 1 || ot_draw_unit(&d) < s->p) s->kind->run(s, &d, &c);
     }
     if (c.now != to->data) memcpy(to->data, c.now, bytes);

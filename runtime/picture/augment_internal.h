@@ -24,6 +24,7 @@ typedef struct ot_canvas {
     uint8_t *now, *spare; /* NULL: only the geometry is wanted */
     int64_t height, width;
     int channels;
+    bool still;               /* values do not change */
     int32_t *map, *spare_map; /* NULL: not wanted */
     double *matrix;           /* of ot_augment_geometry; NULL: not wanted */
     void *scratch;            /* part of ot_augment_scratch() */

@@ -104,6 +104,20 @@ with tempfile.TemporaryDirectory() as d:
             losses = [e['loss'] for e in events(f'{d}/follows/log.jsonl', 'step')]
             check(max(losses) < 1e-12 and 'follows the geometry' in said, f'{what}, {how}: losses {losses}, says {said}')
 
+    # an autoencoder: the target is the input as it is fed, and moves with it; what changes values is of the input alone
+    for what, shape in (('planes', (3, H, W)), ('channels last', (H, W, 3))):
+        pool(f'{d}/m.onnx', shape, shape.index(H), 1)
+        x = rng.integers(0, 256, (N, *shape), dtype=np.uint8)
+        np.savez(f'{d}/a.npz', x=x)
+        for how in ('none', 'flip', 'rotate:degrees=40,interpolation=bilinear', 'resized_crop', 'mixup', 'erase:p=1', 'rand_augment:magnitude=15', 'jitter:brightness=0.5'):
+            _, said = trained(d, 'itself', f'{d}/a.npz', '--target', 'x', '--augment', how, *still, '--val', f'{d}/a.npz')
+            losses = [e['loss'] for e in events(f'{d}/itself/log.jsonl', 'step')]
+            after = [e['loss'] for e in events(f'{d}/itself/log.jsonl', 'eval')]
+            check("input 'x' as it is fed" in said and max(after) < 1e-12, f'itself, {what}, {how}: losses {after}, says {said}')
+            check((max(losses) > 1e-3) == (how.split(':')[0] in ('erase', 'rand_augment', 'jitter')), f'itself, {what}, {how}: losses {losses}')
+        r = call('eval', f'{d}/m.onnx', '--data', f'{d}/a.npz', '--target', 'x', '--normalize', 'imagenet', '--loss', 'mse')
+        check('loss      0\n' in r.stdout, f'itself, {what}: eval says {r.stdout}')
+
     # a target that cannot follow is refused, unless no pixel moves
     pool(f'{d}/m.onnx', (3, H, W), 1, 1, (4, 5))
     np.savez(f'{d}/a.npz', x=rng.integers(0, 256, (N, 3, H, W), dtype=np.uint8), target=np.zeros((N, 3, 4, 5), 'f4'))

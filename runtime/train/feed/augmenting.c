@@ -116,6 +116,14 @@ static ot_status add_pictures(const ot_adapt_env *e, int threads, ot_feeders *fs
         ot_augmenting mask = *like;
         mask.kind = OT_AUGMENTED_MASK;
         mask.pixels = pixels_of(q, &like->at, like->from.channels_last);
+        if (q->as_input && q->src == f->src && !q->augment) { /* an autoencoder: noise is of the input alone */
+            ot_augment *still;
+            ot_augmenting same = *like;
+            OT_TRY(ot_augment_still(like->list, e->a, &still, err));
+            same.list = still;
+            OT_TRY(attach(e, threads, fs, q, &same, err));
+            continue;
+        }
         if (!mask.pixels.planes || q->augment) continue;
         if (like->mixes)
             return ot_fail(err, OT_E_USAGE,

@@ -61,8 +61,10 @@ static json_t *array(const ot_feeder *f)
     return o;
 }
 
+static bool is_scaled_target(const ot_feeder *f) { return f->target && !f->as_input && f->gather.scale; }
+
 /* A target whose scaling was measured. */
-static bool is_measured_target(const ot_feeder *f) { return f->target && f->gather.scale && f->normalize.automatic; }
+static bool is_measured_target(const ot_feeder *f) { return is_scaled_target(f) && f->normalize.automatic; }
 
 static json_t *targets(const ot_feeders *fs)
 {
@@ -70,7 +72,7 @@ static json_t *targets(const ot_feeders *fs)
     for (int i = 0; i < fs->n; i++) {
         const ot_feeder *f = &fs->f[i];
         const ot_normalize *z = &f->normalize;
-        if (!f->target || !f->gather.scale || !f->output) continue;
+        if (!is_scaled_target(f) || !f->output) continue;
         json_t *o = json_object();
         ot_json_set(&o, "mean", list_of(z->mean, z->channels, 0));
         ot_json_set(&o, "std", list_of(z->std, z->channels, 1));

@@ -90,7 +90,8 @@ static const row table[] = {
     ROW("mirror", 0, "URL", NULL, G, "data fetch: address of a folder with the same files, https, http or file:///...",
         OT_CMD_DATA, 0, 0, TEXT, 0, 0),
     ROW("target", 0, "NAME", "target", G,
-        "array or CSV column with the target; of a CSV also several: a,b, or OUTPUT=a;OUTPUT=b,c",
+        "array or CSV column with the target; image: the images themselves (autoencoder); of a CSV also several: a,b, or "
+        "OUTPUT=a;OUTPUT=b,c",
         FIT | OT_CMD_DATA | OT_CMD_EVAL | OT_CMD_PREDICT, 0, 0, TEXT, 0, 0),
     ROW("inputs", 0, "COLUMNS", NULL, G,
         "CSV columns to use: a,b, or -a for all but a, or INPUT=a,b;INPUT=c (default: by names and types, or as recorded in "
