@@ -73,6 +73,10 @@ static const row table[] = {
         "auto: mean and deviation of the training set, of arrays of floats too, recorded in the model; "
         "of a CSV: mean,std standardises its numbers, none does not",
         FED, 0, 0, TEXT, 0, 0),
+    ROW("image-size", 0, "N|HxW", NULL, G,
+        "height and width to which images in files are resized, if the model leaves them open; recorded in the model (default: "
+        "as recorded or in the model's metadata, else the size of the images if all have one, else 224)",
+        FED, 0, 0, TEXT, 0, 0),
     ROW("normalize-target", 0, "auto|mean,std|none", "auto", G,
         "scaling of targets that are values, recorded in the model: (target - mean)/std of the training set; auto: for losses of "
         "distances (mse, l1, huber, smooth_l1) where the numbers of a table are standardised; predict and the metrics "
