@@ -19,8 +19,8 @@ N, SIDE, CLASSES = 12, 12, 3
 NAMES = ["zebra", "it's \"a\" cat", "ant"]
 
 
-def model(path, props, side=SIDE, on_graph=None):
-    w = {"k": np.random.default_rng(1).normal(0, 0.3, (4, 3, 3, 3)).astype("f4")}
+def model(path, props, side=SIDE, on_graph=None, channels=3):
+    w = {"k": np.random.default_rng(1).normal(0, 0.3, (4, channels, 3, 3)).astype("f4")}
     w["w"] = np.random.default_rng(2).normal(0, 0.3, (4, CLASSES)).astype("f4")
     nodes = [
         helper.make_node("Conv", ["x", "k"], ["c"], pads=[1, 1, 1, 1]),
@@ -33,7 +33,7 @@ def model(path, props, side=SIDE, on_graph=None):
     graph = helper.make_graph(
         nodes,
         "g",
-        [helper.make_tensor_value_info("x", 1, ["n", 3, side, side])],
+        [helper.make_tensor_value_info("x", 1, ["n", channels, side, side])],
         [helper.make_tensor_value_info("y", 1, ["n", CLASSES])],
         [numpy_helper.from_array(v, k) for k, v in w.items()],
     )
@@ -135,6 +135,9 @@ def sizes():
     model("m.onnx", {})
     assert f"input 'x' is [?,3,{SIDE},{SIDE}], whose size is fixed" in run("m.onnx", "--data", "set", "--image-size", 8, expect=2)
     train("set", "--image-size", SIDE)
+    model("m.onnx", {}, channels=4)
+    assert f"input 'x' is [?,4,{SIDE},{SIDE}], but images in files have 1 or 3 channels" in run("m.onnx", "--data", "set", expect=4)
+    model("m.onnx", {})
     assert "applies to images in files" in run("m.onnx", "--data", "rgb.npz", "--image-size", SIDE, expect=2)
 
 

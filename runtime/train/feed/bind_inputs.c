@@ -288,7 +288,13 @@ static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const o
         return ot_fail_more(err, OT_E_DATA, "input '%s': the model was trained on recordings, and the data are images",
                             v->name);
     bool is = a->source ? source_picture(e, v->name, a->source, &f->from, &key) : ot_picture_of(a, &f->from);
-    if (!is || !geometry(&v->shape, &f->from, &where, &f->to) || f->to.h <= 0 || f->to.w <= 0)
+    bool fits = is && geometry(&v->shape, &f->from, &where, &f->to);
+    if (!fits && a->source && v->shape.rank == 4)
+        return ot_fail_more(err, OT_E_DATA,
+                            "input '%s' is %s, but images in files have 1 or 3 channels (transparency is removed), as "
+                            "[N,C,H,W] or [N,H,W,C]; save images of other channels as an array (.npz)",
+                            v->name, ot_shape_text(&v->shape, buf));
+    if (!fits || f->to.h <= 0 || f->to.w <= 0)
         return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; images of %lldx%lldx%lld cannot be converted to that",
                             v->name, ot_shape_text(&v->shape, buf), (long long)f->from.h, (long long)f->from.w,
                             (long long)f->from.c);
