@@ -199,7 +199,8 @@ with tempfile.TemporaryDirectory() as d:
     call('data', f'{d}/a.npz', '--augment', 'auto', '--preview', f'{d}/p.png')
     check(read(f'{d}/p.png')[:8] == b'\x89PNG\r\n\x1a\n', 'a preview is no PNG')
     for arguments, code, says in (((f'{d}/a.npz', '--augment', 'auto'), 2, 'needs --preview'), ((f'{d}/f.npz', '--preview', f'{d}/q.png'), 2, 'has no images'),
-                                  ((f'{d}/a.npz', '--preview', f'{d}/a.npz'), 2, 'a.npz'), ((f'{d}/none.npz',), 7, 'none.npz')):
+                                  ((f'{d}/a.npz', '--preview', f'{d}/a.npz'), 2, 'a.npz'),
+                                  ((f'{d}/a.npz', '--preview', f'{d}/p.jpg'), 2, 'must end in .png'), ((f'{d}/none.npz',), 7, 'none.npz')):
         check(says in call('data', *arguments, code=code).stderr, f'data {arguments}: does not say {says}')
     check('[24,3,10,12]' in call('data', f'{d}/a.npz').stdout, 'data does not list the arrays')
 finish('checks')
