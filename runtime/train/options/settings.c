@@ -195,7 +195,10 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
     for (int i = 0; i < n; i++) {
         OT_TRY(ot_spec_parse(ot_options_nth(o, "loss", i), &ot_losses, outputs, a, &s->options.losses[i], err));
         for (int k = 0; k < i; k++) {
+            const char *only = outputs && outputs[0] && !outputs[1] ? outputs[0] : NULL; /* it needs no name */
             const char *p = s->options.losses[k].output, *q = s->options.losses[i].output;
+            p = p ? p : only;
+            q = q ? q : only;
             if (p == q || (p && q && !strcmp(p, q)))
                 return ot_fail(err, OT_E_USAGE, "--loss: %s%s has two losses; an output can have one",
                                q ? "output " : "the model", q ? q : "");
