@@ -106,7 +106,7 @@ static const row table[] = {
         "the shapes leave no doubt)",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT, REPEAT, 0, TEXT, 0, 0),
     ROW("skip-bad", 0, "N", "0", G,
-        "files of images or recordings that may be damaged or unreadable: each is listed, and the next one of the set is used instead (predict: it is "
+        "files of images or recordings that may be damaged, unreadable or missing: each is listed, and the next one of the set is used instead (predict: it is "
         "omitted)",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_RESUME, 0, 0, INT, 0, 1e9),
     ROW("text", 0, "bytes|chars", NULL, G,

@@ -64,6 +64,7 @@ static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool
     ot_data_options o = { .target = t->s.target,
                           .columns = t->s.columns,
                           .normalize = automatic ? "mean,std" : t->s.normalize,
+                          .skips = t->s.skip_bad > 0,
                           .part = part,
                           .length = t->s.length,
                           .stride = t->s.stride,
