@@ -122,6 +122,8 @@ typedef struct ot_dataset {
     const ot_image_part *tile; /* samples are parts of images; NULL: they are not */
 } ot_dataset;
 
+bool ot_is_folder(const char *path);
+
 /* "people.csv: the target is column 'income', the last one (change with --target)" of a table that has a target, in a; else *line is
  * NULL.  OT_E_NOMEM. */
 ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **line, ot_error *err);
@@ -181,6 +183,7 @@ typedef struct ot_data_options {
     const char *target;     /* --target; NULL: the format's own rule */
     const char *preprocess; /* ot_dataset.preprocess of the set that the model was trained on; NULL: the data decide */
     bool unlabelled;        /* for predictions: a target may be missing */
+    bool skips;             /* --skip-bad: a file that a table names may be missing, and fails when it is read */
     bool part;              /* samples are kept back from it after opening: ot_dataset_fit measures on the others */
     bool alone;             /* not for training: what is neither recorded nor given is not measured on it */
     const char *columns;    /* which columns of a table go to which input (--inputs); NULL: by their names and kinds */

@@ -92,8 +92,6 @@ ot_status ot_dataset_file(const char *path, ot_dataset *d, ot_error *err);
 bool ot_several(const char *spec);
 ot_status ot_several_open(const char *spec, ot_dataset *d, ot_error *err);
 
-bool ot_is_folder(const char *path);
-
 /* ---- formats --------------------------------------------------------------------------------- */
 
 /* One idx file into array `a`. */

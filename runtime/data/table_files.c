@@ -55,20 +55,30 @@ static const char *below(const char *path, const char *folder)
     return path + n + strspn(path + n, "/");
 }
 
+/* The name of a cell's file in the folder of the table; NULL: it is elsewhere, or there is none, as errno says. */
+static const char *name_in(const ot_columns *t, const char *path)
+{
+    const char *name = path;
+    errno = EXDEV;
+    if (*path == '/' && !(name = below(path, t->real)) && !(name = below(path, t->folder))) return NULL;
+    while (name[0] == '.' && name[1] == '/') name += 2 + strspn(name + 2, "/");
+    errno = ENOENT;
+    return *name ? name : NULL;
+}
+
 /* Adds the file to the list.  false: errno says why not. */
 static bool take(ot_dataset *d, const ot_columns *t, const char *path, int64_t *at)
 {
-    const char *name = path;
-    if (*path == '/' && !(name = below(path, t->real)) && !(name = below(path, t->folder))) {
-        errno = EXDEV;
-        return false;
-    }
-    while (name[0] == '.' && name[1] == '/') name += 2 + strspn(name + 2, "/");
-    if (!*name) {
-        errno = ENOENT;
-        return false;
-    }
-    return ot_members_take(d->members, name, at);
+    const char *name = name_in(t, path);
+    return name && ot_members_take(d->members, name, at);
+}
+
+/* The same of a file that is missing: reading it fails, as of a damaged one. */
+static ot_status take_missing(ot_dataset *d, const ot_columns *t, const char *path, int64_t *at, ot_error *err)
+{
+    const char *name = name_in(t, path);
+    *at = d->members->n;
+    return ot_members_add(d->members, name, strlen(name), &(ot_packed_file){ .packed = -1 }, err);
 }
 
 ot_status ot_table_names_image(ot_dataset *d, ot_columns *t, const char *text, bool *is, ot_error *err)
@@ -107,6 +117,7 @@ ot_status ot_table_add_file(ot_dataset *d, const ot_columns *t, const ot_rows *r
     const char *path = r->cell[column], *name = t->column[column].name;
     if (take(d, t, path, at)) return OT_OK;
     int number = errno;
+    if (number == ENOENT && t->options.skips && name_in(t, path)) return take_missing(d, t, path, at, err);
     ot_status s = number == ENOMEM ? OT_E_NOMEM : number == EACCES || number == EIO ? OT_E_IO : OT_E_DATA;
     if (!*path)
         return ot_fail(err, s, "%s: line %lld, column '%s': the name of a file is missing", t->path, (long long)r->line,

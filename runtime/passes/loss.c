@@ -326,6 +326,11 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
                     .user = &x };
     look_at(&x);
     if (!l->z) return NULL;
+    if (!given && !ot_is_float(z->dtype)) { /* whatever its target says */
+        x.spec.name = x.feed && ot_is_int(x.feed->dtype) ? "cross_entropy" : "mse";
+        no_float(&x);
+        return NULL;
+    }
     if (!given && !(x.spec.name = choose(&x))) {
         ot_fail(g->err, OT_E_USAGE, "no default loss for output '%s': %s", z->name,
                 x.hint ? x.hint

@@ -14,6 +14,7 @@ struct ot_augment {
     const ot_change *crop; /* resized_crop, which is not among the steps; NULL: none */
     double mixup, cutmix;  /* alpha; 0: none */
     double noise;          /* standard deviation */
+    bool still;            /* steps that only change values are skipped */
     const char *text;
 };
 
@@ -343,37 +344,38 @@ static const ot_key noise_keys[] = { { "std", NULL, NULL, "standard deviation, i
                                        .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
                                      OT_KEYS_END };
 
-/* A row per kind: K(name, meaning, keys, read, run). */
-#define KINDS                                                                                                                        \
-    K(flip, "flip horizontally", flip_keys, NULL, ot_run_flip)                                                                       \
-    K(vertical_flip, "flip vertically", flip_keys, NULL, ot_run_vertical_flip)                                                       \
-    K(crop, "pad, then cut out the size at a random place", crop_keys, read_crop, ot_run_crop)                                       \
-    K(resized_crop, "resize a random part of the image", resized_crop_keys, read_resized_crop, NULL)                                 \
-    K(rotate, "rotate", rotate_keys, read_rotate, ot_run_rotate)                                                                     \
-    K(affine, "rotate, shift, scale and shear", affine_keys, read_affine, ot_run_affine)                                             \
-    K(perspective, "change the perspective", perspective_keys, read_perspective, ot_run_perspective)                                 \
-    K(jitter, "change brightness, contrast, saturation and hue, in random order", jitter_keys, read_jitter, ot_run_jitter)           \
-    K(grey, "convert to grey", grey_keys, NULL, ot_run_grey)                                                                         \
-    K(blur, "Gaussian blur", blur_keys, read_blur, ot_run_blur)                                                                      \
-    K(sharpness, "change the sharpness", sharpness_keys, read_sharpness, ot_run_sharpness)                                           \
-    K(invert, "invert the values", flip_keys, NULL, ot_run_invert)                                                                   \
-    K(posterize, "reduce the bits per channel", posterize_keys, read_posterize, ot_run_posterize)                                    \
-    K(solarize, "invert bright values", solarize_keys, read_solarize, ot_run_solarize)                                               \
-    K(autocontrast, "stretch each channel to all values", flip_keys, NULL, ot_run_autocontrast)                                      \
-    K(equalize, "equalize the histogram of each channel", flip_keys, NULL, ot_run_equalize)                                          \
-    K(erase, "erase a random rectangle", erase_keys, read_erase, ot_run_erase)                                                       \
-    K(cutout, "erase a square, which may reach over the edge", cutout_keys, read_cutout, ot_run_cutout)                              \
-    K(rand_augment, "random operations of one magnitude (RandAugment)", rand_augment_keys, read_rand_augment, ot_run_rand_augment)   \
-    K(trivial_augment, "one random operation of a random magnitude (TrivialAugment)", trivial_augment_keys, read_trivial_augment,    \
-      ot_run_trivial_augment)                                                                                                        \
-    K(mixup, "mean of two samples of a batch, and of their targets; with cutmix, one of the two for each batch", alpha_keys, read_alpha, NULL) \
-    K(cutmix, "a rectangle of another image of the batch; targets are mixed by area", alpha_keys, read_alpha, NULL)                  \
-    K(noise, "normal noise, for inputs of floats (tables, signals)", noise_keys, read_noise, NULL)                                    \
-    K(mask, "text: predict masked tokens instead of the next ones (BERT); 80 % become the mask token, 10 % a random one, 10 % stay", mask_keys, NULL, NULL) \
-    K(auto, "what suits most images of the size: flip and crop, or resized_crop; for grey images crop", NULL, NULL, NULL)            \
-    K(none, "no augmentation", NULL, NULL, NULL)
+/* A row per kind: K(name, meaning, keys, read, run, does it move pixels?). */
+#define KINDS                                                                                                                               \
+    K(flip, "flip horizontally", flip_keys, NULL, ot_run_flip, true)                                                                        \
+    K(vertical_flip, "flip vertically", flip_keys, NULL, ot_run_vertical_flip, true)                                                        \
+    K(crop, "pad, then cut out the size at a random place", crop_keys, read_crop, ot_run_crop, true)                                        \
+    K(resized_crop, "resize a random part of the image", resized_crop_keys, read_resized_crop, NULL, true)                                  \
+    K(rotate, "rotate", rotate_keys, read_rotate, ot_run_rotate, true)                                                                      \
+    K(affine, "rotate, shift, scale and shear", affine_keys, read_affine, ot_run_affine, true)                                              \
+    K(perspective, "change the perspective", perspective_keys, read_perspective, ot_run_perspective, true)                                  \
+    K(jitter, "change brightness, contrast, saturation and hue, in random order", jitter_keys, read_jitter, ot_run_jitter, false)           \
+    K(grey, "convert to grey", grey_keys, NULL, ot_run_grey, false)                                                                         \
+    K(blur, "Gaussian blur", blur_keys, read_blur, ot_run_blur, false)                                                                      \
+    K(sharpness, "change the sharpness", sharpness_keys, read_sharpness, ot_run_sharpness, false)                                           \
+    K(invert, "invert the values", flip_keys, NULL, ot_run_invert, false)                                                                   \
+    K(posterize, "reduce the bits per channel", posterize_keys, read_posterize, ot_run_posterize, false)                                    \
+    K(solarize, "invert bright values", solarize_keys, read_solarize, ot_run_solarize, false)                                               \
+    K(autocontrast, "stretch each channel to all values", flip_keys, NULL, ot_run_autocontrast, false)                                      \
+    K(equalize, "equalize the histogram of each channel", flip_keys, NULL, ot_run_equalize, false)                                          \
+    K(erase, "erase a random rectangle", erase_keys, read_erase, ot_run_erase, false)                                                       \
+    K(cutout, "erase a square, which may reach over the edge", cutout_keys, read_cutout, ot_run_cutout, false)                              \
+    K(rand_augment, "random operations of one magnitude (RandAugment)", rand_augment_keys, read_rand_augment, ot_run_rand_augment, true)    \
+    K(trivial_augment, "one random operation of a random magnitude (TrivialAugment)", trivial_augment_keys, read_trivial_augment,           \
+      ot_run_trivial_augment, true)                                                                                                         \
+    K(mixup, "mean of two samples of a batch, and of their targets; with cutmix, one of the two for each batch", alpha_keys, read_alpha, NULL, false) \
+    K(cutmix, "a rectangle of another image of the batch; targets are mixed by area", alpha_keys, read_alpha, NULL, false)                  \
+    K(noise, "normal noise, for inputs of floats (tables, signals)", noise_keys, read_noise, NULL, false)                                   \
+    K(mask, "text: predict masked tokens instead of the next ones (BERT); 80 % become the mask token, 10 % a random one, 10 % stay", mask_keys, NULL, NULL, false) \
+    K(auto, "what suits most images of the size: flip and crop, or resized_crop; for grey images crop", NULL, NULL, NULL, false)            \
+    K(none, "no augmentation", NULL, NULL, NULL, false)
 
-#define K(name, meaning, keys, read, run) static const ot_change_kind kind_##name = { { #name, meaning, keys }, read, run };
+#define K(name, meaning, keys, read, run, moves) \
+    static const ot_change_kind kind_##name = { { #name, meaning, keys }, read, run, moves };
 KINDS
 #undef K
 #define K(name, ...) &kind_##name.entry,
@@ -472,9 +474,24 @@ ot_status ot_augment_make(const ot_spec *spec, int n, int64_t height, int64_t wi
     return OT_OK;
 }
 
+ot_status ot_augment_still(const ot_augment *g, ot_arena *a, ot_augment **out, ot_error *err)
+{
+    if (!(*out = ot_arena_alloc(a, sizeof **out))) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+    **out = *g;
+    (*out)->still = true;
+    return OT_OK;
+}
+
 int ot_augment_steps(const ot_augment *g) { return g->n + (g->crop != NULL); }
 bool ot_augment_resizes(const ot_augment *g) { return g->crop; }
 const char *ot_augment_text(const ot_augment *g) { return g->text; }
+
+bool ot_augment_moves(const ot_augment *g)
+{
+    bool moves = g->crop;
+    for (int i = 0; i < g->n; i++) moves |= g->step[i].kind->moves;
+    return moves;
+}
 
 /* ---- batches and values ---------------------------------------------------------------- */
 
@@ -600,7 +617,9 @@ void ot_augment_run(const ot_augment *g, const ot_fit *fit, const ot_image *from
 {
     size_t pixels = (size_t)(to->height * to->width), bytes = pixels * (size_t)to->channels;
     char *at = (char *)(((uintptr_t)scratch + 63) / 64 * 64);
-    ot_canvas c = { .now = to->data, .height = to->height, .width = to->width, .channels = to->channels };
+    ot_canvas c = {
+        .now = to->data, .height = to->height, .width = to->width, .channels = to->channels, .still = g->still
+    };
     if (to->data) c.spare = (uint8_t *)at;
     at += rounded(bytes);
     if (geometry) c.matrix = geometry->matrix;
@@ -610,6 +629,7 @@ void ot_augment_run(const ot_augment *g, const ot_fit *fit, const ot_image *from
     for (int i = 0; i < g->n; i++) {
         const ot_change *s = &g->step[i];
         ot_draws d = draws_of(key, i);
+        if (g->still && !s->kind->moves) continue;
         if (s->p >= 1 || ot_draw_unit(&d) < s->p) s->kind->run(s, &d, &c);
     }
     if (c.now != to->data) memcpy(to->data, c.now, bytes);

@@ -24,6 +24,7 @@ typedef struct ot_canvas {
     uint8_t *now, *spare; /* NULL: only the geometry is wanted */
     int64_t height, width;
     int channels;
+    bool still;               /* values do not change */
     int32_t *map, *spare_map; /* NULL: not wanted */
     double *matrix;           /* of ot_augment_geometry; NULL: not wanted */
     void *scratch;            /* part of ot_augment_scratch() */
@@ -34,6 +35,7 @@ typedef struct ot_change_kind {
     ot_status (*read)(const ot_spec *spec, ot_change *s,
                       ot_error *err); /* fills v and mode (augment.c: read_fill has filled fill); NULL: nothing */
     void (*run)(const ot_change *s, ot_draws *d, ot_canvas *c);
+    bool moves; /* pixels change their place */
 } ot_change_kind;
 
 struct ot_change {

@@ -104,7 +104,7 @@ static void apply(const ot_change *s, ot_draws *d, ot_canvas *c, const space *z,
     if (o == SOLARIZE) v = 255 * (1 - part);
     if (o >= SHEAR_X && o <= SHARPNESS && ot_draw_below(d, 2)) v = -v;
     if (o >= SHEAR_X && o <= ROTATE) move_pixels(s, c, o, v);
-    else if (o != IDENTITY && c->now) change_values(s, d, c, o, v);
+    else if (o != IDENTITY && c->now && !c->still) change_values(s, d, c, o, v);
 }
 
 /* v: operations, magnitude, bins. */

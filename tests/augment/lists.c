@@ -137,6 +137,7 @@ static void maps_follow(void **state)
     for (int i = 0; i < OT_LEN(moves); i++)
         for (uint64_t s = 0; s < 30; s++) {
             MAKE(b, 3, moves[i], "flip");
+            assert_true(ot_augment_moves(b.g));
             int32_t map[H * W], alone[H * W];
             ot_augment_geometry how = { .map = map }, only = { .map = alone };
             ot_image to = { NULL, H, W, 3, W * 3 };

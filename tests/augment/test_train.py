@@ -30,6 +30,22 @@ def segmenter(path):
     onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), path)
 
 
+def pool(path, shape, height, by, size=None):
+    """The means of squares of by x by pixels, times a weight of 1; of the size given, without their values."""
+    out = [n // by if n in (H, W) else n for n in shape]
+    split = [0] + [k for i, n in enumerate(shape) for k in ([n // by, by] if i in (height, height + 1) else [n])]
+    c = h.make_node('Reshape', ['x', 'split'], ['s'])
+    m = h.make_node('ReduceMean', ['s'], ['m'], axes=[height + 2, height + 4], keepdims=0)
+    tensors = [numpy_helper.from_array(np.array(split), 'split'), numpy_helper.from_array(np.ones(1, 'f4'), 'w')]
+    nodes = [c, m, h.make_node('Mul', ['m', 'w'], ['y' if not size else 'all'])]
+    if size:
+        out[height:height + 2] = size
+        tensors += [numpy_helper.from_array(np.array(v), n) for n, v in (('from', [0, 0]), ('to', size), ('axes', [height + 1, height + 2]))]
+        nodes.append(h.make_node('Slice', ['all', 'from', 'to', 'axes'], ['y']))
+    g = h.make_graph(nodes, 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', *shape])], [h.make_tensor_value_info('y', T.FLOAT, ['n', *out])], tensors)
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), path)
+
+
 def read(path):
     with open(path, 'rb') as f:
         return f.read()
@@ -75,6 +91,41 @@ with tempfile.TemporaryDirectory() as d:
     x = rng.integers(0, 256, (N, 3, H, W), dtype=np.uint8)
     said = mirrored(d, 'masks', x, rng.integers(0, 2, (N, H, W)), 3, 2, '--normalize', '1/255')
     check("target 'target' follows the geometry of the images of 'x'" in said, f'masks: says {said}')
+
+    # values in other layouts, and for squares of pixels, follow; the model is the identity, so that the right loss is 0
+    still = ['--normalize', '1/255', '--lr', '0', '--loss', 'mse']
+    for what, shape, by in (('planes', (3, H, W), 1), ('channels last', (H, W, 3), 1), ('squares', (3, H, W), 2), ('squares, channels last', (H, W, 3), 2)):
+        height = shape.index(H)
+        pool(f'{d}/m.onnx', shape, height, by)
+        x = rng.integers(0, 256, (N, *(n // by if n in (H, W) else n for n in shape)), dtype=np.uint8)
+        np.savez(f'{d}/a.npz', x=x.repeat(by, height + 1).repeat(by, height + 2), target=(x / np.float32(255)).astype('f4'))
+        for how in ('flip:p=1', 'flip,vertical_flip') + (('crop:padding=3', 'rotate:degrees=40') if by == 1 else ()):
+            _, said = trained(d, 'follows', f'{d}/a.npz', '--augment', how, *still)
+            losses = [e['loss'] for e in events(f'{d}/follows/log.jsonl', 'step')]
+            check(max(losses) < 1e-12 and 'follows the geometry' in said, f'{what}, {how}: losses {losses}, says {said}')
+
+    # an autoencoder: the target is the input as it is fed, and moves with it; what changes values is of the input alone
+    for what, shape in (('planes', (3, H, W)), ('channels last', (H, W, 3))):
+        pool(f'{d}/m.onnx', shape, shape.index(H), 1)
+        x = rng.integers(0, 256, (N, *shape), dtype=np.uint8)
+        np.savez(f'{d}/a.npz', x=x)
+        for how in ('none', 'flip', 'rotate:degrees=40,interpolation=bilinear', 'resized_crop', 'mixup', 'erase:p=1', 'rand_augment:magnitude=15', 'jitter:brightness=0.5'):
+            _, said = trained(d, 'itself', f'{d}/a.npz', '--target', 'x', '--augment', how, *still, '--val', f'{d}/a.npz')
+            losses = [e['loss'] for e in events(f'{d}/itself/log.jsonl', 'step')]
+            after = [e['loss'] for e in events(f'{d}/itself/log.jsonl', 'eval')]
+            check("input 'x' as it is fed" in said and max(after) < 1e-12, f'itself, {what}, {how}: losses {after}, says {said}')
+            check((max(losses) > 1e-3) == (how.split(':')[0] in ('erase', 'rand_augment', 'jitter')), f'itself, {what}, {how}: losses {losses}')
+        r = call('eval', f'{d}/m.onnx', '--data', f'{d}/a.npz', '--target', 'x', '--normalize', 'imagenet', '--loss', 'mse')
+        check('loss      0\n' in r.stdout, f'itself, {what}: eval says {r.stdout}')
+
+    # a target that cannot follow is refused, unless no pixel moves
+    pool(f'{d}/m.onnx', (3, H, W), 1, 1, (4, 5))
+    np.savez(f'{d}/a.npz', x=rng.integers(0, 256, (N, 3, H, W), dtype=np.uint8), target=np.zeros((N, 3, 4, 5), 'f4'))
+    _, said = trained(d, 'behind', f'{d}/a.npz', '--augment', 'flip', *still, code=2)
+    check("target 'target' of shape [24,3,4,5] cannot follow" in said, f'a target of another size: {said}')
+    trained(d, 'behind', f'{d}/a.npz', '--augment', 'jitter:brightness=0.5', *still)
+    segmenter(f'{d}/m.onnx')
+    x = rng.integers(0, 256, (N, 3, H, W), dtype=np.uint8)
 
     # evaluations see the samples as they are
     np.savez(f'{d}/a.npz', x=x, target=rng.integers(0, 2, (N, H, W)))
@@ -148,7 +199,8 @@ with tempfile.TemporaryDirectory() as d:
     call('data', f'{d}/a.npz', '--augment', 'auto', '--preview', f'{d}/p.png')
     check(read(f'{d}/p.png')[:8] == b'\x89PNG\r\n\x1a\n', 'a preview is no PNG')
     for arguments, code, says in (((f'{d}/a.npz', '--augment', 'auto'), 2, 'needs --preview'), ((f'{d}/f.npz', '--preview', f'{d}/q.png'), 2, 'has no images'),
-                                  ((f'{d}/a.npz', '--preview', f'{d}/a.npz'), 2, 'a.npz'), ((f'{d}/none.npz',), 7, 'none.npz')):
+                                  ((f'{d}/a.npz', '--preview', f'{d}/a.npz'), 2, 'a.npz'),
+                                  ((f'{d}/a.npz', '--preview', f'{d}/p.jpg'), 2, 'must end in .png'), ((f'{d}/none.npz',), 7, 'none.npz')):
         check(says in call('data', *arguments, code=code).stderr, f'data {arguments}: does not say {says}')
     check('[24,3,10,12]' in call('data', f'{d}/a.npz').stdout, 'data does not list the arrays')
 finish('checks')

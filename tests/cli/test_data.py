@@ -748,7 +748,11 @@ def files():
     expect(3, 'text.onnx: is not an ONNX file: it looks like text', 'text.onnx', '--data', 'one.npz')
     call('new', 'autoencoder', '-o', 'auto.onnx')
     expect(4, ['mnist: ', 'or values (the whole shape)'], 'auto.onnx', '--data', 'mnist', '--run-dir', 'run', '-o', 'out.onnx')
-    expect(4, '(an unnamed one', 'auto.onnx', '--data', 'mnist', '--target', 'input', '--run-dir', 'run', '-o', 'out.onnx')
+    expect(4, '(an unnamed one', 'auto.onnx', '--data', 'mnist', '--target', 'images', '--run-dir', 'run', '-o', 'out.onnx')
+    for target in 'image', 'input':
+        expect(0, "target of output 'output': input 'input' as it is fed, scaled alike", 'auto.onnx', '--data', 'mnist', '--target', target, '--steps', '2',
+               '--run-dir', 'none', '-o', 'out.onnx')
+        expect(0, 'as it is fed', 'eval', 'out.onnx', '--data', 'mnist', '--target', target)
 
 
 def named():

@@ -91,6 +91,20 @@ def test_averages():
         run('eval', 'average.onnx', '--data', 'average.npz', says=(f'precision, recall and f1 are {text}',))
 
 
+def test_losses():
+    """Two losses of the one output; an output of class numbers, whose targets look like those of a Sigmoid."""
+    model('loss.onnx', [('MatMul', ['x', 'w'], ['out'])], ('x', 1, ['N', 4]), ['N', 3], w=(4, 3))
+    np.savez('loss.npz', x=rng.standard_normal((10, 4)).astype('f4'), target=np.arange(10) % 3)
+    for pair in (('mse', 'out=l1'), ('out=mse', 'l1')):
+        run('loss.onnx', '--data', 'loss.npz', '--loss', pair[0], '--loss', pair[1], rc=2, says=('output out has two losses',))
+    g = helper.make_graph([helper.make_node('MatMul', ['x', 'w'], ['z']), helper.make_node('ArgMax', ['z'], ['out'], axis=-1, keepdims=0)], 'g',
+                          [helper.make_tensor_value_info('x', 1, ['N', 5, 4])], [helper.make_tensor_value_info('out', 7, ['N', 5])],
+                          [numpy_helper.from_array(rng.standard_normal((4, 3)).astype('f4'), 'w')])
+    onnx.save(helper.make_model(g, opset_imports=[helper.make_opsetid('', 17)], ir_version=8), 'number.onnx')
+    np.savez('number.npz', x=rng.standard_normal((10, 5, 4)).astype('f4'), target=np.arange(50).reshape(10, 5) % 2)
+    run('number.onnx', '--data', 'number.npz', rc=3, says=("produced by ArgMax", "use --output 'z'", "--loss 'z=cross_entropy'"), not_says=('bce_with_logits',))
+
+
 def test_column_of_images():
     for name, column in (('a', 'photo'), ('b', 'file')):
         with open(f'{name}.csv', 'w') as f:

@@ -289,7 +289,7 @@ def other_targets(d):
         names, head, rows = train(two, numbers, *loss)
         check(names is None and head == ['sample', 'y'], f'values: {names} {head}')
     names, head, rows = train(three, values, '--target', 'u,v,w')
-    check(names is None and head == ['sample', 'y_0', 'y_1', 'y_2'], f'several values: {names} {head}')
+    check(names is None and head == ['sample', 'u', 'v', 'w'], f'several values: {names} {head}')
     names, head, rows = train(two, zeros, '--loss', 'bce_with_logits')
     check(names == ['no', 'yes'] and {r[2] for r in rows} <= {'no', 'yes'}, f'0 and 1 keep the names: {names} {head}')
     model(f'{d}/new.onnx', [('y', 3, None, False)])
@@ -406,6 +406,20 @@ def table_of_strings(d):
     check({r[2] for r in table(want)[1]} <= {'no', 'yes'}, want[:200])
     open(f'{d}/other.csv', 'w').write('a,b,target\n' + '\n'.join(r.replace('yes', 'perhaps') for r in rows) + '\n')
     check(call('predict', f'{d}/nt.onnx', f'{d}/other.csv').stdout == want, 'other targets')
+
+
+def several_columns(d):
+    """Several values are named as the columns that they were trained on."""
+    rows = [f'{k % 4},{k % 5},{k % 7},{k % 3}' for k in range(70)]
+    open(f'{d}/v.csv', 'w').write('a,size,"tall er",b\n' + '\n'.join(rows) + '\n')
+    call('new', 'mlp', '--input', '2x1x1', '--hidden', '4', '--classes', '2', '-o', f'{d}/v.onnx')
+    to = ['--epochs', '1', '--run-dir', 'none', '-o', f'{d}/vt.onnx', '--data', f'{d}/v.csv', '--loss', 'mse']
+    for target in 'size,tall er', 'output=size,tall er':
+        call('train', f'{d}/v.onnx', *to, '--target', target)
+        head, rows = table(call('predict', f'{d}/vt.onnx', f'{d}/v.csv').stdout)
+        check(head[-2:] == ['size', 'tall er'], f'{target}: {head}')
+        one = json.loads(call('predict', f'{d}/vt.onnx', f'{d}/v.csv', '--json').stdout)[3]['output']
+        check(near([one['size'], one['tall er']], np.array(rows[3][-2:], float)), f'{target}: {one} {rows[3]}')
 
 
 def measured_table(d):
@@ -560,6 +574,7 @@ with tempfile.TemporaryDirectory() as folder:
     no_samples(folder)
     several(folder)
     table_of_strings(folder)
+    several_columns(folder)
     measured_table(folder)
     names_of_columns(folder)
     fixed_batch(folder)

@@ -19,8 +19,8 @@ N, SIDE, CLASSES = 12, 12, 3
 NAMES = ["zebra", "it's \"a\" cat", "ant"]
 
 
-def model(path, props, side=SIDE, on_graph=None):
-    w = {"k": np.random.default_rng(1).normal(0, 0.3, (4, 3, 3, 3)).astype("f4")}
+def model(path, props, side=SIDE, on_graph=None, channels=3):
+    w = {"k": np.random.default_rng(1).normal(0, 0.3, (4, channels, 3, 3)).astype("f4")}
     w["w"] = np.random.default_rng(2).normal(0, 0.3, (4, CLASSES)).astype("f4")
     nodes = [
         helper.make_node("Conv", ["x", "k"], ["c"], pads=[1, 1, 1, 1]),
@@ -33,7 +33,7 @@ def model(path, props, side=SIDE, on_graph=None):
     graph = helper.make_graph(
         nodes,
         "g",
-        [helper.make_tensor_value_info("x", 1, ["n", 3, side, side])],
+        [helper.make_tensor_value_info("x", 1, ["n", channels, side, side])],
         [helper.make_tensor_value_info("y", 1, ["n", CLASSES])],
         [numpy_helper.from_array(v, k) for k, v in w.items()],
     )
@@ -121,6 +121,26 @@ def colours(images, labels):
     assert '"color":"BGR"' in next(p.value for p in onnx.load("o.onnx").metadata_props if p.key == "onnxtrain.preprocess")
 
 
+def sizes():
+    """--image-size: before the metadata, recorded in the trained model, and refused where the model's size is fixed."""
+    model("m.onnx", {"imgsz": "[12, 12]"}, side=None)
+    assert "decoded to 12x12x3" in train("set")[1]
+    said = train("set", "--image-size", "8x16")[1]
+    assert "decoded to 8x16x3" in said and "as --image-size says" in said, said
+    for command in "eval", "predict":
+        assert "decoded to 8x16x3" in run(command, "o.onnx", "--data", "set")
+        assert "decoded to 9x9x3" in run(command, "o.onnx", "--data", "set", "--image-size", 9)
+    for text in "0", "8x", "x8", "8x9x3", "-8", "8.5", " 8":
+        assert "expected N or HxW" in run("m.onnx", "--data", "set", "--image-size", text, expect=2), text
+    model("m.onnx", {})
+    assert f"input 'x' is [?,3,{SIDE},{SIDE}], whose size is fixed" in run("m.onnx", "--data", "set", "--image-size", 8, expect=2)
+    train("set", "--image-size", SIDE)
+    model("m.onnx", {}, channels=4)
+    assert f"input 'x' is [?,4,{SIDE},{SIDE}], but images in files have 1 or 3 channels" in run("m.onnx", "--data", "set", expect=4)
+    model("m.onnx", {})
+    assert "applies to images in files" in run("m.onnx", "--data", "rgb.npz", "--image-size", SIDE, expect=2)
+
+
 def classes(images):
     for form in (str(dict(enumerate(NAMES))), '{"0": "zebra", "1": "it\'s \\"a\\" cat", "2": "ant"}'):
         model("m.onnx", {"names": form, "task": "classify", "imgsz": "[12, 12]", "stride": "1"}, side=None)
@@ -174,6 +194,7 @@ def main():
         assert cv2.imwrite(f"many/{side}.png", np.zeros((side, side, 3), np.uint8))
     scaling()
     colours(images, labels)
+    sizes()
     classes(images)
     invalid_record()
 

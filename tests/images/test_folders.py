@@ -176,6 +176,17 @@ def main():
     for name in ("class0", "class1"):
         pathlib.Path("two", name).rename(pathlib.Path("set", name))
 
+    # an autoencoder: the images are the target, with and without classes; the model is the identity, and the right loss 0
+    itself = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"])], "g", [helper.make_tensor_value_info("x", 1, ["n", 3, SIDE, SIDE])],
+                               [helper.make_tensor_value_info("y", 1, ["n", 3, SIDE, SIDE])], [numpy_helper.from_array(np.eye(3, dtype="f4").reshape(3, 3, 1, 1), "w")])
+    onnx.save(helper.make_model(itself, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "itself.onnx")
+    for data in "set", "set/class1":
+        for target in "image", "x":
+            same = ["itself.onnx", "--data", data, "--target", target, "--loss", "mse", "--lr", 0, "--epochs", 1, "-o", "x.onnx", "--run-dir", "none", "--augment", "flip"]
+            said = run(*same)
+            assert "input 'x' as it is fed, scaled alike" in said and "(train: loss 0," in said, said
+    assert "no array 'y' for the target" in run("itself.onnx", "--data", "set", "--target", "y", "-o", "x.onnx", expect=4)
+
     # damaged files: an error with the name, or skipped and listed
     bad = pathlib.Path("set/class1") / sorted(p.name for p in pathlib.Path("set/class1").iterdir())[3]
     whole = bad.read_bytes()

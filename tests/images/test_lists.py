@@ -177,6 +177,12 @@ def wrong(files):
         left = [x["file"] for x in json.load(open("p.json"))]
         assert left == [f for f, _ in good if f != files[2]], left
     assert "row for every sample" in run("predict", "p.onnx", "set/bad.csv", "--skip-bad", 1, "-o", "p.npz", expect=2)
+    bad.rename("away.png")  # missing, where it was damaged before
+    said = run("predict", "p.onnx", "set/bad.csv", "--skip-bad", 1, "-o", "p.json")
+    assert [x["file"] for x in json.load(open("p.json"))] == left and f"{bad}: cannot be opened" in said, said
+    assert "another sample is used" in train("x.onnx", "set/bad.csv", "--skip-bad", 1)
+    assert f"'{files[2]}' cannot be opened" in run("predict", "p.onnx", "set/bad.csv", expect=4)
+    pathlib.Path("away.png").rename(bad)
     bad.write_bytes(whole)
 
 

@@ -75,7 +75,7 @@ def main():
     # refused: an image would be replaced, two masks of one name, no classes for each pixel, a file in the way
     before = pathlib.Path("set", names[1]).read_bytes()
     pathlib.Path("some.csv").write_text(f"image\nset/{names[1]}\nset/{names[2]}\n")
-    for data, to in ("set", "set/"), (f"set/{names[1]}", "set/b/"), ("some.csv", "./"):  # a folder, a file, a table
+    for data, to in ("set", "set/"), (f"set/{names[1]}", "set/b/"), ("some.csv", "./"), ("set", "way/../set/"):  # a folder, a file, a table, by way of a folder to come
         assert "which is read; choose another folder" in run("predict", "m.onnx", data, "-o", to, expect=2)
         assert pathlib.Path("set", names[1]).read_bytes() == before
     for data in "set", "some.csv":

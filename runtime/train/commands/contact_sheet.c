@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "runtime/base/io.h"
 #include "runtime/picture/picture.h"
@@ -234,10 +235,14 @@ static ot_status preview(sheet *x, const char *path, ot_error *err)
 
 static ot_status check_place(const sheet *x, const ot_options *o, const char *path, ot_error *err)
 {
-    const char *what = ot_arena_printf(x->a, "--preview %s", path);
+    const char *what = ot_arena_printf(x->a, "--preview %s", path), *slash = strrchr(path, '/');
+    const char *dot = strrchr(slash ? slash : path, '.');
     ot_inputs in = { .configs = ot_options_configs(o, x->a), .data = { x->d } };
-    return what ? ot_output_check(&in, AT_FDCWD, path, OT_FILE_PNG, what, err)
-                : ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    if (!what) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    OT_TRY(ot_output_check(&in, AT_FDCWD, path, OT_FILE_PNG, what, err));
+    return !dot || !strcasecmp(dot, ".png")
+               ? OT_OK
+               : ot_fail(err, OT_E_USAGE, "%s: the output is a PNG; the file name must end in .png", what);
 }
 
 ot_status ot_contact_sheet(const ot_dataset *d, const ot_options *o, ot_arena *a, FILE *f, ot_error *err)

@@ -115,12 +115,13 @@ static ot_status find_names(job *j, ot_prediction *a, ot_error *err)
     return OT_OK;
 }
 
-/* Labels are an object of JSON by name, which equal names would be lost from. */
+/* Labels and columns are an object of JSON by name, which equal names would be lost from. */
 static bool are_distinct(const ot_prediction *a)
 {
-    for (int64_t i = 0; a->class_name && a->task == OT_TASK_LABELS && i < a->each; i++)
+    const char *const *name = a->task == OT_TASK_LABELS ? a->class_name : a->column;
+    for (int64_t i = 0; name && i < a->each; i++)
         for (int64_t k = 0; k < i; k++)
-            if (!strcmp(a->class_name[i], a->class_name[k])) return false;
+            if (!strcmp(name[i], name[k])) return false;
     return true;
 }
 
@@ -232,6 +233,9 @@ static ot_status open_answer(job *j, const ot_output *o, int k, ot_task asked, o
     if (o->rows > 1) a->shape.dim[0] *= o->rows;
     OT_TRY(find_names(j, a, err));
     choose_task(j, asked, a);
+    bool plain = !strcmp(a->name, j->t->m->outputs[ot_trainer_plain_output(j->t)]);
+    if (a->task == OT_TASK_VALUES && a->each > 1)
+        OT_TRY(ot_preprocess_target_columns(j->t->record, a->name, plain, a->each, j->a, &a->column, err));
     a->distinct = are_distinct(a);
     find_unit(j->t, j->form == FORM_NPZ, a);
     OT_TRY(too_wide(j, a, err));

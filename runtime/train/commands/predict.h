@@ -27,8 +27,8 @@ typedef struct ot_mask_place {
 /* s: (N,C,H,W), (N,H,W,C) or (N,H,W) of all samples; images: their size at the input, or NULL: C comes first.  false: it has none. */
 bool ot_mask_form_of(const ot_shape *s, ot_dtype type, ot_tail_kind tail, const ot_picture *images, ot_mask_form *out);
 
-/* Whether n masks can be written below `folder`, each with the name of its file (NULL: its number).  Errors: OT_E_USAGE (two would
- * have one name, or one would replace a file that d reads), OT_E_DATA, OT_E_NOMEM. */
+/* Makes `folder`.  Whether n masks can be written below it, each with the name of its file (NULL: its number).  Errors: OT_E_USAGE (two
+ * would have one name, or one would replace a file that d reads), OT_E_DATA, OT_E_NOMEM, OT_E_IO. */
 ot_status ot_mask_names(int64_t n, const char *(*file)(const void *user, int64_t i), const void *user,
                         const ot_dataset *d, const char *folder, ot_error *err);
 

@@ -76,37 +76,6 @@ static ot_status is_read(sources *x, const ot_dataset *d, const char *path, bool
     return OT_OK;
 }
 
-ot_status ot_mask_names(int64_t n, const char *(*file)(const void *user, int64_t i), const void *user,
-                        const ot_dataset *d, const char *folder, ot_error *err)
-{
-    char name[PATH_MAX], to[2 * PATH_MAX];
-    sources read = { 0 };
-    bool clash = false;
-    char **list = calloc((size_t)n + 1, sizeof *list);
-    ot_status s = list ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for names");
-    for (int64_t i = 0; i < n && !s; i++) {
-        const char *of = file(user, i);
-        if (!name_of(of, i, name, sizeof name))
-            s = ot_fail(err, OT_E_DATA, "-o %s: no file can have the name of the image '%s'", folder, of);
-        else if (!(list[i] = strdup(name))) s = ot_fail(err, OT_E_NOMEM, "no memory for names");
-        snprintf(to, sizeof to, "%s/%s", folder, name);
-        if (!s) s = is_read(&read, d, to, &clash, err);
-        if (!s && clash)
-            s = ot_fail(err, OT_E_USAGE, "-o %s: the mask of %s would replace %s, which is read; choose another folder",
-                        folder, of ? of : name, to);
-    }
-    free(read.id);
-    if (!s) qsort(list, (size_t)n, sizeof *list, by_name);
-    for (int64_t i = 1; i < n && !s; i++)
-        if (!strcmp(list[i - 1], list[i]))
-            s = ot_fail(err, OT_E_USAGE,
-                        "-o %s: two images would have the mask %s: their names differ by the ending alone", folder,
-                        list[i]);
-    for (int64_t i = 0; list && i < n; i++) free(list[i]);
-    free(list);
-    return s;
-}
-
 static ot_status make_folders(char *path, ot_error *err)
 {
     for (char *p = path + 1; (p = strchr(p, '/')); p++) {
@@ -120,6 +89,51 @@ static ot_status make_folders(char *path, ot_error *err)
         *p = '/';
     }
     return OT_OK;
+}
+
+/* No mask replaces an image that is read.  The folder is made first: until it exists, "new/../images" leads nowhere. */
+static ot_status check_sources(int64_t n, const char *(*file)(const void *user, int64_t i), const void *user,
+                               const ot_dataset *d, const char *folder, ot_error *err)
+{
+    char name[PATH_MAX], to[2 * PATH_MAX];
+    sources read = { 0 };
+    bool clash = false;
+    snprintf(to, sizeof to, "%s/", folder);
+    ot_status s = make_folders(to, err);
+    for (int64_t i = 0; i < n && !s; i++) {
+        const char *of = file(user, i);
+        if (!name_of(of, i, name, sizeof name)) continue;
+        snprintf(to, sizeof to, "%s/%s", folder, name);
+        s = is_read(&read, d, to, &clash, err);
+        if (!s && clash)
+            s = ot_fail(err, OT_E_USAGE, "-o %s: the mask of %s would replace %s, which is read; choose another folder",
+                        folder, of ? of : name, to);
+    }
+    free(read.id);
+    return s;
+}
+
+ot_status ot_mask_names(int64_t n, const char *(*file)(const void *user, int64_t i), const void *user,
+                        const ot_dataset *d, const char *folder, ot_error *err)
+{
+    char name[PATH_MAX];
+    char **list = calloc((size_t)n + 1, sizeof *list);
+    ot_status s = list ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for names");
+    for (int64_t i = 0; i < n && !s; i++) {
+        const char *of = file(user, i);
+        if (!name_of(of, i, name, sizeof name))
+            s = ot_fail(err, OT_E_DATA, "-o %s: no file can have the name of the image '%s'", folder, of);
+        else if (!(list[i] = strdup(name))) s = ot_fail(err, OT_E_NOMEM, "no memory for names");
+    }
+    if (!s) qsort(list, (size_t)n, sizeof *list, by_name);
+    for (int64_t i = 1; i < n && !s; i++)
+        if (!strcmp(list[i - 1], list[i]))
+            s = ot_fail(err, OT_E_USAGE,
+                        "-o %s: two images would have the mask %s: their names differ by the ending alone", folder,
+                        list[i]);
+    for (int64_t i = 0; list && i < n; i++) free(list[i]);
+    free(list);
+    return s ? s : check_sources(n, file, user, d, folder, err);
 }
 
 /* ---- parts ------------------------------------------------------------------------------------ */

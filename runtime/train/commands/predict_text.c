@@ -12,9 +12,10 @@ static double probability_of(const ot_prediction *a, int64_t c)
     return a->each > 1 ? a->v[c] : c ? a->v[0] : 1 - a->v[0]; /* one score: of class 1 */
 }
 
-/* The name of what value k is the probability of. */
+/* The name of what value k is the probability of, or predicts. */
 static const char *label_of(const ot_prediction *a, int64_t k)
 {
+    if (a->task == OT_TASK_VALUES) return a->column ? a->column[k] : NULL;
     return a->task == OT_TASK_LABELS && a->class_name ? a->class_name[a->each > 1 ? k : 1] : NULL;
 }
 

@@ -19,6 +19,7 @@ typedef struct ot_prediction {
     ot_tail_kind tail;
     ot_task task;
     const char *const *class_name; /* NULL: unknown */
+    const char *const *column;     /* of values: the columns of the table that were their targets; NULL: unknown */
     bool known;                    /* the elements of a sample are scores of classes, whether these have names or not */
     bool distinct;                 /* no two of the names are equal */
     void *bytes;                   /* of a batch */

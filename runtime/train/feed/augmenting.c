@@ -28,17 +28,57 @@ static bool has_pictures(const ot_feeder *f, ot_picture *from, ot_picture *at)
            from->h * from->w < INT32_MAX;
 }
 
-/* A target with an element, or a few, for each pixel: the number per pixel; 0: it is none. */
-static int64_t planes_of(const ot_feeder *f, const ot_picture *p)
+/* Does a target of h x w have an element for each pixel of p, or for each square of pixels? */
+static bool divides(const ot_picture *p, int64_t h, int64_t w)
+{
+    return h > 1 && w > 1 && p->h % h == 0 && p->w % w == 0 && p->h / h == p->w / w;
+}
+
+/* How a target lies over the pixels of p.  Sizes of p itself come before smaller ones, and the order of the images before the
+ * other. */
+static ot_pixels_of pixels_of(const ot_feeder *f, const ot_picture *p, bool channels_last)
 {
     const ot_tensor *t = &f->src->t;
-    int r = t->rank;
-    if (f->mask) return f->from.h == p->h && f->from.w == p->w;
     bool plain = f->target && !f->whole && t->dtype != OT_STRING && ot_dtype_bits(t->dtype) >= 8;
-    if (!plain || r < 3 || t->dim[r - 2] != p->h || t->dim[r - 1] != p->w) return 0;
-    int64_t n = 1;
-    for (int i = 1; i < r - 2; i++) n *= t->dim[i];
-    return n;
+    if (f->mask) return (ot_pixels_of){ f->from.h == p->h && f->from.w == p->w, p->h, p->w, 1 };
+    for (int way = 0; way < 4 && plain; way++) {
+        bool last = t->rank > 3 && (way % 2) != channels_last;
+        int y = t->rank - 2 - last;
+        if (y < 1 || !divides(p, t->dim[y], t->dim[y + 1]) || (way < 2 && t->dim[y] != p->h)) continue;
+        ot_pixels_of q = { 1, t->dim[y], t->dim[y + 1], last ? t->dim[t->rank - 1] : 1 };
+        for (int i = 1; i < y; i++) q.planes *= t->dim[i];
+        return q;
+    }
+    return (ot_pixels_of){ 0 };
+}
+
+/* A target that looks like a picture: of rank 4 or more with several long axes, or with two axes in the proportions of p. */
+static bool is_spatial(const ot_feeder *f, const ot_picture *p)
+{
+    const ot_tensor *t = &f->src->t;
+    int sides = 0;
+    for (int i = 1; i < t->rank; i++) sides += t->dim[i] > 1;
+    bool alike = t->rank == 3 && t->dim[1] * p->w == t->dim[2] * p->h;
+    return f->target && !f->whole && (f->mask || (sides > 1 && (alike || t->rank > 3)));
+}
+
+/* Targets that stay as they are while their images move would be wrong. */
+static ot_status check_followed(const ot_feeders *fs, const ot_augment *list, const ot_picture *p, ot_error *err)
+{
+    char text[128];
+    for (int i = 0; i < fs->n && ot_augment_moves(list); i++) {
+        const ot_feeder *f = &fs->f[i];
+        ot_shape shape = ot_array_shape(f->src);
+        if (f->augment || !is_spatial(f, p)) continue;
+        return ot_fail(
+            err, OT_E_USAGE,
+            "--augment %s: moves the pixels of images, but target '%s' of shape %s cannot follow: it needs "
+            "height and width, as (N,H,W), (N,C,H,W) or (N,H,W,C), equal to the %lldx%lld of the images or a "
+            "whole fraction of them; use a target of such a size, or only augmentations that do not move "
+            "pixels (--augment jitter)",
+            ot_augment_text(list), f->src->t.name, ot_shape_text(&shape, text), (long long)p->h, (long long)p->w);
+    }
+    return OT_OK;
 }
 
 static ot_image image_of(const ot_picture *p, void *bytes)
@@ -75,7 +115,16 @@ static ot_status add_pictures(const ot_adapt_env *e, int threads, ot_feeders *fs
         ot_feeder *q = &fs->f[i];
         ot_augmenting mask = *like;
         mask.kind = OT_AUGMENTED_MASK;
-        if (!(mask.planes = planes_of(q, &like->at)) || q->augment) continue;
+        mask.pixels = pixels_of(q, &like->at, like->from.channels_last);
+        if (q->as_input && q->src == f->src && !q->augment) { /* an autoencoder: noise is of the input alone */
+            ot_augment *still;
+            ot_augmenting same = *like;
+            OT_TRY(ot_augment_still(like->list, e->a, &still, err));
+            same.list = still;
+            OT_TRY(attach(e, threads, fs, q, &same, err));
+            continue;
+        }
+        if (!mask.pixels.planes || q->augment) continue;
         if (like->mixes)
             return ot_fail(err, OT_E_USAGE,
                            "--augment mixup, cutmix: target '%s' has values for each pixel; these cannot be mixed",
@@ -291,6 +340,7 @@ ot_status ot_adapt_augment(const ot_adapt_env *e, const ot_output *outputs, int 
         one.mixes = ot_augment_mixes(list);
         if (ot_augment_steps(list) || one.mixes) OT_TRY(add_pictures(e, threads, fs, &fs->f[i], &one, err));
     }
+    if (list) OT_TRY(check_followed(fs, list, &at, err));
     bool sounds = any_sounds(fs);
     if (!list && (!automatic || sounds)) {
         OT_TRY(ot_augment_make(s->augment, s->n_augment, 1, 1, 1, e->a, &list, err));
@@ -344,26 +394,31 @@ static void draw_picture(const ot_feeder *f, const uint8_t *x, const ot_augment_
     else part(image, &g->at, dst);
 }
 
-/* Elements of a mask come from where their pixels do; where there was no picture they are 0. */
+/* Elements of a mask come from where the middles of their pixels do; where there was no picture they are 0. */
 static void draw_mask(const ot_feeder *f, const char *x, const ot_augment_key *key, char *dst, char *scratch)
 {
     const ot_augmenting *g = f->augment;
-    int64_t n = g->at.h * g->at.w, size = ot_dtype_bits(f->src->t.dtype) / 8;
+    const ot_pixels_of *q = &g->pixels;
+    int64_t n = q->h * q->w, one = q->each * ot_dtype_bits(f->src->t.dtype) / 8;
     ot_augment_geometry how = { .map = (int32_t *)(void *)scratch };
     ot_picture now = ot_augment_resizes(g->list) ? g->from : g->at;
     ot_image from = image_of(&now, NULL), to = image_of(&g->at, NULL);
-    ot_augment_run(g->list, &as_it_is, &from, &to, &how, key, scratch + rounded(n * 4));
-    memset(dst, 0, (size_t)(n * g->planes * size));
-    for (int64_t p = 0; p < g->planes; p++)
-        for (int64_t i = 0; i < n; i++)
-            if (how.map[i] >= 0) memcpy(dst + (p * n + i) * size, x + (p * n + how.map[i]) * size, (size_t)size);
+    ot_augment_run(g->list, &as_it_is, &from, &to, &how, key, scratch + rounded(g->at.h * g->at.w * 4));
+    memset(dst, 0, (size_t)(g->pixels.planes * n * one));
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row = (2 * (i / q->w) + 1) * g->at.h / (2 * q->h), column = (2 * (i % q->w) + 1) * g->at.w / (2 * q->w);
+        int64_t pixel = how.map[row * g->at.w + column];
+        if (pixel < 0) continue;
+        int64_t k = pixel / now.w * q->h / now.h * q->w + pixel % now.w * q->w / now.w;
+        for (int64_t p = 0; p < q->planes; p++) memcpy(dst + (p * n + i) * one, x + (p * n + k) * one, (size_t)one);
+    }
 }
 
 int64_t ot_augmenting_bytes(const ot_feeder *f)
 {
     const ot_augmenting *g = f->augment;
     if (g->kind == OT_AUGMENTED_MASK && !f->mask)
-        return g->planes * g->at.h * g->at.w * (ot_dtype_bits(f->src->t.dtype) / 8);
+        return g->pixels.planes * g->pixels.h * g->pixels.w * g->pixels.each * (ot_dtype_bits(f->src->t.dtype) / 8);
     return f->redraw ? bytes_of(&f->to) : bytes_of(&g->at);
 }
 

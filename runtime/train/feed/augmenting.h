@@ -13,6 +13,11 @@ typedef enum ot_augmented {
     OT_AUGMENTED_TOKENS   /* windows over tokens: masked, or begun later; evaluations are masked too */
 } ot_augmented;
 
+/* A sample of a target with elements for each pixel, or for each square of pixels: (planes, h, w, each).  planes 0: it is none. */
+typedef struct ot_pixels_of {
+    int64_t planes, h, w, each;
+} ot_pixels_of;
+
 /* How samples of one feeder are drawn. */
 struct ot_augmenting {
     const ot_augment *list;
@@ -21,7 +26,7 @@ struct ot_augmenting {
     bool mixes;           /* batches are */
     int64_t samples;      /* of an epoch */
     ot_picture from, at;  /* of the pictures: as the set has them; as they are augmented, channels last */
-    int64_t planes;       /* MASK: elements of a sample for each pixel */
+    ot_pixels_of pixels;  /* MASK */
     double noise;         /* VALUES */
     const ot_dataset *of; /* TOKENS: the windows */
     bool later;           /* they begin at random within their stride; VALUES: so do parts of recordings */

@@ -241,6 +241,7 @@ const ot_feeder *ot_adapt_like(const ot_adapt_env *e, const char *input)
 }
 
 enum { USUAL_SIDE = 224 };
+static const char SIZE_OPTION[] = "--image-size";
 
 /* What is known of images in files: the size in the model's metadata (*key says where), or one that all that were looked at have. */
 static bool source_picture(const ot_adapt_env *e, const char *input, const ot_image_source *s, ot_picture *out,
@@ -250,6 +251,7 @@ static bool source_picture(const ot_adapt_env *e, const char *input, const ot_im
     *out = (ot_picture){ same ? s->height : USUAL_SIDE, same ? s->width : USUAL_SIDE, s->channels, s->channels > 1 };
     const ot_feeder *like = ot_adapt_like(e, input);
     if (like) out->h = like->to.h, out->w = like->to.w;
+    else if (e->s->image_height) out->h = e->s->image_height, out->w = e->s->image_width, *key = SIZE_OPTION;
     else if (ot_preprocess_size(e->preprocess, input, &out->h, &out->w)) *key = "onnxtrain.preprocess";
     else if (!ot_declared_size(e->file, &out->h, &out->w, key)) *key = NULL;
     return true;
@@ -264,10 +266,11 @@ static void say_source(const ot_adapt_env *e, const ot_value *v, const ot_feeder
     ot_adapt_note(e, "input '%s': images are decoded to %lldx%lldx%lld%s%s", f->name, (long long)q->h, (long long)q->w,
                   (long long)q->c,
                   same ? "" : ": resized until they cover it (bilinear, antialiased), and the middle is cut out",
-                  !open  ? ""
-                  : key  ? "; the model leaves the size open, and its metadata say this one"
-                  : same ? "; the model leaves the size open, and the images have this one"
-                         : "; the model leaves the size open, and the images have several");
+                  !open                ? ""
+                  : key == SIZE_OPTION ? ", as --image-size says"
+                  : key                ? "; the model leaves the size open, and its metadata say this one"
+                  : same               ? "; the model leaves the size open, and the images have this one"
+                                       : "; the model leaves the size open, and the images have several");
     if (f->bgr)
         ot_adapt_note(e, "input '%s': blue comes first, as Image.BitmapPixelFormat of the model's metadata says",
                       f->name);
@@ -285,7 +288,13 @@ static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const o
         return ot_fail_more(err, OT_E_DATA, "input '%s': the model was trained on recordings, and the data are images",
                             v->name);
     bool is = a->source ? source_picture(e, v->name, a->source, &f->from, &key) : ot_picture_of(a, &f->from);
-    if (!is || !geometry(&v->shape, &f->from, &where, &f->to) || f->to.h <= 0 || f->to.w <= 0)
+    bool fits = is && geometry(&v->shape, &f->from, &where, &f->to);
+    if (!fits && a->source && v->shape.rank == 4)
+        return ot_fail_more(err, OT_E_DATA,
+                            "input '%s' is %s, but images in files have 1 or 3 channels (transparency is removed), as "
+                            "[N,C,H,W] or [N,H,W,C]; save images of other channels as an array (.npz)",
+                            v->name, ot_shape_text(&v->shape, buf));
+    if (!fits || f->to.h <= 0 || f->to.w <= 0)
         return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; images of %lldx%lldx%lld cannot be converted to that",
                             v->name, ot_shape_text(&v->shape, buf), (long long)f->from.h, (long long)f->from.w,
                             (long long)f->from.c);
@@ -293,6 +302,12 @@ static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const o
     if (!a->source && p->c != q->c && p->c != 1 && !(p->c == 3 && q->c == 1))
         return ot_fail_more(err, OT_E_DATA, "input '%s' needs %lld channels; the images are %s", v->name,
                             (long long)q->c, ot_shape_text(&have, buf));
+    if (key == SIZE_OPTION && (q->h != p->h || q->w != p->w))
+        return ot_fail_more(
+            err, OT_E_USAGE,
+            "--image-size %lldx%lld: input '%s' is %s, whose size is fixed; omit the option, or export the model "
+            "with dynamic height and width",
+            (long long)p->h, (long long)p->w, v->name, ot_shape_text(&v->shape, buf));
     switch (where) {
     case FLAT: f->sample = (ot_shape){ 1, { q->c * q->h * q->w } }; break;
     case GREY: f->sample = (ot_shape){ 2, { q->h, q->w } }; break;
@@ -526,6 +541,15 @@ static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, co
                                              : "");
 }
 
+/* --image-size was given: there must be images that have it. */
+static ot_status check_size(const ot_adapt_env *e, const ot_dataset *d, const ot_feeders *fs, ot_error *err)
+{
+    bool any = !e->s->image_height || e->beside;
+    for (int i = 0; i < fs->n; i++) any |= fs->f[i].src->source && !ot_array_hears(fs->f[i].src);
+    if (any) return OT_OK;
+    return ot_fail(err, OT_E_USAGE, "--image-size: applies to images in files; %s has none", d->name);
+}
+
 static void say_samples(const ot_dataset *d, const ot_feeder *f, ot_error *err)
 {
     char hint[160];
@@ -585,6 +609,7 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
     if (!cut) say_samples(d, &out->f[0], &found);
     if (found.status) return ot_fail(err, found.status, "%s: %-s", d->name, found.text);
     OT_TRY(check_normalized(e, d, out, err));
+    OT_TRY(check_size(e, d, out, err));
     if (e->own) ot_adapt_idle(e, out);
     return e->as_is ? OT_OK : ot_adapt_lookups(e, out, err);
 }

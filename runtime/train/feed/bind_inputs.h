@@ -69,6 +69,12 @@ ot_status ot_count_classes(const ot_dataset *d, const ot_array *target, int rank
  * also where they are 1 to another number; else "".  A mapped array is not looked at. */
 bool ot_labels_from_one(const ot_array *target, int64_t skip, int64_t classes, char *text, size_t size);
 
+/* Are all values 0 or 1?  *both (or NULL): whether both occur.  A mapped array is not looked at: false. */
+bool ot_zeros_and_ones(const ot_array *a, bool *both);
+
+/* Is no value negative, and do they sum to 1 along `axis` of every sample?  A mapped array is not looked at: false. */
+bool ot_adds_up(const ot_array *a, const ot_shape *sample, int axis);
+
 /* Says which arrays nothing uses; in `run` targets need no use. */
 void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs);
 

@@ -11,6 +11,13 @@ static bool takes_classes(const ot_spec *loss)
     return loss && !ot_spec_find(loss, "other") && ot_loss_find(loss->name)->takes == OT_TAKES_CLASSES;
 }
 
+/* Several values of 0 and 1 for each sample, of a loss that takes values too: multi-label classes. */
+static bool multi_label(const ot_tensor *t, const ot_spec *loss)
+{
+    ot_takes takes = loss ? ot_loss_find(loss->name)->takes : OT_TAKES_CLASSES;
+    return t->rank == 2 && (takes == OT_TAKES_EITHER || takes == OT_TAKES_VALUES);
+}
+
 static ot_status not_classes(const ot_array *target, ot_error *err)
 {
     return ot_fail(err, OT_E_DATA,
@@ -40,7 +47,8 @@ ot_status ot_count_classes(const ot_dataset *d, const ot_array *target, int rank
     bool floats = ot_is_float(t->dtype);
     if (target->source) return in_masks(target, skip, s, n, err);
     if (axis < 0) axis += t->rank;
-    if (t->rank > 1 && (t->rank == rank || (floats && rank < 0))) { /* a value for each class */
+    if (t->rank > 1 &&
+        (t->rank == rank || (rank < 0 && (floats || multi_label(t, loss))))) { /* a value for each class */
         *n = t->dim[axis];
         return *n > 0 ? OT_OK : not_classes(target, err);
     }

@@ -21,13 +21,14 @@ typedef struct ot_feeder {
     ot_array own;        /* src with another reading of its bytes, or of its shape */
     const char *output;  /* a target: of which output; NULL: unknown */
     bool target, whole;
-    bool as_is;   /* whole, and its first dimension may be another than the file's */
-    bool open;    /* the file does not say the first dimension */
-    bool binary;  /* a target of zeros and ones */
-    bool varies;  /* and both occur */
-    bool others;  /* a target with other values than these, before augmentation */
-    bool named;   /* a target of texts */
-    bool ignores; /* a target some of whose class numbers are OT_IGNORED */
+    bool as_input; /* a target that is an input as this is fed: scaled alike, and where it is augmented, moved alike */
+    bool as_is;    /* whole, and its first dimension may be another than the file's */
+    bool open;     /* the file does not say the first dimension */
+    bool binary;   /* a target of zeros and ones */
+    bool varies;   /* and both occur */
+    bool others;   /* a target with other values than these, before augmentation */
+    bool named;    /* a target of texts */
+    bool ignores;  /* a target some of whose class numbers are OT_IGNORED */
     bool
         uncounted; /* a target some of whose class numbers are `ignored`, and its loss is a mean: of a batch of those alone, of nothing */
     int64_t ignored;

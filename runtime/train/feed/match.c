@@ -118,9 +118,10 @@ const ot_array *ot_match_array(const ot_adapt_env *e, const ot_dataset *d, const
     for (int i = 0; i < d->n; i++) {
         const ot_array *a = &d->array[i];
         if (!strcmp(a->t.name, v->name)) return a;
-        if (a->role == OT_ARRAY_INPUT && !*a->t.name) only = a, n++;
-        if (a->role == OT_ARRAY_INPUT && *a->t.name) other = a, others++;
-        if (a->role == OT_ARRAY_INPUT && a->source) images = a, n_images++;
+        bool input = a->role == OT_ARRAY_INPUT || !*a->t.name; /* images without a name are an input, if a target too */
+        if (input && !*a->t.name) only = a, n++;
+        if (input && *a->t.name) other = a, others++;
+        if (input && a->source) images = a, n_images++;
     }
     if (n_images == 1) other = images, others = 1; /* what is beside images describes them */
     if (others == 1 && n == 0 && needed == 1 && !e->as_is && !d->table) {

@@ -61,8 +61,10 @@ static json_t *array(const ot_feeder *f)
     return o;
 }
 
+static bool is_scaled_target(const ot_feeder *f) { return f->target && !f->as_input && f->gather.scale; }
+
 /* A target whose scaling was measured. */
-static bool is_measured_target(const ot_feeder *f) { return f->target && f->gather.scale && f->normalize.automatic; }
+static bool is_measured_target(const ot_feeder *f) { return is_scaled_target(f) && f->normalize.automatic; }
 
 static json_t *targets(const ot_feeders *fs)
 {
@@ -70,7 +72,7 @@ static json_t *targets(const ot_feeders *fs)
     for (int i = 0; i < fs->n; i++) {
         const ot_feeder *f = &fs->f[i];
         const ot_normalize *z = &f->normalize;
-        if (!f->target || !f->gather.scale || !f->output) continue;
+        if (!is_scaled_target(f) || !f->output) continue;
         json_t *o = json_object();
         ot_json_set(&o, "mean", list_of(z->mean, z->channels, 0));
         ot_json_set(&o, "std", list_of(z->std, z->channels, 1));
@@ -217,6 +219,39 @@ static bool read_target(const json_t *o, ot_normalize *out)
 bool ot_preprocess_target(const json_t *record, const char *output, ot_normalize *out)
 {
     return read_target(json_object_get(json_object_get(record, "targets"), output), out);
+}
+
+/* The list of an output in "OUTPUT=a,b;OUTPUT=c" or "a,b", and its length; NULL: it has none. */
+static const char *target_list(const char *text, const char *output, bool plain, size_t *n)
+{
+    for (const char *p = text, *end; p && *p; p = *end ? end + 1 : end) {
+        end = p + strcspn(p, ";");
+        const char *is = memchr(p, '=', (size_t)(end - p)), *list = is ? is + 1 : p;
+        *n = (size_t)(end - list);
+        size_t k = is ? (size_t)(is - p) : 0;
+        if (is ? k == strlen(output) && !memcmp(p, output, k) : plain) return list;
+    }
+    return NULL;
+}
+
+ot_status ot_preprocess_target_columns(const json_t *record, const char *output, bool plain, int64_t n, ot_arena *a,
+                                       const char *const **out, ot_error *err)
+{
+    size_t bytes;
+    int64_t parts = 1;
+    const char *text = json_string_value(json_object_get(record, "target"));
+    const char *p = target_list(text, output, plain, &bytes), *end = p ? p + bytes : NULL;
+    *out = NULL;
+    for (const char *q = p; q && q < end; q++) parts += *q == ',';
+    if (!p || parts != n) return OT_OK; /* a name may have a comma */
+    const char **name = ot_arena_alloc(a, (size_t)n * sizeof *name);
+    for (int64_t i = 0; name && i < n; i++) {
+        const char *comma = memchr(p, ',', (size_t)(end - p)), *stop = comma ? comma : end;
+        if (!(name[i] = ot_arena_printf(a, "%.*s", (int)(stop - p), p))) name = NULL;
+        p = comma ? comma + 1 : end;
+    }
+    *out = name;
+    return name ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the names of columns");
 }
 
 ot_status ot_preprocess_read(const char *text, json_t **out, ot_error *err)

@@ -29,6 +29,11 @@ ot_status ot_preprocess_read(const char *text, json_t **out, ot_error *err);
  * (target - mean) / std, per element or with one mean for all.  false: the record does not say. */
 bool ot_preprocess_target(const json_t *record, const char *output, ot_normalize *out);
 
+/* The n columns of a table that the training took as the target of that output, of the arena; plain: a target without the name of an
+ * output is this one's.  NULL: the record does not say so many.  Errors: OT_E_NOMEM. */
+ot_status ot_preprocess_target_columns(const json_t *record, const char *output, bool plain, int64_t n, ot_arena *a,
+                                       const char *const **out, ot_error *err);
+
 /* "multiply by 113560 and add 204980": from such an output to the unit of the data. */
 const char *ot_preprocess_unit(const ot_normalize *z, char text[160]);
 

@@ -518,44 +518,6 @@ static ot_status check_shares(const ot_adapt_env *e, const want *w, int64_t samp
     return OT_OK;
 }
 
-/* *both (or NULL): whether there are zeros and ones.  A mapped array is not looked at. */
-static bool zeros_and_ones(const ot_array *a, bool *both)
-{
-    const ot_tensor *t = &a->t;
-    bool is[2] = { false, false };
-    if (a->mapped) return false;
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
-    for (int64_t i = 0; i < n; i++) {
-        double v = ot_get_f64(t->data, t->dtype, ot_array_at(a, i));
-        if (v != 0 && v != 1) return false;
-        is[v == 1] = true;
-    }
-    if (both) *both = is[0] && is[1];
-    return true;
-}
-
-/* Whether no value is negative, and along `axis` of every sample they sum to 1. */
-static bool adds_up(const ot_array *a, const ot_shape *sample, int axis)
-{
-    const ot_tensor *t = &a->t;
-    int64_t each = ot_numel(sample), n = 1, inner = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
-    if (a->mapped || axis < 0 || axis >= sample->rank || !each || n % each) return false;
-    for (int i = axis + 1; i < sample->rank; i++) inner *= sample->dim[i];
-    for (int64_t i = 0, c = sample->dim[axis]; i < n; i++) {
-        double sum = 0;
-        if (i / inner % c) continue; /* not the first along the axis */
-        for (int64_t k = 0; k < c; k++) {
-            double v = ot_get_f64(t->data, t->dtype, ot_array_at(a, i + k * inner));
-            if (!(v >= 0)) return false;
-            sum += v;
-        }
-        if (fabs(sum - 1) > 1e-3) return false;
-    }
-    return true;
-}
-
 /* The numbers of texts in a column are no values: 1 is not nearer to 2 than to 3.  Of two texts they are no and yes. */
 static ot_status check_texts(const want *w, ot_error *err)
 {
@@ -580,7 +542,7 @@ static ot_status check_texts(const want *w, ot_error *err)
 
 static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sample)
 {
-    bool both = false, binary = zeros_and_ones(w->array, &both);
+    bool both = false, binary = ot_zeros_and_ones(w->array, &both);
     *f = (ot_feeder){ .name = w->name,
                       .ignores = f->ignores,
                       .uncounted = f->uncounted,
@@ -595,7 +557,7 @@ static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sa
                       .varies = both,
                       .others = !binary && !w->array->mapped,
                       .named = w->data && ot_dataset_string_column(w->data, w->array),
-                      .adds_up = { adds_up(w->array, sample, 0), adds_up(w->array, sample, sample->rank - 1) },
+                      .adds_up = { ot_adds_up(w->array, sample, 0), ot_adds_up(w->array, sample, sample->rank - 1) },
                       .dtype = t,
                       .sample = *sample };
     f->gather = (ot_gather){ .src = w->array, .dtype = t, .elements = ot_numel(sample), .channels = 1, .inner = 1 };
@@ -646,7 +608,7 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
         if (!w->loss && o.dim[axis] == 1) {
             OT_TRY(check_texts(w, err));
             if (!w->array->mapped && ot_numel(&o) == 1 && ot_target_any_number(e, w->output) &&
-                !zeros_and_ones(w->array, NULL))
+                !ot_zeros_and_ones(w->array, NULL))
                 return adapt_values(e, w, sample, samples, f, err);
             t = o; /* no or yes per sample: the loss pass looks at the tail */
         } else {
@@ -741,6 +703,40 @@ static ot_status adapt_array(const ot_adapt_env *e, const want *w, const ot_shap
     }
 }
 
+/* The input that the same array feeds, changed on its way or as images, and whose values output o can have; NULL: there is none. */
+static const ot_feeder *input_of(const want *w, const ot_feeders *fs)
+{
+    ot_takes kind = takes(w);
+    if (w->lengths || !w->output || (kind != OT_TAKES_VALUES && kind != OT_TAKES_EITHER)) return NULL;
+    for (int i = 0; i < fs->n; i++) {
+        const ot_feeder *f = &fs->f[i];
+        ot_shape t = f->sample, o;
+        bool same = !f->target && !f->whole && f->src == w->array && !f->mask && ot_is_float(f->dtype);
+        bool changed = f->src->source || f->src->t.dtype == OT_U8 || f->gather.scale || f->gather.permute[2];
+        if (same && changed && ot_is_float(w->output->dtype) && output_sample(w, &t, &o) && alike(&o, &t)) return f;
+    }
+    return NULL;
+}
+
+/* An autoencoder: what the model is fed with is what it is to give back. */
+static ot_status adapt_input(const ot_adapt_env *e, const want *w, const ot_feeder *in, ot_feeder *f, ot_error *err)
+{
+    ot_shape t = in->sample, o;
+    (void)output_sample(w, &t, &o);
+    *f = *in;
+    f->name = w->name;
+    f->output = w->output->name;
+    f->target = f->as_input = true;
+    f->batch_axis = w->output->batch_axis > 0 ? w->output->batch_axis : 0;
+    f->dtype = f->gather.dtype = w->output->dtype;
+    f->sample = o;
+    f->others = !w->array->mapped;
+    if (!ot_shape_fits(&o, f->dtype)) return ot_fail_more(err, OT_E_DATA, "target '%s' is too large", f->src->t.name);
+    ot_adapt_note(e, "target of output '%s': input '%s' as it is fed%s", f->output, in->name,
+                  f->gather.scale ? ", scaled alike" : "");
+    return OT_OK;
+}
+
 static ot_status adapt_one(const ot_adapt_env *e, const want *w, const ot_feeders *fs, ot_feeder *f, ot_error *err)
 {
     const ot_tensor *a = &w->array->t;
@@ -749,6 +745,8 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, const ot_feeder
     if (a->rank < 1 || a->dim[0] != fs->samples)
         return ot_fail_more(err, OT_E_DATA, "target '%s' has %lld samples, but the data has %lld", a->name,
                             (long long)(a->rank ? a->dim[0] : 0), (long long)fs->samples);
+    const ot_feeder *in = input_of(w, fs);
+    if (in) return adapt_input(e, w, in, f, err);
     for (int i = 0; i < t.rank; i++) t.dim[i] = a->dim[i + 1];
     if (!w->array->source) return adapt_array(e, w, &t, fs->samples, f, err);
     OT_TRY(ot_mask_shape(fs, w->output, a->name, &t, err));

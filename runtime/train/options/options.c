@@ -73,6 +73,10 @@ static const row table[] = {
         "auto: mean and deviation of the training set, of arrays of floats too, recorded in the model; "
         "of a CSV: mean,std standardises its numbers, none does not",
         FED, 0, 0, TEXT, 0, 0),
+    ROW("image-size", 0, "N|HxW", NULL, G,
+        "height and width to which images in files are resized, if the model leaves them open; recorded in the model (default: "
+        "as recorded or in the model's metadata, else the size of the images if all have one, else 224)",
+        FED, 0, 0, TEXT, 0, 0),
     ROW("normalize-target", 0, "auto|mean,std|none", "auto", G,
         "scaling of targets that are values, recorded in the model: (target - mean)/std of the training set; auto: for losses of "
         "distances (mse, l1, huber, smooth_l1) where the numbers of a table are standardised; predict and the metrics "
@@ -90,7 +94,8 @@ static const row table[] = {
     ROW("mirror", 0, "URL", NULL, G, "data fetch: address of a folder with the same files, https, http or file:///...",
         OT_CMD_DATA, 0, 0, TEXT, 0, 0),
     ROW("target", 0, "NAME", "target", G,
-        "array or CSV column with the target; of a CSV also several: a,b, or OUTPUT=a;OUTPUT=b,c",
+        "array or CSV column with the target; image: the images themselves (autoencoder); of a CSV also several: a,b, or "
+        "OUTPUT=a;OUTPUT=b,c",
         FIT | OT_CMD_DATA | OT_CMD_EVAL | OT_CMD_PREDICT, 0, 0, TEXT, 0, 0),
     ROW("inputs", 0, "COLUMNS", NULL, G,
         "CSV columns to use: a,b, or -a for all but a, or INPUT=a,b;INPUT=c (default: by names and types, or as recorded in "
@@ -108,7 +113,7 @@ static const row table[] = {
         "the shapes leave no doubt)",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT, REPEAT, 0, TEXT, 0, 0),
     ROW("skip-bad", 0, "N", "0", G,
-        "files of images or recordings that may be damaged or unreadable: each is listed, and the next one of the set is used instead (predict: it is "
+        "files of images or recordings that may be damaged, unreadable or missing: each is listed, and the next one of the set is used instead (predict: it is "
         "omitted)",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_RESUME, 0, 0, INT, 0, 1e9),
     ROW("text", 0, "bytes|chars", NULL, G,

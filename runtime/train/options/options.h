@@ -41,11 +41,12 @@ typedef struct ot_settings {
     const char *description;      /* of a device that is not there: a file; NULL: not given */
     const char *text, *tokenizer; /* --text, --tokenizer; NULL: not given */
     ot_target_scale_choice target_scale;
-    int64_t length, stride; /* of windows over tokens; 0: not given */
-    double swa;             /* first epoch that is averaged, or the fraction of the run before it; 0: none */
-    bool swa_updates;       /* averages updates, not epochs */
-    const char *teacher;    /* file of --teacher; NULL: none */
-    ot_spec learns;         /* how it is learnt from */
+    int64_t image_height, image_width; /* of images in files; 0: not given */
+    int64_t length, stride;            /* of windows over tokens; 0: not given */
+    double swa;                        /* first epoch that is averaged, or the fraction of the run before it; 0: none */
+    bool swa_updates;                  /* averages updates, not epochs */
+    const char *teacher;               /* file of --teacher; NULL: none */
+    ot_spec learns;                    /* how it is learnt from */
     int n_outputs;
     const char *const *outputs; /* --output; 0: the model's */
     ot_plan_options options;

@@ -195,7 +195,10 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
     for (int i = 0; i < n; i++) {
         OT_TRY(ot_spec_parse(ot_options_nth(o, "loss", i), &ot_losses, outputs, a, &s->options.losses[i], err));
         for (int k = 0; k < i; k++) {
+            const char *only = outputs && outputs[0] && !outputs[1] ? outputs[0] : NULL; /* it needs no name */
             const char *p = s->options.losses[k].output, *q = s->options.losses[i].output;
+            p = p ? p : only;
+            q = q ? q : only;
             if (p == q || (p && q && !strcmp(p, q)))
                 return ot_fail(err, OT_E_USAGE, "--loss: %s%s has two losses; an output can have one",
                                q ? "output " : "the model", q ? q : "");
@@ -320,6 +323,31 @@ static ot_status read_teacher(const ot_options *o, ot_arena *a, ot_settings *s, 
 static ot_target_scale_choice target_scale_of(const char *text)
 {
     return !strcmp(text, "none") ? OT_TARGET_AS_IS : !strcmp(text, "mean,std") ? OT_TARGET_STANDARD : OT_TARGET_AUTO;
+}
+
+static bool read_side(const char **p, int64_t *out)
+{
+    enum { LARGEST = 1 << 16 };
+    char *end;
+    bool digit = **p >= '0' && **p <= '9';
+    *out = strtol(*p, &end, 10);
+    *p = end;
+    return digit && *out >= 1 && *out <= LARGEST;
+}
+
+/* "N" or "HxW". */
+static ot_status read_image_size(const ot_options *o, ot_settings *s, ot_error *err)
+{
+    const char *text = ot_options_get(o, "image-size"), *p = text;
+    if (!text) return OT_OK;
+    bool good = read_side(&p, &s->image_height);
+    s->image_width = s->image_height;
+    if (good && *p == 'x') p++, good = read_side(&p, &s->image_width);
+    return good && !*p ? OT_OK
+                       : ot_fail(err, OT_E_USAGE,
+                                 "--image-size: invalid value '%s'; expected N or HxW (height x width), such as 128 or "
+                                 "96x160",
+                                 text);
 }
 
 /* Options of a single value that may be missing, and sets of data. */
@@ -537,6 +565,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     ot_settings *s = out;
     *s = (ot_settings){ 0 };
     OT_TRY(read_texts(o, a, s, err));
+    OT_TRY(read_image_size(o, s, err));
     read_numbers(o, s);
     read_precision(o, s);
     OT_TRY(read_device(ot_options_get(o, "device"), s, err));

@@ -142,7 +142,8 @@ static ot_status add_sample(ot_trainer *t, const ot_scored *e, const bad_sample 
     json_t *o = json_pack("{s:I}", "sample", (json_int_t)ot_dataset_origin(e->data, s->index));
     ot_json_real(&o, "loss", s->loss);
     const ot_feeder *of = &e->fs.f[e->detail->feeder];
-    double unit = of->gather.scale ? of->normalize.std[0] : 1, origin = of->gather.scale ? of->normalize.mean[0] : 0;
+    bool scaled = of->gather.scale && !of->as_input;
+    double unit = scaled ? of->normalize.std[0] : 1, origin = scaled ? of->normalize.mean[0] : 0;
     if (one)
         ot_json_real(&o, "target", s->target * unit + origin), ot_json_real(&o, "answer", s->answer * unit + origin);
     if (one && m->kind != OT_METER_VALUES) ot_json_real(&o, "probability", s->probability);

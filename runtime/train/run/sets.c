@@ -20,12 +20,27 @@ static void note_set(ot_trainer *t, const ot_dataset *d)
     }
 }
 
+/* May --target be the images themselves?  In built-in sets and folders they have no name: it says "image", or the model's input. */
+static bool targets_images(const ot_trainer *t)
+{
+    const ot_graph *g = t->m->file->graph;
+    bool images = t->s.target && !strcmp(t->s.target, "image");
+    for (int i = 0; i < g->n_inputs && t->s.target; i++) images |= !strcmp(t->s.target, g->inputs[i]->name);
+    return images;
+}
+
+static const char *target_of(const ot_trainer *t, const ot_dataset *d)
+{
+    bool named = d->table || ot_dataset_find(d, t->s.target) || !ot_dataset_find(d, "");
+    return !named && targets_images(t) ? "" : t->s.target;
+}
+
 /* A set that was opened: which of it is the target, and whether it can be learnt from. */
 static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
 {
     const char *target = NULL;
     if (!t->s.target) OT_TRY(ot_dataset_target_line(d, t->a, &target, err));
-    if (t->s.target) OT_TRY(ot_dataset_target(d, t->s.target, err));
+    if (t->s.target) OT_TRY(ot_dataset_target(d, target_of(t, d), err));
     if (target) ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s", target);
     if (!t->data && ot_dataset_in_order(d))
         ot_adapt_note(
@@ -51,13 +66,14 @@ static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool
                           .categories = t->s.categories,
                           .passed = t->s.passed,
                           .normalize = automatic ? "mean,std" : t->s.normalize,
+                          .skips = t->s.skip_bad > 0,
                           .part = part,
                           .length = t->s.length,
                           .stride = t->s.stride,
                           .text = t->s.text,
                           .tokenizer = t->s.tokenizer,
                           .masking = ot_masking_of(&t->s),
-                          .unlabelled = t->predicts,
+                          .unlabelled = t->predicts || (targets_images(t) && ot_is_folder(spec)),
                           .alone = !t->data && out != &t->data,
                           .training = t->s.data && !strcmp(spec, t->s.data) ? t->data : NULL };
     OT_TRY(ot_adapt_wanted(t->m->file->graph, t->a, &o, err));

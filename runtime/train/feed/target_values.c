@@ -1,0 +1,40 @@
+/* target_values.c - what the values of a target say of it: of two classes, shares of a whole. */
+#include <math.h>
+
+#include "runtime/train/feed/bind_inputs.h"
+
+bool ot_zeros_and_ones(const ot_array *a, bool *both)
+{
+    const ot_tensor *t = &a->t;
+    bool is[2] = { false, false };
+    if (a->mapped) return false;
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    for (int64_t i = 0; i < n; i++) {
+        double v = ot_get_f64(t->data, t->dtype, ot_array_at(a, i));
+        if (v != 0 && v != 1) return false;
+        is[v == 1] = true;
+    }
+    if (both) *both = is[0] && is[1];
+    return true;
+}
+
+bool ot_adds_up(const ot_array *a, const ot_shape *sample, int axis)
+{
+    const ot_tensor *t = &a->t;
+    int64_t each = ot_numel(sample), n = 1, inner = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    if (a->mapped || axis < 0 || axis >= sample->rank || !each || n % each) return false;
+    for (int i = axis + 1; i < sample->rank; i++) inner *= sample->dim[i];
+    for (int64_t i = 0, c = sample->dim[axis]; i < n; i++) {
+        double sum = 0;
+        if (i / inner % c) continue; /* not the first along the axis */
+        for (int64_t k = 0; k < c; k++) {
+            double v = ot_get_f64(t->data, t->dtype, ot_array_at(a, i + k * inner));
+            if (!(v >= 0)) return false;
+            sum += v;
+        }
+        if (fabs(sum - 1) > 1e-3) return false;
+    }
+    return true;
+}
