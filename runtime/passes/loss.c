@@ -307,6 +307,14 @@ static ot_status no_teacher(ot_plan *p, const ot_config *c)
                    asked ? asked : "", asked ? "'; it has" : "", list);
 }
 
+/* An output that is the logarithm of what is compared with the target: metrics take its exponential. */
+static void keep_exponential(ot_plan *p, const ot_value *output)
+{
+    ot_graph *g = p->graph;
+    if (!p->exponential) p->exponential = ot_graph_alloc(g, (size_t)g->n_outputs * sizeof *p->exponential);
+    for (int i = 0; i < g->n_outputs && p->exponential; i++) p->exponential[i] |= g->outputs[i] == output;
+}
+
 /* One loss on output z: a scalar times its weight; *alone is without the weight.  given: NULL: chosen from target
  * and tail. */
 static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, single *alone)
@@ -355,6 +363,7 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     if (!given && l->t && p->n_defaults < OT_HEADS)
         p->defaults[p->n_defaults++] = (ot_default_loss){ z->name, x.spec.name };
     keep_right(&x);
+    if (l->exponential && l->eval) keep_exponential(p, z);
     *alone = (single){ v, l->right, l->of, l->divisor, z->name, w };
     ot_value *teacher = v ? teacher_of(&x) : NULL;
     if (teacher) { /* its part of the mean has no weights */

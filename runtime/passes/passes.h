@@ -265,6 +265,7 @@ typedef struct ot_plan {
     int n_sets;
     ot_made_input *sets;
     ot_tail_kind *tails; /* by output: what the network ends in there (tails.h), with its pieces joined */
+    bool *exponential;   /* by output: by its loss it is the logarithm of the prediction; NULL: none is */
     int n_spread;
     const char **spread; /* RUN: names of outputs after the file's own: NAME/0 ... for a sequence */
     int n_reached;

@@ -122,6 +122,10 @@ def plain_cases():
     yield "nearly equal outputs", nearly, labels((N, 1), 2, 32).astype(np.float32), "bce_with_logits", lambda y, t: of_binary(np.round(y, 2), t)
     t = numbers((N, 2), 12)
     yield "values", t + numbers((N, 2), 13) / 3, t * np.float32(1.5), "mse", of_values
+    counts = labels((N, 2), 6, 33).astype(np.float32)
+    y = numbers((N, 2), 34) + np.float32(0.2) * counts
+    yield "logarithms of rates", y, counts, "poisson_nll", lambda y, t: of_values(np.exp(y.astype(np.float64)), t)
+    yield "rates", np.exp(y), counts, "poisson_nll:log_input=false", of_values
     yield "one value", numbers((N, 1), 14), numbers((N, 1), 15) + 2, "mse", of_values
 
 

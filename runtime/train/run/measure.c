@@ -51,6 +51,7 @@ static bool look_at(const ot_trainer *t, const ot_slot *q, const ot_feeder *f, i
     if (f->whole || f->batch_axis || s->rank < 1 || s->dim[0] != q->batch || !ot_is_float(y->dtype)) return false;
     *m = (ot_meter){ .scale = scale_of(q->plan->tails[output]), .inner = 1, .columns = each, .classes = 1 };
     m->mask = s->rank >= 4;
+    m->exponential = q->plan->exponential && q->plan->exponential[output];
     if (f->gather.scale) m->unit = f->normalize.std, m->units = f->normalize.channels;
     if (per == each) {
         m->kind = f->binary && counted ? OT_METER_BINARY : OT_METER_VALUES;

@@ -158,13 +158,15 @@ static ot_status add_binary(ot_meter *m, double y, const ot_judged *j, ot_error 
     return OT_OK;
 }
 
+double ot_meter_prediction(const ot_meter *m, double y) { return m->exponential ? exp(y) : y; }
+
 /* A row of values; mean and spread of the targets by Welford's update. */
 static void add_values(ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t row)
 {
     m->n++;
     for (int64_t k = 0; k < m->columns; k++) {
         double unit = m->unit ? m->unit[k % m->units] : 1, v = unit * ot_get_f64(t, target, row * m->columns + k);
-        double d = unit * ot_get_f64(y, type, row * m->columns + k) - v;
+        double d = unit * ot_meter_prediction(m, ot_get_f64(y, type, row * m->columns + k)) - v;
         double from = v - m->mean[k];
         m->off[k] += fabs(d);
         m->square[k] += d * d;

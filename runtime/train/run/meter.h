@@ -18,6 +18,7 @@ typedef struct ot_meter {
     int64_t labels;         /* BINARY: an output is (rows, labels), each a task of its own; 1: all elements are one */
     const double *unit;     /* VALUES: of column c, unit[c % units] is 1 in the unit of the data; NULL: 1 */
     int units;
+    bool exponential;           /* VALUES: the prediction is exp of the output */
     bool mask, text;            /* one class per pixel; one per place of a sequence */
     int64_t n;                  /* answers that count, or rows */
     int64_t odd;                /* of them those with a score that is NaN */
@@ -57,6 +58,9 @@ void ot_meter_close(ot_meter *m);
 /* Answers y to targets t, of `rows` samples each.  Labels that are no class do not count. */
 ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t rows,
                        ot_error *err);
+
+/* VALUES: what an output of y predicts. */
+double ot_meter_prediction(const ot_meter *m, double y);
 
 /* One of OT_METRIC_; NaN: it says nothing of such answers.  Any batches give the same number. */
 double ot_meter_value(const ot_meter *m, int metric);
