@@ -121,6 +121,7 @@ static ot_status confuse_two(ot_trainer *t, ot_error *err)
     count_class(m, 1, yes);
     t->classes = 2;
     c[0] = no[0], c[1] = no[2] - no[0], c[2] = yes[2] - yes[0], c[3] = yes[0];
+    c[1] -= m->odd - m->odd_yes, c[2] -= m->odd_yes; /* NaN is counted as the other class, and is none */
     return OT_OK;
 }
 

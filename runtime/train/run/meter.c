@@ -141,7 +141,7 @@ static ot_status add_class(ot_meter *m, const void *y, ot_dtype type, const ot_j
     m->right[j->label] += !j->odd && j->best == j->label;
     m->said[j->best] += !j->odd;
     m->is[j->label]++;
-    m->in_five += j->above < 5;
+    m->in_five += !j->odd && j->above < 5;
     m->shares += j->shares;
     return OT_OK;
 }
@@ -185,6 +185,7 @@ ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t,
         if (!ot_meter_judge(m, y, type, t, target, i, &j)) continue;
         OT_TRY(classes ? add_class(m, y, type, &j, err) : add_binary(m, ot_get_f64(y, type, i), &j, err));
         m->odd += j.odd;
+        m->odd_yes += j.odd && !classes && j.label;
         m->log_loss += j.loss;
         m->n++;
     }

@@ -21,7 +21,7 @@ typedef struct ot_meter {
     bool exponential;           /* VALUES: the prediction is exp of the output */
     bool mask, text;            /* one class per pixel; one per place of a sequence */
     int64_t n;                  /* answers that count, or rows */
-    int64_t odd;                /* of them those with a score that is NaN */
+    int64_t odd, odd_yes;       /* of them those with a score that is NaN; BINARY: of these the targets of class 1 */
     int64_t *right, *said, *is; /* by class: right answers, answers, targets.  BINARY: of the class 1, by label */
     int64_t in_five;
     int64_t shares;  /* CLASSES: answers whose scores are from 0 to 1 and add up to 1 */
