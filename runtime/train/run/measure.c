@@ -135,6 +135,31 @@ ot_status ot_measure_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err)
     return OT_OK;
 }
 
+/* Whether evaluations on the set have a metric. */
+static bool has_metric(const ot_trainer *t, const ot_scored *e, int metric)
+{
+    const ot_plan *p = t->x.slot[e->slot].plan;
+    if (metric == OT_METRIC_LOSS || metric == OT_METRIC_ACCURACY)
+        return metric == OT_METRIC_LOSS ? p->loss != NULL : p->counted != NULL;
+    for (int i = 0, output; i < e->fs.n && !t->own.file; i++) {
+        ot_meter m;
+        if (ot_measure_fits(t, e, i, &output, &m) && ot_meter_gives(&m, metric)) return true;
+    }
+    return false;
+}
+
+ot_status ot_measure_check(const ot_trainer *t, const ot_scored *e, int metric, ot_error *err)
+{
+    char list[200] = "";
+    size_t at = 0;
+    if (metric < 0 || e->slot < 0 || has_metric(t, e, metric)) return OT_OK;
+    for (int i = 0; i < OT_METRIC_COUNT; i++)
+        if (has_metric(t, e, i))
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", ot_metrics.entries[i]->name);
+    return ot_fail(err, OT_E_USAGE, "--monitor %s: this training does not have this metric; it has %s",
+                   ot_metrics.entries[metric]->name, list);
+}
+
 double ot_measure_value(const ot_scored *e, int metric)
 {
     double v = NAN;

@@ -26,7 +26,7 @@ ot_status ot_meter_open(ot_meter *m, ot_error *err)
     size_t c = (size_t)tasks_of(m), k = (size_t)(m->columns > 0 ? m->columns : 1);
     m->right = calloc(3 * c, sizeof *m->right);
     m->off = calloc(4 * k, sizeof *m->off);
-    m->ranks = m->kind != OT_METER_VALUES && !m->mask && !m->text;
+    m->ranks = ot_meter_gives(m, OT_METRIC_AUC);
     if (!m->right || !m->off) {
         ot_meter_close(m);
         return ot_fail(err, OT_E_NOMEM, "no memory for metrics");
@@ -272,24 +272,39 @@ static double over_columns(const ot_meter *m, int metric)
     return metric == OT_METRIC_R2 && m->n < 2 ? (double)NAN : sum / (double)m->columns;
 }
 
-double ot_meter_value(const ot_meter *m, int metric)
+bool ot_meter_gives(const ot_meter *m, int metric)
 {
     bool values = m->kind == OT_METER_VALUES;
-    if (!m->n) return NAN;
     switch (metric) {
     case OT_METRIC_MAE:
     case OT_METRIC_RMSE:
-    case OT_METRIC_R2: return values ? over_columns(m, metric) : (double)NAN;
-    case OT_METRIC_TOP5:
-        return m->kind == OT_METER_CLASSES && m->classes > 5 ? (double)m->in_five / (double)m->n : (double)NAN;
-    case OT_METRIC_PRECISION: return values ? (double)NAN : over_classes(m, 0);
-    case OT_METRIC_RECALL: return values ? (double)NAN : over_classes(m, 1);
-    case OT_METRIC_F1: return values ? (double)NAN : over_classes(m, 2);
-    case OT_METRIC_IOU: return m->mask && !values ? over_classes(m, 3) : (double)NAN;
-    case OT_METRIC_DICE: return m->mask && !values ? over_classes(m, 2) : (double)NAN;
-    case OT_METRIC_AUC: return values ? (double)NAN : auc(m);
-    case OT_METRIC_LOG_LOSS: return values ? (double)NAN : m->log_loss / (double)m->n;
-    case OT_METRIC_PERPLEXITY: return m->text ? exp(m->log_loss / (double)m->n) : (double)NAN;
-    default: return NAN;
+    case OT_METRIC_R2: return values;
+    case OT_METRIC_TOP5: return m->kind == OT_METER_CLASSES && m->classes > 5;
+    case OT_METRIC_PRECISION:
+    case OT_METRIC_RECALL:
+    case OT_METRIC_F1:
+    case OT_METRIC_LOG_LOSS: return !values;
+    case OT_METRIC_IOU:
+    case OT_METRIC_DICE: return !values && m->mask;
+    case OT_METRIC_AUC: return !values && !m->mask && !m->text;
+    case OT_METRIC_PERPLEXITY: return !values && m->text;
+    default: return false;
+    }
+}
+
+double ot_meter_value(const ot_meter *m, int metric)
+{
+    if (!m->n || !ot_meter_gives(m, metric)) return NAN;
+    switch (metric) {
+    case OT_METRIC_TOP5: return (double)m->in_five / (double)m->n;
+    case OT_METRIC_PRECISION: return over_classes(m, 0);
+    case OT_METRIC_RECALL: return over_classes(m, 1);
+    case OT_METRIC_F1:
+    case OT_METRIC_DICE: return over_classes(m, 2);
+    case OT_METRIC_IOU: return over_classes(m, 3);
+    case OT_METRIC_AUC: return auc(m);
+    case OT_METRIC_LOG_LOSS: return m->log_loss / (double)m->n;
+    case OT_METRIC_PERPLEXITY: return exp(m->log_loss / (double)m->n);
+    default: return over_columns(m, metric);
     }
 }

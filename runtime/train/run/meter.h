@@ -62,6 +62,9 @@ ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t,
 /* VALUES: what an output of y predicts. */
 double ot_meter_prediction(const ot_meter *m, double y);
 
+/* Whether such answers have a metric of OT_METRIC_ (loss and accuracy are not measured here). */
+bool ot_meter_gives(const ot_meter *m, int metric);
+
 /* One of OT_METRIC_; NaN: it says nothing of such answers.  Any batches give the same number. */
 double ot_meter_value(const ot_meter *m, int metric);
 
