@@ -146,6 +146,12 @@ def others(rows, y):
     ]:
         train(model, data, "o.onnx", "--steps", "1", *more)
         check("targets" not in record("o.onnx"), f"{model} {data} {more}: no such values")
+    for loss in "poisson_nll", "cosine":  # their best answers depend on the unit
+        r = call("train", "m.onnx", "--data", "train.csv", "--run-dir", "none", "-o", "n.onnx", "--normalize-target", "mean,std", "--loss", loss, code=2)
+        check(f"loss {loss} needs target" in r.stderr, r.stderr)
+        said = train("m.onnx", "train.csv", "n.onnx", "--steps", "1", "--normalize-target", "none", "--loss", loss, "--lr", "0", "--normalize", "none",
+                     "--on-nonfinite", "skip")
+        check("--normalize-target" not in said, f"what {loss} refuses is no advice: {said}")
     net("relu.onnx", 1, "Relu")
     train("relu.onnx", "train.csv", "o.onnx", "--steps", "1")
     check("targets" not in record("o.onnx"), "an output that cannot be negative is not standardised by itself")
