@@ -120,5 +120,10 @@ with tempfile.TemporaryDirectory() as d:
     j, _ = told(d, f'{d}/large.onnx', '--batch-size', '64')
     check(not j['tried']['step'] and 'seconds' in j['tried']['why_not'], j['tried'])
     check(j['slow']['percent'] == 0 and j['slow']['operators'] == '', j['slow'])
+
+    # the work of attention is that of its products
+    call('new', 'gpt2', '-o', f'{d}/small.onnx', '--layers', '1', '--input', '64', '--classes', '50', '--scale', '0.25', '-q')
+    j, _ = told(d, f'{d}/small.onnx', '--batch-size', '32')
+    check(j['tried']['step'], j['tried'])
 print(f'{len(failed)} failed')
 sys.exit(1 if failed else 0)
