@@ -162,6 +162,13 @@ static void join(choice *x, const ot_loss_kind *r)
 static void doubt(choice *x, const ot_loss_kind *r)
 {
     char remedy[200];
+    if (r->bounded && !x->l.joined && ot_made_linear(x->l.out) && !ot_spec_is(x->l.how, "tail", "none")) {
+        ot_fail(x->p->graph->err, OT_E_USAGE,
+                "loss %s needs %s, from 0 to 1, but output '%s' has no Sigmoid: use --loss '%s=%s_with_logits', or "
+                "%s:tail=none to keep it",
+                r->entry.name, r->acts_on, x->l.out->name, x->l.out->name, r->entry.name, r->entry.name);
+        return;
+    }
     if (x->l.joined || !(r->unlike >> x->l.tail.kind & 1) || ot_spec_is(x->l.how, "tail", "none")) return;
     const char *tail = ot_tail_name(&x->l.tail), *better = x->l.tail.kind == OT_TAIL_SIGMOID   ? "bce"
                                                            : x->l.tail.kind == OT_TAIL_SOFTMAX ? "cross_entropy"
