@@ -47,4 +47,10 @@ OT_LOSSES(OT_DECLARE)
 
 const ot_loss_kind *ot_loss_find(const char *name); /* NULL: no such loss */
 
+/* Whether loss i of a list reads the target of an earlier one that trains the same output. */
+bool ot_loss_joins(const ot_spec *list, int i);
+
+/* Several losses: those that name no output get the model's only one; one may not be on an output twice.  Errors: OT_E_USAGE. */
+ot_status ot_losses_settle(ot_spec *list, int n, const char *const *outputs, ot_error *err);
+
 #endif

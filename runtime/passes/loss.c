@@ -262,7 +262,7 @@ static void look_at(choice *x)
 /* A loss without its weight, and its count of correct answers. */
 typedef struct single {
     ot_value *loss, *right, *of, *divisor;
-    const char *output;
+    const char *output, *kind;
     double weight;
 } single;
 
@@ -270,6 +270,24 @@ typedef struct singles {
     int n;
     single one[OT_HEADS];
 } singles;
+
+/* An earlier loss on that output, with `counts` one that counts correct answers; NULL: there is none. */
+static const single *earlier(const singles *s, const char *output, bool counts)
+{
+    for (int i = 0; i < s->n; i++)
+        if (!strcmp(s->one[i].output, output) && (s->one[i].right || !counts)) return &s->one[i];
+    return NULL;
+}
+
+/* The output, and the loss if the output has several. */
+static const char *head_name(const ot_plan *p, const singles *s, int i)
+{
+    const single *o = &s->one[i];
+    int n = 0;
+    for (int k = 0; k < s->n; k++) n += !strcmp(s->one[k].output, o->output);
+    const char *name = n > 1 ? ot_arena_printf(p->graph->arena, "%s/%s", o->output, o->kind) : o->output;
+    return name ? name : o->output;
+}
 
 /* In an evaluation the counts of correct answers are kept for the host; those of the first loss also under the
  * plan's own names. */
@@ -323,8 +341,9 @@ static void keep_exponential(ot_plan *p, const ot_value *output)
 }
 
 /* One loss on output z: a scalar times its weight; *alone is without the weight.  given: NULL: chosen from target
- * and tail. */
-static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, single *alone)
+ * and tail.  before: of several losses on an output one counts correct answers and learns from the teacher. */
+static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, const singles *before,
+                          single *alone)
 {
     ot_graph *g = p->graph;
     choice x = { .p = p, .c = c };
@@ -335,7 +354,7 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
                     .out = z,
                     .axis = -1,
                     .micro = p->micro,
-                    .eval = c->want == OT_WANT_EVAL,
+                    .eval = c->want == OT_WANT_EVAL && !earlier(before, z->name, true),
                     .findings = ot_plan_findings(p),
                     .array = array,
                     .user = &x };
@@ -371,8 +390,8 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
         p->defaults[p->n_defaults++] = (ot_default_loss){ z->name, x.spec.name };
     keep_right(&x);
     if (l->exponential && l->eval) keep_exponential(p, z);
-    *alone = (single){ v, l->right, l->of, l->divisor, z->name, w };
-    ot_value *teacher = v ? teacher_of(&x) : NULL;
+    *alone = (single){ v, l->right, l->of, l->divisor, z->name, r->entry.name, w };
+    ot_value *teacher = v && !earlier(before, z->name, false) ? teacher_of(&x) : NULL;
     if (teacher) { /* its part of the mean has no weights */
         v = ot_loss_taught(l, v, &c->options.teacher->how, teacher);
         p->learns = true;
@@ -389,6 +408,7 @@ static void keep_singles(ot_plan *p, const singles *s)
         int kept = ot_plan_keep(p, o->loss);
         if (kept >= 0)
             p->head[p->n_heads++] = (ot_head){ .output = o->output,
+                                               .name = head_name(p, s, i),
                                                .kept = kept,
                                                .right = o->right ? ot_plan_keep(p, o->right) : -1,
                                                .of = o->of ? ot_plan_keep(p, o->of) : -1,
@@ -403,7 +423,7 @@ static ot_status add_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     ot_graph *g = p->graph;
     ot_build b = { .graph = g };
     single alone = { 0 };
-    ot_value *l = z ? one_loss(p, c, given, z, &alone) : NULL;
+    ot_value *l = z ? one_loss(p, c, given, z, all, &alone) : NULL;
     if (!l) return g->err->status != OT_OK ? g->err->status : OT_E_INTERNAL;
     if (all->n < OT_HEADS) all->one[all->n++] = alone;
     if (p->loss && l->dtype != p->loss->dtype) l = ot_cast(&b, l, p->loss->dtype);

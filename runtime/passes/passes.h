@@ -213,7 +213,7 @@ typedef struct ot_made_input {
  * kept values; likewise its count of correct answers and the number of answers; -1: it has none. */
 enum { OT_HEADS = 16 };
 typedef struct ot_head {
-    const char *output;
+    const char *output, *name;    /* the name: of the output, OUTPUT/LOSS where it has several losses */
     int kept, right, of, divisor; /* among the plan's kept values; -1: none */
     double weight;                /* of this loss in the sum */
 } ot_head;

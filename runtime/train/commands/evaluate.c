@@ -163,7 +163,7 @@ static ot_status print_text(const ot_trainer *t, FILE *f, ot_error *err)
     ot_print(f, "samples   %lld\n", (long long)t->eval.fs.samples);
     if (!isnan(loss)) ot_print(f, "loss      %.6g\n", loss);
     else if (p->n_losses) ot_print(f, "loss      nan\n");
-    for (int k = 0; k < p->n_heads; k++) ot_print(f, "          %.6g  %s\n", t->eval.head[k], p->head[k].output);
+    for (int k = 0; k < p->n_heads; k++) ot_print(f, "          %.6g  %s\n", t->eval.head[k], p->head[k].name);
     if (!isnan(accuracy) && !p->n_heads) ot_print(f, "accuracy  %.4f %%\n", 100 * accuracy);
     for (int k = 0, n = 0; k < p->n_heads; k++)
         if (!isnan(t->eval.right[k]))

@@ -192,15 +192,10 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
     int n = ot_options_count(o, "loss");
     s->options.losses = ot_arena_alloc(a, sizeof *s->options.losses * (size_t)(n + 1));
     if (!s->options.losses) return ot_fail(err, OT_E_NOMEM, "no memory for options");
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         OT_TRY(ot_spec_parse(ot_options_nth(o, "loss", i), &ot_losses, outputs, a, &s->options.losses[i], err));
-        for (int k = 0; k < i; k++) {
-            const char *p = s->options.losses[k].output, *q = s->options.losses[i].output;
-            if (p == q || (p && q && !strcmp(p, q)))
-                return ot_fail(err, OT_E_USAGE, "--loss: %s%s has two losses; an output can have one",
-                               q ? "output " : "the model", q ? q : "");
-        }
-    }
+    ot_error why = { 0 };
+    if (ot_losses_settle(s->options.losses, n, outputs, &why)) return ot_fail(err, OT_E_USAGE, "--loss: %-s", why.text);
     s->options.n_losses = n;
     return OT_OK;
 }

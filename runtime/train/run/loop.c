@@ -122,7 +122,7 @@ const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char 
     size_t at = 0;
     *buf = '\0';
     for (int k = 0; k < p->n_heads && at < 500; k++)
-        at += (size_t)snprintf(buf + at, 600 - at, "%s%.60s %.4g", k ? ", " : "", p->head[k].output, v[k] / n);
+        at += (size_t)snprintf(buf + at, 600 - at, "%s%.60s %.4g", k ? ", " : "", p->head[k].name, v[k] / n);
     return buf;
 }
 
@@ -568,7 +568,7 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
 {
     const ot_plan *p = t->x.slot[t->x.lead].plan;
     const char *names[OT_HEADS];
-    for (int k = 0; k < p->n_heads; k++) names[k] = p->head[k].output;
+    for (int k = 0; k < p->n_heads; k++) names[k] = p->head[k].name;
     if (p->n_heads) ot_log_name_heads(&t->log, p->n_heads, names);
     OT_TRY(ot_profile_open(t, err));
     t->done = update_done;

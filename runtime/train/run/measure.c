@@ -35,9 +35,13 @@ static bool fits(const ot_shape *y, const ot_shape *sample, int axis)
 /* Whether right answers of an output are counted: its loss is over classes, or binary. */
 static bool is_counted(const ot_plan *p, const char *output)
 {
-    for (int k = 0; k < p->n_heads; k++)
-        if (!strcmp(p->head[k].output, output)) return p->head[k].right >= 0;
-    return p->counted != NULL;
+    bool named = false;
+    for (int k = 0; k < p->n_heads; k++) {
+        if (strcmp(p->head[k].output, output)) continue;
+        if (p->head[k].right >= 0) return true;
+        named = true;
+    }
+    return !named && p->counted;
 }
 
 /* What kind of answers an output gives; false: none that is measured here. */
