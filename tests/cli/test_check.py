@@ -87,7 +87,8 @@ with tempfile.TemporaryDirectory() as d:
     # find-lr takes every option of model, data, loss and optimizer
     for options in (('--drop-last',), ('--lookahead', '3'), ('--untie', 'auto'), ('--add-dropout', '0.1'), ('--initialize', 'never'),
                     ('--unfreeze', '*bias@2'), ('--teacher', teacher)):
-        call('find-lr', mlp, '--data', f'{d}/flat.npz', '--steps', '12', '--csv', *options)
+        said = call('find-lr', mlp, '--data', f'{d}/flat.npz', '--steps', '12', '--csv', *options).stderr
+        check('--val-split' not in said, f'find-lr does not have what it recommends: {said}')
 
     # what cannot be written on trial is said, and is no failure; a step that fails is one
     j = json.loads(call('check', lenet, '--json', TMPDIR=f'{d}/nowhere').stdout)

@@ -320,7 +320,7 @@ static void say_sets(const ot_trainer *t)
                        "evaluation",
                        (long long)(t->full * t->batch + t->rest < t->train.samples ? t->full * t->batch + t->rest
                                                                                    : t->train.samples));
-    else if (!t->has_val && !t->own.file)
+    else if (!t->has_val && !t->own.file && !t->searches)
         ot_trainer_say(t, OT_INFO, "%s; --val-split 0.1 keeps a tenth of the samples for validation",
                        ot_best_looks(t) ? "all samples train, and the training loss decides which epoch is the best"
                                         : "all samples train, and nothing is evaluated");

@@ -149,6 +149,7 @@ struct ot_trainer {
     ot_kept_statistics *kept; /* before a step; NULL: not yet */
     bool tiles;               /* predictions see all of an image, in parts that are samples (ot_dataset_tile) */
     bool doubted;             /* said: an output looks like probabilities, and its graph does not show it */
+    bool searches;            /* for a learning rate: nothing is evaluated */
     bool predicts;            /* without a loss: a data set needs no targets, a plan has the outputs alone */
     const char *resumed;      /* checkpoint that the run continues from; NULL: it starts */
     double checkpoint_at;     /* when the last checkpoint was written, and after which update */
