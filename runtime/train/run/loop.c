@@ -363,13 +363,22 @@ static void report(ot_trainer *t, const ot_update_record *now, bool epoch_ends)
     t->cb.progress(t->cb.user, &p);
 }
 
+/* Whether a table is looked up for every number of an input: tokens, not categories that have a table each. */
+static bool is_embedded(const ot_trainer *t, const char *input)
+{
+    const ot_graph *g = t->m->file->graph;
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!strcmp(g->inputs[i]->name, input)) return ot_adapt_rows(g, g->inputs[i]) > 0;
+    return false;
+}
+
 /* The longest input of integers in a row: tokens. */
 static int64_t count_tokens(const ot_trainer *t)
 {
     int64_t most = 0;
     for (int i = 0; i < t->train.n; i++) {
         const ot_feeder *f = &t->train.f[i];
-        bool tokens = !f->target && !f->whole && ot_is_int(f->dtype) && f->sample.rank == 1;
+        bool tokens = !f->target && !f->whole && ot_is_int(f->dtype) && f->sample.rank == 1 && is_embedded(t, f->name);
         if (tokens && f->sample.dim[0] > most) most = f->sample.dim[0];
     }
     return most;
