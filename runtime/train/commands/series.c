@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/train/run/checkpoint.h"
 #include "runtime/train/run/metrics.h"
 #include "runtime/train/run/trainer.h"
 
@@ -320,6 +321,8 @@ static ot_checkpoint *checkpoint_of(const series *x, const char *path)
     if (!begun || access(begun, F_OK) || !ot_checkpoint_open(path, &x->cb, &c, &why)) return c;
     if (x->cb.message) {
         char line[OT_ERROR_TEXT];
+        char *remedy = strstr(why.text, "; " OT_TRAIN_AGAIN); /* which is done here */
+        if (remedy) *remedy = '\0';
         snprintf(line, sizeof line, "this training starts from its beginning: %.900s", why.text);
         x->cb.message(x->cb.user, OT_WARNING, line);
     }

@@ -381,12 +381,8 @@ static ot_status read_newest(ot_checkpoint *c, const ot_callbacks *cb, ot_error 
         if (s == OT_E_NOMEM) return ot_fail(err, s, "%-s", e.text);
         if (!first.status) ot_fail(&first, s, "%-s", e.text);
     }
-    if (!n)
-        return ot_fail(err, OT_E_IO, "%s: has no checkpoint; start the training again with 'onnxtrain train'",
-                       c->folder.path);
-    return ot_fail(err, OT_E_IO,
-                   "%-s; none of the %d checkpoints can be used: start the training again with 'onnxtrain train'",
-                   first.text, n);
+    if (!n) return ot_fail(err, OT_E_IO, "%s: has no checkpoint; " OT_TRAIN_AGAIN, c->folder.path);
+    return ot_fail(err, OT_E_IO, "%-s; none of the %d checkpoints can be used; " OT_TRAIN_AGAIN, first.text, n);
 }
 
 /* The run was started in a folder, and its paths are relative to that.  A copy of the whole, at another place, is by itself: if
