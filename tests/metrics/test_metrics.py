@@ -172,6 +172,29 @@ def evaluate_not_a_number():
     return bad
 
 
+def evaluate_parts():
+    """Each label and each column has the metrics that it has alone."""
+    bad, n = 0, 0
+    for name, y, t, loss, _ in plain_cases():
+        if name not in ("labels", "values"):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            whole = evaluate(folder, y, t, loss, None, 32)
+            parts = whole.get("labels" if name == "labels" else "columns", [])
+            for k, part in enumerate(parts):
+                alone = evaluate(folder, y[:, [k]], t[:, [k]], loss, None, 32)
+                n += 1
+                for key in {"precision", "recall", "f1", "auc", "mae", "rmse", "r2", "samples"} & part.keys():
+                    want = int(t[:, k].sum()) if key == "samples" else alone[key]
+                    if not math.isclose(part[key], want, rel_tol=1e-9, abs_tol=1e-12):
+                        print(f"{name}: {key} of {k} is {part[key]}, alone {want}")
+                        bad += 1
+    if n != 4 + 2:
+        print(f"{n} labels and columns have metrics of their own, not 6")
+        bad += 1
+    return bad
+
+
 def main():
     frozen = json.loads(FROZEN.read_text()) if FROZEN.exists() else {}
     bad, computed = 0, {}
@@ -193,7 +216,7 @@ def main():
             if kept.keys() != want.keys() or not all(math.isclose(kept[k], v, rel_tol=1e-9, abs_tol=1e-9) for k, v in want.items()):
                 print(f"figures.json has other numbers of {name}: {kept}, not {want}; write it again with --write")
                 bad += 1
-    bad += evaluate_not_a_number()
+    bad += evaluate_not_a_number() + evaluate_parts()
     known = set(re.findall(r"^  ([a-z]\w*)", subprocess.run([program, "help", "metric"], capture_output=True, text=True).stdout, re.M))
     judged = {k for want in computed.values() for k in want}
     if known - judged - {"loss"} or not known:

@@ -137,6 +137,10 @@ def others(rows, y):
     d = answers("t2.onnx", "two.csv") - two
     m, said = metrics("t2.onnx", "two.csv", "--loss", "huber")
     check(near(m["mae"], np.abs(d).mean()), f"{m} {np.abs(d).mean()}")
+    each = json.loads(call("eval", "t2.onnx", "--data", "two.csv", "--loss", "huber", "--json").stdout)["columns"]
+    check([c["name"] for c in each] == ["p", "q"] and near(np.array([c["mae"] for c in each]), np.abs(d).mean(0)), f"of each column: {each}")
+    said = call("eval", "t2.onnx", "--data", "two.csv", "--loss", "huber").stdout
+    check("  0 p " in said and "  1 q " in said, f"of each column: {said}")
     table("yes.csv", rows, [(int(v > 200_000),) for v in y])
     net("tail.onnx", 1, "Sigmoid")
     for model, data, more in [

@@ -68,6 +68,11 @@ bool ot_meter_gives(const ot_meter *m, int metric);
 /* One of OT_METRIC_; NaN: it says nothing of such answers.  Any batches give the same number. */
 double ot_meter_value(const ot_meter *m, int metric);
 
+/* Labels or columns of values that have metrics of their own: how many (0: there are none); a metric of one of them, NaN if
+ * that metric is not of a single one. */
+int64_t ot_meter_parts(const ot_meter *m);
+double ot_meter_part(const ot_meter *m, int64_t part, int metric);
+
 /* Precision, recall, F1 of a class: of its right answers, answers and targets; 0 where nothing was said or is. */
 void ot_meter_scores(int64_t right, int64_t said, int64_t is, double out[3]);
 
