@@ -88,6 +88,16 @@ def accuracies():
     _, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--val', 'd.npz', '--epochs', '1', '--run-dir', 'none', '-o', 'o.onnx', '--log', 'l.jsonl', '--optimizer', 'sgd:lr=0')
     need(f'train does not show them: {said}', f"accuracy a {100 * want['a']:.2f} %, b {100 * want['b']:.2f} %, d {100 * want['d']:.2f} %" in said)
     line = [q for q in map(json.loads, open('l.jsonl')) if q['event'] == 'eval'][0]
+    auc = got['metrics']['d']['auc']
+    for metric, v in ('d.auc', auc), ('b.accuracy', want['b']), ('c.loss', got['losses']['c']), ('auc', got['metrics']['a']['auc']):
+        code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--val', 'd.npz', '--epochs', '1', '--run-dir', 'none', '-o', 'o.onnx', '--log', 'm.jsonl',
+                             '--optimizer', 'sgd:lr=0', '--monitor', metric)
+        end = list(map(json.loads, open('m.jsonl')))[-1]
+        need(f'--monitor {metric}: exit {code}: {end} {said}', code == 0 and end['best_metric'] == 'val ' + metric and abs(end['best'] - v) < 1e-6)
+        need(f'--monitor {metric}: the log has no such value', end['monitor'] == metric and any(abs(q.get(metric, -1) - v) < 1e-6 for q in map(json.loads, open('m.jsonl'))))
+    for metric, says in ('c.accuracy', 'this output does not have this metric; it has loss, mae, rmse, r2'), ('z.auc', "the model has no output 'z'"), ('a.beauty', "unknown metric 'beauty'"):
+        code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--val', 'd.npz', '--run-dir', 'none', '-o', 'o.onnx', '--monitor', metric)
+        need(f'--monitor {metric}: exit {code}: {said}', code == 2 and says in said)
     need(f'the log: {line}', line.get('accuracies', {}).keys() == want.keys() and abs(line['accuracy'] - want['a']) < 1e-6)
     # One head: as it was.
     np.savez('d.npz', x=x, target_b=t['b'])

@@ -280,6 +280,8 @@ static void add_column(void *user, const char *name, double v)
 /* Losses and errors fall. */
 static bool rises(const char *monitor)
 {
+    const char *point = monitor ? strrchr(monitor, '.') : NULL; /* OUTPUT.METRIC */
+    if (point) monitor = point + 1;
     for (int k = 0; monitor && k < OT_METRIC_COUNT; k++)
         if (!strcmp(monitor, ot_metrics.entries[k]->name)) return ot_metric_rises(k);
     return false;

@@ -396,7 +396,7 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
     OT_TRY(start_schedule(t, err));
     OT_TRY(ot_trainer_choose_precision(t, err));
     OT_TRY(ot_trainer_plan_batch(t, &t->x, t->batch, err));
-    if (t->has_val) OT_TRY(ot_measure_check(t, &t->eval, t->s.monitor, err));
+    if (t->has_val) OT_TRY(ot_measure_check(t, &t->eval, err));
     t->same_set = t->eval.data && t->eval.data->hash == t->data->hash && t->eval.fs.samples == t->train.samples;
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
     t->planned = ot_trainer_planned_bytes(t, &t->x, t->batch);

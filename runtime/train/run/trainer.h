@@ -188,9 +188,11 @@ void ot_trainer_report_evaluation(const ot_trainer *t, const ot_scored *e, int64
 ot_status ot_measure_open(ot_trainer *t, ot_scored *e, ot_error *err);
 ot_status ot_measure_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err);
 void ot_measure_close(ot_scored *e);
-/* OT_E_USAGE: evaluations on the set do not have a metric (--monitor).  The set is planned; metric < 0: none is asked for. */
-ot_status ot_measure_check(const ot_trainer *t, const ot_scored *e, int metric, ot_error *err);
-double ot_measure_value(const ot_scored *e, int metric); /* of the first output that has it; NaN: none */
+/* OT_E_USAGE: evaluations on the set do not have the metric of --monitor.  The set is planned. */
+ot_status ot_measure_check(const ot_trainer *t, const ot_scored *e, ot_error *err);
+
+/* Of the output that --monitor names, else of the first one that has it; NaN: none. */
+double ot_measure_value(const ot_trainer *t, const ot_scored *e, int metric);
 
 /* Whether feeder i of the set is the target of an output that is measured: which, and what kind of answers it gives. */
 bool ot_measure_fits(const ot_trainer *t, const ot_scored *e, int i, int *output, ot_meter *m);
