@@ -7,6 +7,7 @@
  * Source    Dao et al. 2022 */
 #include "ops/kernels/attention.h"
 
+#include <math.h>
 #include <stddef.h>
 
 static const ot_attr rows[] = {
@@ -154,8 +155,6 @@ static void attention_grad(ot_build *b)
     for (int i = 0; d && i < 3; i++) ot_set_din(b, i, d->out[i]);
 }
 
-static int64_t inner(const ot_node *n) { return ot_numel(&n->in[1]->shape); } /* an upper bound */
-
 /* Two products forward; backward the scores again and four more.  The elements of a causal mask count. */
 static double products(const ot_node *n, int of_d, int of_e)
 {
@@ -163,6 +162,15 @@ static double products(const ot_node *n, int of_d, int of_e)
     ot_attention_sizes_of(n, &s);
     double scores = (double)s.B * (double)s.H * (double)s.T * (double)s.S;
     return 2 * scores * (of_d * (double)s.D + of_e * (double)s.E);
+}
+
+/* The products, for each element of the largest result. */
+static int64_t inner(const ot_node *n)
+{
+    int64_t most = 1;
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] && ot_numel(&n->out[i]->shape) > most) most = ot_numel(&n->out[i]->shape);
+    return (int64_t)ceil(n->op->flops(n) / 2 / (double)most);
 }
 
 static double flops(const ot_node *n) { return products(n, 1, 1); }
@@ -200,6 +208,7 @@ const ot_op ot_op_FusedAttentionDx = {
     .attrs = rows,
     .attr_size = sizeof(ot_attention),
     .infer = dx_infer,
+    .inner = inner,
     .flops = dx_flops,
     .words = words,
 };

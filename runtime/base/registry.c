@@ -98,6 +98,11 @@ double ot_spec_num(const ot_spec *t, const char *key)
 
 bool ot_spec_flag(const ot_spec *t, const char *key) { return ot_spec_num(t, key) == 1; }
 
+bool ot_spec_shares(const ot_spec *a, const ot_spec *b)
+{
+    return a->output == b->output || (a->output && b->output && !strcmp(a->output, b->output));
+}
+
 bool ot_spec_is(const ot_spec *t, const char *key, const char *word)
 {
     const char *text = ot_spec_text(t, key);

@@ -94,6 +94,7 @@ const ot_param *ot_spec_find(const ot_spec *t, const char *key); /* NULL: not gi
 double ot_spec_num(const ot_spec *t, const char *key);
 bool ot_spec_flag(const ot_spec *t, const char *key);
 const char *ot_spec_text(const ot_spec *t, const char *key);
+bool ot_spec_shares(const ot_spec *a, const ot_spec *b);              /* are they of the same output? */
 bool ot_spec_is(const ot_spec *t, const char *key, const char *word); /* is the text equal to this word? */
 
 /* ---- values ----------------------------------------------------------------------------------- */

@@ -72,6 +72,7 @@ const ot_loss_kind ot_loss_kind_bce = {
     .undoes = OT_TAIL_BIT(SIGMOID),
     .unlike = OT_TAIL_BIT(LOG_SOFTMAX),
     .acts_on = "probabilities",
+    .bounded = true,
     .shares = true,
 };
 

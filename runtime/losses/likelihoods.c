@@ -8,7 +8,8 @@ static ot_value *poisson_nll(ot_loss *x)
 {
     static const double two_pi = 6.283185307179586;
     ot_value *t = ot_loss_target(x), *l;
-    if (ot_spec_flag(x->how, "log_input")) l = sub(x, row(x, OT_FN_Exp, x->z), mul(x, t, x->z));
+    x->exponential = ot_spec_flag(x->how, "log_input");
+    if (x->exponential) l = sub(x, row(x, OT_FN_Exp, x->z), mul(x, t, x->z));
     else l = sub(x, x->z, mul(x, t, row(x, OT_FN_Log, add(x, x->z, num(x, ot_spec_num(x->how, "eps"))))));
     if (!ot_spec_flag(x->how, "full")) return ot_loss_reduce(x, l, 0);
     ot_value *many = row2(x, OT_FN_Greater, t, num(x, 1)), *u = where(x, many, t, num(x, 1));

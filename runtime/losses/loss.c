@@ -278,7 +278,10 @@ void ot_loss_binary_accuracy(ot_loss *x, ot_value *t, double threshold)
 {
     if (!x->eval || !t) return;
     ot_value *yes = row2(x, OT_FN_Greater, x->z, num(x, threshold)), *is = row2(x, OT_FN_Greater, t, num(x, 0.5));
-    x->right = ot_loss_sum_all(x, ot_cast(&x->b, row2(x, OT_FN_Equal, yes, is), OT_F32));
+    ot_value *right = ot_cast(&x->b, row2(x, OT_FN_Equal, yes, is), OT_F32);
+    /* NaN is above no threshold, and yet no right answer to a 0 */
+    right = where(x, row(x, OT_FN_IsNaN, x->z), ot_scalar(&x->b, OT_F32, 0), right);
+    x->right = ot_loss_sum_all(x, right);
     x->of = ot_scalar(&x->b, OT_F32, (double)ot_numel(&x->z->shape));
 }
 

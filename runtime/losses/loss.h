@@ -30,6 +30,7 @@ typedef struct ot_loss {
     bool eval;       /* correct answers are counted: */
     ot_value *right, *of; /* their number, and the number of answers; NULL: none */
     int64_t classes;      /* that its class_weights or pos_weight are for; 0: it has none */
+    bool exponential;     /* the output is the logarithm of the prediction */
     ot_value *divisor; /* what the mean over this batch divides by: by that it counts in the mean over a set; NULL: by
                            * the number of answers or samples */
     ot_findings *findings;

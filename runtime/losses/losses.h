@@ -32,8 +32,9 @@ typedef struct ot_loss_kind {
     const char *acts_on;                   /* the expected output, if the name of the loss does not say it */
     bool classes_last;                     /* the class axis is the last, whatever the target's shape */
     bool logs;                             /* it expects logarithms: refused if the output is probabilities */
-    bool shares;                           /* a target of values is from 0 to 1 */
-    bool distance;                         /* it is of differences alone: output and target may be in any unit */
+    bool bounded;  /* it is defined for outputs from 0 to 1 alone: refused for a linear layer's */
+    bool shares;   /* a target of values is from 0 to 1 */
+    bool distance; /* it is of differences alone: output and target may be in any unit */
 } ot_loss_kind;
 
 extern const ot_registry ot_losses;
@@ -45,5 +46,11 @@ OT_LOSSES(OT_DECLARE)
 #undef OT_DECLARE
 
 const ot_loss_kind *ot_loss_find(const char *name); /* NULL: no such loss */
+
+/* Whether loss i of a list reads the target of an earlier one that trains the same output. */
+bool ot_loss_joins(const ot_spec *list, int i);
+
+/* Several losses: those that name no output get the model's only one; one may not be on an output twice.  Errors: OT_E_USAGE. */
+ot_status ot_losses_settle(ot_spec *list, int n, const char *const *outputs, ot_error *err);
 
 #endif

@@ -162,6 +162,13 @@ static void join(choice *x, const ot_loss_kind *r)
 static void doubt(choice *x, const ot_loss_kind *r)
 {
     char remedy[200];
+    if (r->bounded && !x->l.joined && ot_made_linear(x->l.out) && !ot_spec_is(x->l.how, "tail", "none")) {
+        ot_fail(x->p->graph->err, OT_E_USAGE,
+                "loss %s needs %s, from 0 to 1, but output '%s' has no Sigmoid: use --loss '%s=%s_with_logits', or "
+                "%s:tail=none to keep it",
+                r->entry.name, r->acts_on, x->l.out->name, x->l.out->name, r->entry.name, r->entry.name);
+        return;
+    }
     if (x->l.joined || !(r->unlike >> x->l.tail.kind & 1) || ot_spec_is(x->l.how, "tail", "none")) return;
     const char *tail = ot_tail_name(&x->l.tail), *better = x->l.tail.kind == OT_TAIL_SIGMOID   ? "bce"
                                                            : x->l.tail.kind == OT_TAIL_SOFTMAX ? "cross_entropy"
@@ -255,7 +262,7 @@ static void look_at(choice *x)
 /* A loss without its weight, and its count of correct answers. */
 typedef struct single {
     ot_value *loss, *right, *of, *divisor;
-    const char *output;
+    const char *output, *kind;
     double weight;
 } single;
 
@@ -263,6 +270,24 @@ typedef struct singles {
     int n;
     single one[OT_HEADS];
 } singles;
+
+/* An earlier loss on that output, with `counts` one that counts correct answers; NULL: there is none. */
+static const single *earlier(const singles *s, const char *output, bool counts)
+{
+    for (int i = 0; i < s->n; i++)
+        if (!strcmp(s->one[i].output, output) && (s->one[i].right || !counts)) return &s->one[i];
+    return NULL;
+}
+
+/* The output, and the loss if the output has several. */
+static const char *head_name(const ot_plan *p, const singles *s, int i)
+{
+    const single *o = &s->one[i];
+    int n = 0;
+    for (int k = 0; k < s->n; k++) n += !strcmp(s->one[k].output, o->output);
+    const char *name = n > 1 ? ot_arena_printf(p->graph->arena, "%s/%s", o->output, o->kind) : o->output;
+    return name ? name : o->output;
+}
 
 /* In an evaluation the counts of correct answers are kept for the host; those of the first loss also under the
  * plan's own names. */
@@ -307,9 +332,18 @@ static ot_status no_teacher(ot_plan *p, const ot_config *c)
                    asked ? asked : "", asked ? "'; it has" : "", list);
 }
 
+/* An output that is the logarithm of what is compared with the target: metrics take its exponential. */
+static void keep_exponential(ot_plan *p, const ot_value *output)
+{
+    ot_graph *g = p->graph;
+    if (!p->exponential) p->exponential = ot_graph_alloc(g, (size_t)g->n_outputs * sizeof *p->exponential);
+    for (int i = 0; i < g->n_outputs && p->exponential; i++) p->exponential[i] |= g->outputs[i] == output;
+}
+
 /* One loss on output z: a scalar times its weight; *alone is without the weight.  given: NULL: chosen from target
- * and tail. */
-static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, single *alone)
+ * and tail.  before: of several losses on an output one counts correct answers and learns from the teacher. */
+static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, const singles *before,
+                          single *alone)
 {
     ot_graph *g = p->graph;
     choice x = { .p = p, .c = c };
@@ -320,7 +354,7 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
                     .out = z,
                     .axis = -1,
                     .micro = p->micro,
-                    .eval = c->want == OT_WANT_EVAL,
+                    .eval = c->want == OT_WANT_EVAL && !earlier(before, z->name, true),
                     .findings = ot_plan_findings(p),
                     .array = array,
                     .user = &x };
@@ -360,8 +394,9 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     if (!given && l->t && p->n_defaults < OT_HEADS)
         p->defaults[p->n_defaults++] = (ot_default_loss){ z->name, x.spec.name };
     keep_right(&x);
-    *alone = (single){ v, l->right, l->of, l->divisor, z->name, w };
-    ot_value *teacher = v ? teacher_of(&x) : NULL;
+    if (l->exponential && l->eval) keep_exponential(p, z);
+    *alone = (single){ v, l->right, l->of, l->divisor, z->name, r->entry.name, w };
+    ot_value *teacher = v && !earlier(before, z->name, false) ? teacher_of(&x) : NULL;
     if (teacher) { /* its part of the mean has no weights */
         v = ot_loss_taught(l, v, &c->options.teacher->how, teacher);
         p->learns = true;
@@ -378,6 +413,7 @@ static void keep_singles(ot_plan *p, const singles *s)
         int kept = ot_plan_keep(p, o->loss);
         if (kept >= 0)
             p->head[p->n_heads++] = (ot_head){ .output = o->output,
+                                               .name = head_name(p, s, i),
                                                .kept = kept,
                                                .right = o->right ? ot_plan_keep(p, o->right) : -1,
                                                .of = o->of ? ot_plan_keep(p, o->of) : -1,
@@ -392,7 +428,7 @@ static ot_status add_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     ot_graph *g = p->graph;
     ot_build b = { .graph = g };
     single alone = { 0 };
-    ot_value *l = z ? one_loss(p, c, given, z, &alone) : NULL;
+    ot_value *l = z ? one_loss(p, c, given, z, all, &alone) : NULL;
     if (!l) return g->err->status != OT_OK ? g->err->status : OT_E_INTERNAL;
     if (all->n < OT_HEADS) all->one[all->n++] = alone;
     if (p->loss && l->dtype != p->loss->dtype) l = ot_cast(&b, l, p->loss->dtype);

@@ -213,7 +213,7 @@ typedef struct ot_made_input {
  * kept values; likewise its count of correct answers and the number of answers; -1: it has none. */
 enum { OT_HEADS = 16 };
 typedef struct ot_head {
-    const char *output;
+    const char *output, *name;    /* the name: of the output, OUTPUT/LOSS where it has several losses */
     int kept, right, of, divisor; /* among the plan's kept values; -1: none */
     double weight;                /* of this loss in the sum */
 } ot_head;
@@ -265,6 +265,7 @@ typedef struct ot_plan {
     int n_sets;
     ot_made_input *sets;
     ot_tail_kind *tails; /* by output: what the network ends in there (tails.h), with its pieces joined */
+    bool *exponential;   /* by output: by its loss it is the logarithm of the prediction; NULL: none is */
     int n_spread;
     const char **spread; /* RUN: names of outputs after the file's own: NAME/0 ... for a sequence */
     int n_reached;

@@ -87,7 +87,8 @@ with tempfile.TemporaryDirectory() as d:
     # find-lr takes every option of model, data, loss and optimizer
     for options in (('--drop-last',), ('--lookahead', '3'), ('--untie', 'auto'), ('--add-dropout', '0.1'), ('--initialize', 'never'),
                     ('--unfreeze', '*bias@2'), ('--teacher', teacher)):
-        call('find-lr', mlp, '--data', f'{d}/flat.npz', '--steps', '12', '--csv', *options)
+        said = call('find-lr', mlp, '--data', f'{d}/flat.npz', '--steps', '12', '--csv', *options).stderr
+        check('--val-split' not in said, f'find-lr does not have what it recommends: {said}')
 
     # what cannot be written on trial is said, and is no failure; a step that fails is one
     j = json.loads(call('check', lenet, '--json', TMPDIR=f'{d}/nowhere').stdout)
@@ -120,5 +121,10 @@ with tempfile.TemporaryDirectory() as d:
     j, _ = told(d, f'{d}/large.onnx', '--batch-size', '64')
     check(not j['tried']['step'] and 'seconds' in j['tried']['why_not'], j['tried'])
     check(j['slow']['percent'] == 0 and j['slow']['operators'] == '', j['slow'])
+
+    # the work of attention is that of its products
+    call('new', 'gpt2', '-o', f'{d}/small.onnx', '--layers', '1', '--input', '64', '--classes', '50', '--scale', '0.25', '-q')
+    j, _ = told(d, f'{d}/small.onnx', '--batch-size', '32')
+    check(j['tried']['step'], j['tried'])
 print(f'{len(failed)} failed')
 sys.exit(1 if failed else 0)

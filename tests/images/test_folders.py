@@ -149,6 +149,12 @@ def main():
     assert end["best_metric"] == "val f1", end
     assert "--monitor f1 needs validation samples" in train("m1.onnx", "set", "--monitor", "f1", expect=2)
 
+    # and what decides in a sweep, whose trainings keep the last weights
+    said = run("sweep", "m.onnx", "--data", "parts.zip", "--epochs", 1, "--grid", "lr=1e-2", "--run-dir", "grid")
+    assert "no validation samples" not in said, said
+    assert json.loads(pathlib.Path("grid/run-1/log.jsonl").read_text().splitlines()[-1])["selected"] == "last"
+    assert "no validation samples" in run("sweep", "m.onnx", "--data", "set", "--epochs", 1, "--grid", "lr=1e-2", "--run-dir", "grid2")
+
     # a resumed run: the same bits
     run("m.onnx", "--data", "set", "--epochs", 2, "--batch-size", 8, "--run-dir", "whole", "-o", "r1.onnx")
     run("m.onnx", "--data", "set", "--epochs", 2, "--batch-size", 8, "--run-dir", "r", "-o", "r2.onnx", "--steps", 5)

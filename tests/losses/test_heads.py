@@ -88,6 +88,16 @@ def accuracies():
     _, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--val', 'd.npz', '--epochs', '1', '--run-dir', 'none', '-o', 'o.onnx', '--log', 'l.jsonl', '--optimizer', 'sgd:lr=0')
     need(f'train does not show them: {said}', f"accuracy a {100 * want['a']:.2f} %, b {100 * want['b']:.2f} %, d {100 * want['d']:.2f} %" in said)
     line = [q for q in map(json.loads, open('l.jsonl')) if q['event'] == 'eval'][0]
+    auc = got['metrics']['d']['auc']
+    for metric, v in ('d.auc', auc), ('b.accuracy', want['b']), ('c.loss', got['losses']['c']), ('auc', got['metrics']['a']['auc']):
+        code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--val', 'd.npz', '--epochs', '1', '--run-dir', 'none', '-o', 'o.onnx', '--log', 'm.jsonl',
+                             '--optimizer', 'sgd:lr=0', '--monitor', metric)
+        end = list(map(json.loads, open('m.jsonl')))[-1]
+        need(f'--monitor {metric}: exit {code}: {end} {said}', code == 0 and end['best_metric'] == 'val ' + metric and abs(end['best'] - v) < 1e-6)
+        need(f'--monitor {metric}: the log has no such value', end['monitor'] == metric and any(abs(q.get(metric, -1) - v) < 1e-6 for q in map(json.loads, open('m.jsonl'))))
+    for metric, says in ('c.accuracy', 'this output does not have this metric; it has loss, mae, rmse, r2'), ('z.auc', "the model has no output 'z'"), ('a.beauty', "unknown metric 'beauty'"):
+        code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--val', 'd.npz', '--run-dir', 'none', '-o', 'o.onnx', '--monitor', metric)
+        need(f'--monitor {metric}: exit {code}: {said}', code == 2 and says in said)
     need(f'the log: {line}', line.get('accuracies', {}).keys() == want.keys() and abs(line['accuracy'] - want['a']) < 1e-6)
     # One head: as it was.
     np.savez('d.npz', x=x, target_b=t['b'])
@@ -166,10 +176,52 @@ def in_graph():
             losses(f'loss in the graph, {outputs}, {options}', options, ce(z[keep], t[keep]), "loss output on output 'loss'")
 
 
+def together():
+    """Several losses on one output: their weighted sum, its gradient, what names them, the record, a resumed run."""
+    w, t = normal(6, 4), normal(N, 4)
+    model('m.onnx', [('MatMul', ['x', 'w'], ['y'])], [('x', T.FLOAT, ['N', 6])], [('y', T.FLOAT, ['N', 4])], {'w': w})
+    np.savez('d.npz', x=x, target=t)
+    d = x @ w - t
+    both = ['--loss', 'mse:weight=2', '--loss', 'l1']
+    losses('mse and l1', both, 2 * (d * d).mean() + np.abs(d).mean(), "loss l1 on output 'y'", 4)
+    with np.load('g.npz') as g:
+        want = x.T @ (4 * d + np.sign(d)) / d.size
+        need(f"gradient of mse and l1: {np.abs(g['w'] - want).max()} off", np.allclose(g['w'], want, rtol=1e-4, atol=1e-6))
+    e = json.loads(call('eval', 'm.onnx', '--data', 'd.npz', *both, '--json')[1])
+    need(f"names: {e.get('losses')}", e['losses'].keys() == {'y/mse', 'y/l1'} and abs(e['losses']['y/l1'] - np.abs(d).mean()) < 1e-5)
+
+    c = rng.integers(0, 4, N)
+    np.savez('d.npz', x=x, target_y=c)
+    p, hot = np.exp(log_softmax(x @ w)), np.eye(4)[c]
+    dice = (1 - (2 * (p * hot).sum(0) + 1) / ((p + hot).sum(0) + 1))[hot.sum(0) > 0].sum() / 4
+    both, k = ['--loss', 'y=cross_entropy:class_weights=[1,2,3,4]', '--loss', 'y=dice:smooth=1'], np.arange(1, 5)
+    weighted = -(k[c] * log_softmax(x @ w)[np.arange(N), c]).sum() / k[c].sum()
+    losses('cross_entropy and dice', both, weighted + dice, "loss dice on output 'y'")
+    e = json.loads(call('eval', 'm.onnx', '--data', 'd.npz', *both, '--json')[1])
+    need(f'accuracy once: {e}', e['accuracies'] == {'y': e['accuracy']} and abs(e['accuracy'] - (p.argmax(1) == c).mean()) < 1e-6)
+
+    code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--loss', 'dice', '--loss', 'cross_entropy:class_weights=auto', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx')
+    need(f'weights of the second loss: exit {code}: {said}', code == 0 and 'class_weights=auto: [' in said)
+
+    # in the metadata of a model with others, and in a checkpoint
+    np.savez('d.npz', x=x, target=100 * t)
+    both = ['--loss', 'mse:weight=2', '--loss', 'l1', '--normalize-target', 'mean,std', '--batch-size', '4']
+    code, _, said = call('train', 'm.onnx', '--data', 'd.npz', *both, '--steps', '6', '--run-dir', 'whole', '-o', 'whole.onnx')
+    need(f'with a record: exit {code}: {said}', code == 0)
+    code, out, said = call('eval', 'whole.onnx', '--data', 'd.npz', '--json')
+    need(f'the record: exit {code}: {out} {said}', code == 0 and json.loads(out)['losses'].keys() == {'y/mse', 'y/l1'})
+    call('train', 'm.onnx', '--data', 'd.npz', *both, '--steps', '2', '--run-dir', 'half', '-o', 'half.onnx')
+    code, _, said = call('resume', 'half', '--steps', '6')
+    a, b = (numpy_helper.to_array(onnx.load(f).graph.initializer[0]) for f in ('whole.onnx', 'half.onnx'))
+    need(f'resumed: exit {code}, {np.abs(a - b).max()} off: {said}', code == 0 and (a == b).all())
+    code, _, said = call('eval', 'm.onnx', '--data', 'd.npz', '--loss', 'mse', '--loss', 'y=mse')
+    need(f"a loss twice: exit {code}: {said}", code == 2 and "output 'y' has loss mse twice" in said)
+
+
 if __name__ == '__main__':
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for group in accuracies, states, inner, in_graph:
+        for group in accuracies, states, inner, in_graph, together:
             group()
         os.chdir('/')
     for line in bad:

@@ -174,6 +174,12 @@ def doubts():
             code, out, err = call(command, 'm.onnx', '--data', 'd.npz', '--loss', 'nll', '--device', 'cpu', *(['--run-dir', 'none', '-o', 'o.onnx'] if command == 'train' else []))
             if code not in (2, 3) or f"output 'out' ends in {tail}: use --loss 'out={better}', or nll:tail=none" not in out + err:
                 bad.append(f'{command}, nll on {tail}: exit {code}: {out + err}')
+    for command in 'train', 'check', 'eval':
+        model('m.onnx', chain('Identity'), 4, ['N', 4])
+        np.savez('d.npz', x=np.ones((N, 6), np.float32), target=np.eye(4, dtype=np.float32)[c4])
+        code, out, err = call(command, 'm.onnx', '--data', 'd.npz', '--loss', 'bce', '--device', 'cpu', *(['--run-dir', 'none', '-o', 'o.onnx'] if command == 'train' else []))
+        if code not in (2, 3) or "output 'out' has no Sigmoid: use --loss 'out=bce_with_logits', or bce:tail=none" not in out + err:
+            bad.append(f'{command}, bce on scores: exit {code}: {out + err}')
     warned('bce_with_logits', 'Softmax', "loss bce_with_logits needs logits", lambda z, t: bce(softmax(z), t))
     row('tail=none', ['Sigmoid'], 4, ['N', 4], c4, "loss cross_entropy on output 'out'", lambda z, t: ce(sigmoid(z), t), '--loss', 'cross_entropy:tail=none',
         never=['needs logits'])

@@ -122,13 +122,17 @@ def plain_cases():
     yield "nearly equal outputs", nearly, labels((N, 1), 2, 32).astype(np.float32), "bce_with_logits", lambda y, t: of_binary(np.round(y, 2), t)
     t = numbers((N, 2), 12)
     yield "values", t + numbers((N, 2), 13) / 3, t * np.float32(1.5), "mse", of_values
+    counts = labels((N, 2), 6, 33).astype(np.float32)
+    y = numbers((N, 2), 34) + np.float32(0.2) * counts
+    yield "logarithms of rates", y, counts, "poisson_nll", lambda y, t: of_values(np.exp(y.astype(np.float64)), t)
+    yield "rates", np.exp(y), counts, "poisson_nll:log_input=false", of_values
     yield "one value", numbers((N, 1), 14), numbers((N, 1), 15) + 2, "mse", of_values
 
 
 def evaluate(folder, y, t, loss, tail, batch):
     np.savez(folder + "/d.npz", x=y, target=t)
     shape = ["N", *y.shape[1:]]
-    axis = {"axis": y.ndim - 1 if loss and "class_axis=-1" in loss else 1} if tail and tail != "Sigmoid" else {}
+    axis = {"axis": y.ndim - 1 if loss and "class_axis=-1" in loss else 1} if tail and "oftmax" in tail else {}
     nodes = [helper.make_node("Mul", ["x", "w"], ["scores" if tail else "y"])]
     g = helper.make_graph(nodes + ([helper.make_node(tail, ["scores"], ["y"], **axis)] if tail else []), "g",
                           [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
@@ -140,6 +144,55 @@ def evaluate(folder, y, t, loss, tail, batch):
     if r.returncode:
         sys.exit(f"eval: exit {r.returncode}: {r.stderr.strip()}")
     return json.loads(r.stdout)
+
+
+def not_a_number():
+    """Answers that are NaN are wrong, and in no confusion matrix.  (name, loss, columns, targets, accuracies in %, rows of the confusion)"""
+    nan = np.float32([-1, 1, 1, -1, 1, -1])[:, None]  # the square root of x
+    c, t = np.int64([0, 1, 2, 3, 0, 1]), np.float32([0, 0, 1, 1, 0, 0])[:, None]
+    yield "classes", nan * np.ones((1, 8), np.float32), c, None, {"accuracy": 1 / 6, "top5": 3 / 6}, 1 + 1 + 1
+    yield "binary", nan, t, "bce_with_logits", {"accuracy": 1 / 6}, 3
+    yield "labels", nan * np.float32([[1, 1, -1]]), np.hstack([t, t, t]), "bce_with_logits", {"accuracy": (1 + 1 + 1) / 18}, None
+
+
+def evaluate_not_a_number():
+    bad = 0
+    for name, y, t, loss, want, inside in not_a_number():
+        with tempfile.TemporaryDirectory() as folder:
+            for batch in 4, 6:
+                got = evaluate(folder, y, t, loss, "Sqrt", batch)
+                for key, v in want.items():
+                    if not math.isclose(got.get(key, math.nan), v, abs_tol=1e-6):
+                        print(f"NaN in {name}, batches of {batch}: {key} is {got.get(key)}, not {v}")
+                        bad += 1
+                if inside is not None and np.sum(got["confusion"]) != inside:
+                    print(f"NaN in {name}, batches of {batch}: {got['confusion']} has not {inside} answers")
+                    bad += 1
+        print(f"NaN in {name}: {', '.join(want)}")
+    return bad
+
+
+def evaluate_parts():
+    """Each label and each column has the metrics that it has alone."""
+    bad, n = 0, 0
+    for name, y, t, loss, _ in plain_cases():
+        if name not in ("labels", "values"):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            whole = evaluate(folder, y, t, loss, None, 32)
+            parts = whole.get("labels" if name == "labels" else "columns", [])
+            for k, part in enumerate(parts):
+                alone = evaluate(folder, y[:, [k]], t[:, [k]], loss, None, 32)
+                n += 1
+                for key in {"precision", "recall", "f1", "auc", "mae", "rmse", "r2", "samples"} & part.keys():
+                    want = int(t[:, k].sum()) if key == "samples" else alone[key]
+                    if not math.isclose(part[key], want, rel_tol=1e-9, abs_tol=1e-12):
+                        print(f"{name}: {key} of {k} is {part[key]}, alone {want}")
+                        bad += 1
+    if n != 4 + 2:
+        print(f"{n} labels and columns have metrics of their own, not 6")
+        bad += 1
+    return bad
 
 
 def main():
@@ -163,6 +216,7 @@ def main():
             if kept.keys() != want.keys() or not all(math.isclose(kept[k], v, rel_tol=1e-9, abs_tol=1e-9) for k, v in want.items()):
                 print(f"figures.json has other numbers of {name}: {kept}, not {want}; write it again with --write")
                 bad += 1
+    bad += evaluate_not_a_number() + evaluate_parts()
     known = set(re.findall(r"^  ([a-z]\w*)", subprocess.run([program, "help", "metric"], capture_output=True, text=True).stdout, re.M))
     judged = {k for want in computed.values() for k in want}
     if known - judged - {"loss"} or not known:

@@ -137,6 +137,10 @@ def others(rows, y):
     d = answers("t2.onnx", "two.csv") - two
     m, said = metrics("t2.onnx", "two.csv", "--loss", "huber")
     check(near(m["mae"], np.abs(d).mean()), f"{m} {np.abs(d).mean()}")
+    each = json.loads(call("eval", "t2.onnx", "--data", "two.csv", "--loss", "huber", "--json").stdout)["columns"]
+    check([c["name"] for c in each] == ["p", "q"] and near(np.array([c["mae"] for c in each]), np.abs(d).mean(0)), f"of each column: {each}")
+    said = call("eval", "t2.onnx", "--data", "two.csv", "--loss", "huber").stdout
+    check("  0 p " in said and "  1 q " in said, f"of each column: {said}")
     table("yes.csv", rows, [(int(v > 200_000),) for v in y])
     net("tail.onnx", 1, "Sigmoid")
     for model, data, more in [
@@ -146,6 +150,12 @@ def others(rows, y):
     ]:
         train(model, data, "o.onnx", "--steps", "1", *more)
         check("targets" not in record("o.onnx"), f"{model} {data} {more}: no such values")
+    for loss in "poisson_nll", "cosine":  # their best answers depend on the unit
+        r = call("train", "m.onnx", "--data", "train.csv", "--run-dir", "none", "-o", "n.onnx", "--normalize-target", "mean,std", "--loss", loss, code=2)
+        check(f"loss {loss} needs target" in r.stderr, r.stderr)
+        said = train("m.onnx", "train.csv", "n.onnx", "--steps", "1", "--normalize-target", "none", "--loss", loss, "--lr", "0", "--normalize", "none",
+                     "--on-nonfinite", "skip")
+        check("--normalize-target" not in said, f"what {loss} refuses is no advice: {said}")
     net("relu.onnx", 1, "Relu")
     train("relu.onnx", "train.csv", "o.onnx", "--steps", "1")
     check("targets" not in record("o.onnx"), "an output that cannot be negative is not standardised by itself")

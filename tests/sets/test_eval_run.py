@@ -90,6 +90,12 @@ def main():
         run(folder, "alone", "--normalize", "mean,std")
         whole = evaluate(folder, "alone")
         expect("no set: all of the data", whole["samples"] == N)
+        kept = (folder / "d.npz").read_bytes()
+        with np.load(folder / "d.npz") as d:
+            np.savez(folder / "d.npz", **{n: d[n][1:] for n in d})
+        said = call(folder, "eval", "alone", code=4).stderr
+        expect("changed data: what evaluates the model", "onnxtrain eval MODEL --data DATA" in said and "continues" not in said, said)
+        (folder / "d.npz").write_bytes(kept)
         expect("another set, scaled as the training's", near(evaluate(folder, "alone", "--data", "t.npz"), evals[-1]))
 
         # Without a usable checkpoint best.onnx is evaluated, on the samples of the run.

@@ -185,6 +185,12 @@ def sweeps(folder):
     for _ in range(2):
         r = call(folder, "sweep", "n.onnx", "--data", "n.npz", "--epochs", "3", "--optimizer", "sgd", "--grid", "lr=1e38,1e37", "--run-dir", "none-left", code=6)
         expect("all diverged: the status of the first", "all 2 trainings" in r.stderr and [q["state"] for q in table(folder / "none-left/sweep.csv")] == ["diverged"] * 2)
+    for p in (folder / "half/run-1").glob("checkpoint-*"):
+        p.unlink()
+    log = folder / "half/run-1/log.jsonl"
+    log.write_text("".join(log.read_text().splitlines(True)[:-1]))  # as if it had been stopped
+    again = call(folder, "resume", "half").stderr
+    expect("without a checkpoint it starts again, and no more is needed", "starts from its beginning: " in again and "onnxtrain train" not in again, again)
     few = "sweep", "n.onnx", "--data", "n.npz", "--val-split", "0.2", "--epochs", "1", "dropout=off,0.5", "lr=1e-2,1e-3,1e-4"
     for n, trained in (5, 5), (20, 6):
         r = call(folder, *few, "--random", n, "--run-dir", f"few{n}")

@@ -16,6 +16,10 @@ GRAPHS = {
     'a convolution': ('x[n,3,6]', 'a = Conv(x, W) b = Tanh(a) c = Flatten(b) y = MatMul(c, P)', dict(W=(4, 3, 3), P=(16, 1)), 1),
     'a convolution after a transpose': ('x[n,6,3]', 't = Transpose<perm = [0,2,1]>(x) a = Conv(t, W) b = Tanh(a) c = Flatten(b) y = MatMul(c, P)',
                                         dict(W=(4, 3, 3), P=(16, 1)), 2),
+    'a causal convolution': ('x[n,6,3]', 't = Transpose<perm = [0,2,1]>(x) p = Pad(t, left) a = Conv(p, W) b = Tanh(a) c = Flatten(b) y = MatMul(c, P)',
+                             dict(W=(4, 3, 3), P=(24, 1)), 2),
+    'a dense layer after a slice': ('x[n,6,3]', 's = Slice(x, two, six, one) a = MatMul(s, W) b = Tanh(a) c = Flatten(b) y = MatMul(c, P)',
+                                    dict(W=(3, 4), P=(16, 1)), 2),
 }
 
 
@@ -28,9 +32,12 @@ def series(axis, seed):
 
 
 with tempfile.TemporaryDirectory() as d:
+    onnx.save(onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> g (float[n,6,3] x) => (float[n,1] y) '
+                                      f'<float[18,1] P = {{{", ".join(["0.1"] * 18)}}}> {{ c = Flatten(x) y = MatMul(c, P) }}'), f'{d}/flat.onnx')
     for what, (declared, body, weights, axis) in GRAPHS.items():
         m = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g (float[{declared[2:-1]}] x) => (float[n,1] y) '
-                                    f'<int64[1] zero = {{0}}> {{ {body} }}')
+                                    f'<int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] six = {{6}}, '
+                                    f'int64[6] left = {{0, 0, 2, 0, 0, 0}}> {{ {body} }}')
         r = np.random.default_rng(1)
         for name, shape in weights.items():
             m.graph.initializer.append(onnx.numpy_helper.from_array((r.normal(size=shape) * .4).astype(np.float32), name))
@@ -54,4 +61,6 @@ with tempfile.TemporaryDirectory() as d:
         want = onnxruntime.InferenceSession(f'{d}/raw.onnx').run(None, {'x': ((x2 - mean) / std).astype(np.float32)})[0]
         off = np.abs(np.load(f'{d}/p.npz')['y'] - want).max()
         check(off < 1e-3, f'{what}: predictions are {off:.2g} off')
+    said = call(f'{d}/flat.onnx', '--data', f'{d}/raw.npz', '--normalize', 'auto', '--steps', '1', '--run-dir', 'none', '-o', f'{d}/o.onnx').stderr
+    check('all values have the same mean and deviation' in said, f'a flattened series: {said}')
 finish('checks of series')

@@ -228,6 +228,9 @@ static void refused(void **state)
     assert_says(err, "--val-split 0.1");
     assert_int_equal(run(b, &err, "monitor=beauty", NULL), OT_E_USAGE);
     assert_says(err, "help metric");
+    assert_int_equal(run(b, &err, "val-split=0.2", "monitor=top5", NULL), OT_E_USAGE); /* of three classes */
+    assert_says(err, "it has loss, accuracy, precision, recall, f1, auc, log_loss");
+    assert_int_equal(b->vals + b->updates[1], 0); /* before the first update */
     assert_int_equal(run(b, &err, "time-limit=3steps", NULL), OT_E_USAGE);
     assert_says(err, "expected a time");
     assert_int_equal(run(b, &err, "val-split=0.2", "monitor=accuracy", "loss=output=mse", NULL) == OT_OK, 0);

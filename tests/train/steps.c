@@ -175,6 +175,7 @@ static void refused_batches_change_nothing(void **state)
         g.y[5] = 0;
         g.x[3] = NAN;
         assert_int_equal(ot_trainer_step(b, g.t, 2, NULL, &err), OT_E_DIVERGED);
+        assert_says(err, "in the tensors of this step");
         ot_tensor twice[3] = { g.t[0], g.t[1], g.t[0] };
         assert_int_equal(ot_trainer_step(b, twice, 3, NULL, &err), OT_E_DATA);
         assert_says(err, "given twice");

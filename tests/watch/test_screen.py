@@ -32,6 +32,8 @@ def make():
          h.make_tensor_value_info('x', T.INT64, ['N', 7]), [weight('e', 20, 4), weight('w', 4, 3), weight('b', 3)])
     np.savez('d.npz', x=rng.standard_normal((2000, 4)).astype(np.float32), target=rng.integers(0, 3, 2000))
     np.savez('tokens.npz', x=rng.integers(0, 20, (500, 7)), target=rng.integers(0, 3, 500))
+    save('columns.onnx', [h.make_node('Gather', ['x', 'first'], ['c'], axis=1), h.make_node('Gather', ['e', 'c'], ['r']), h.make_node('Gemm', ['r', 'w', 'b'], ['y'])],
+         h.make_tensor_value_info('x', T.INT64, ['N', 7]), [numpy_helper.from_array(np.int64(0), 'first'), weight('e', 20, 4), weight('w', 4, 3), weight('b', 3)])
 
 
 def terminal(columns, *arguments, **environment):
@@ -126,6 +128,8 @@ check([s for s in said if int(s) % 100 == 0] == [str(100 * i + 100) for i in ran
 
 r = call('tokens.onnx', '--data', 'tokens.npz', '--epochs', '1', '--threads', '1', '--run-dir', 'none', '-o', 'o.onnx', '--log-every', '8')
 check(re.search(r'\d tokens/s', r.stderr), f'tokens: {r.stderr}')
+r = call('columns.onnx', '--data', 'tokens.npz', '--epochs', '1', '--threads', '1', '--run-dir', 'none', '-o', 'o.onnx', '--log-every', '8')
+check('tokens/s' not in r.stderr and 'samples/s' in r.stderr, f'categories that have a table each are no tokens: {r.stderr}')
 
 call(*data[:3], '--epochs', '2', '--batch-size', '4', '--threads', '1', '-o', 'o.onnx', '--run-dir', 'again', '-q')
 compare_csv('again', 2)

@@ -163,7 +163,9 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
         const ot_value *y = output_of(run->graph, m, t->output);
         if (ot_loss_find(t->name)->takes == OT_TAKES_NOTHING || !y || ot_spec_num(t, "weight") == 0) continue;
         const char *name = t->output && c.options.n_losses > 1 ? ot_arena_printf(a, "target_%s", t->output) : "target";
-        make_target(t, y, name ? name : "target", &feeds[n++]);
+        bool there = false; /* another loss on this output has it */
+        for (int k = 0; k < n && name; k++) there |= !strcmp(feeds[k].name, name);
+        if (!there) make_target(t, y, name ? name : "target", &feeds[n++]);
     }
     ot_plan_free(run);
     c.feeds = out->feeds = feeds;

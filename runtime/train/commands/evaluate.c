@@ -110,6 +110,99 @@ static void print_classes(const ot_meter *m, const names *d, FILE *f)
     }
 }
 
+/* ---- labels and columns ----------------------------------------------------------------- */
+
+/* How many labels or columns of an output (N, C) are listed one by one. */
+static int64_t parts_of(const ot_trainer *t, const ot_measured *m)
+{
+    const ot_value *y = t->x.slot[t->eval.slot].plan->graph->outputs[m->output];
+    int64_t n = ot_meter_parts(&m->meter);
+    return y->shape.rank == 2 && n <= MOST_CLASSES ? n : 0;
+}
+
+/* Their names; n 0: they have none. */
+static ot_status names_of_parts(const ot_trainer *t, const ot_measured *m, names *out, ot_error *err)
+{
+    const ot_array *a = &t->eval.data->array[t->eval.fs.f[m->feeder].array];
+    int64_t n = parts_of(t, m);
+    out->name = ot_dataset_target_columns(t->eval.data, a, &out->n);
+    if (out->n != n && m->meter.kind == OT_METER_BINARY) OT_TRY(names_measured(t, m, out, err));
+    if (out->n != n) *out = (names){ 0 };
+    return OT_OK;
+}
+
+static ot_status print_parts(const ot_trainer *t, const ot_measured *d, FILE *f, ot_error *err)
+{
+    static const int of_labels[] = { OT_METRIC_PRECISION, OT_METRIC_RECALL, OT_METRIC_F1, OT_METRIC_AUC },
+                     of_values[] = { OT_METRIC_MAE, OT_METRIC_RMSE, OT_METRIC_R2 };
+    const ot_meter *m = &d->meter;
+    bool labels = m->kind == OT_METER_BINARY;
+    const int *metric = labels ? of_labels : of_values;
+    names of;
+    OT_TRY(names_of_parts(t, d, &of, err));
+    ot_print(f, "\n%-*s", NAME + 4, labels ? "label" : "column");
+    if (labels) ot_print(f, " %8s", "samples");
+    for (int i = 0; i < (labels ? OT_LEN(of_labels) : OT_LEN(of_values)); i++)
+        ot_print(f, " %10s", ot_metrics.entries[metric[i]]->name);
+    for (int64_t k = 0; k < parts_of(t, d); k++) {
+        char name[NAME_BYTES];
+        ot_shown_in(name_of(&of, k), NAME, name, sizeof name);
+        ot_print(f, "\n%3lld %s", (long long)k, name);
+        if (labels) ot_print(f, " %8lld", (long long)m->is[k]);
+        for (int i = 0; i < (labels ? OT_LEN(of_labels) : OT_LEN(of_values)); i++) {
+            double v = ot_meter_part(m, k, metric[i]);
+            if (isnan(v)) ot_print(f, " %10s", "-");
+            else ot_print(f, labels ? " %10.4f" : " %10.5g", v);
+        }
+    }
+    ot_print(f, "\n");
+    return OT_OK;
+}
+
+/* A list of objects, one for each label or column. */
+static ot_status list_parts(const ot_trainer *t, const ot_measured *d, json_t **list, ot_error *err)
+{
+    const ot_meter *m = &d->meter;
+    names of;
+    OT_TRY(names_of_parts(t, d, &of, err));
+    for (int64_t k = 0; k < parts_of(t, d); k++) {
+        json_t *one = json_object();
+        if (of.n) ot_json_set(&one, "name", ot_json_text(of.name[k]));
+        if (m->kind == OT_METER_BINARY) ot_json_set(&one, "samples", json_integer(m->is[k]));
+        for (int i = 0; i < OT_METRIC_COUNT; i++) {
+            double v = ot_meter_part(m, k, i);
+            if (!isnan(v)) ot_json_real(&one, ot_metrics.entries[i]->name, v);
+        }
+        ot_json_add(list, one);
+    }
+    return OT_OK;
+}
+
+/* "labels", "columns": by output if several are measured. */
+static ot_status fill_parts(const ot_trainer *t, json_t **json, ot_error *err)
+{
+    const ot_scored *e = &t->eval;
+    json_t *all[2] = { json_object(), json_object() };
+    ot_status s = OT_OK;
+    for (int i = 0; i < e->n_measured && !s; i++) {
+        const ot_measured *d = &e->measured[i];
+        bool values = d->meter.kind == OT_METER_VALUES;
+        char name[1000];
+        json_t *list = json_array();
+        if (!parts_of(t, d)) {
+            json_decref(list);
+            continue;
+        }
+        s = list_parts(t, d, &list, err);
+        if (e->n_measured == 1) ot_json_set(json, values ? "columns" : "labels", list);
+        else ot_json_set(&all[values], ot_shown(t->m->outputs[d->output], name, sizeof name), list);
+    }
+    for (int k = 0; k < 2; k++)
+        if (all[k] && json_object_size(all[k])) ot_json_set(json, k ? "columns" : "labels", all[k]);
+        else json_decref(all[k]);
+    return s;
+}
+
 /* The confusion matrix of one yes or no per sample. */
 static ot_status confuse_two(ot_trainer *t, ot_error *err)
 {
@@ -121,6 +214,7 @@ static ot_status confuse_two(ot_trainer *t, ot_error *err)
     count_class(m, 1, yes);
     t->classes = 2;
     c[0] = no[0], c[1] = no[2] - no[0], c[2] = yes[2] - yes[0], c[3] = yes[0];
+    c[1] -= m->odd - m->odd_yes, c[2] -= m->odd_yes; /* NaN is counted as the other class, and is none */
     return OT_OK;
 }
 
@@ -162,7 +256,7 @@ static ot_status print_text(const ot_trainer *t, FILE *f, ot_error *err)
     ot_print(f, "samples   %lld\n", (long long)t->eval.fs.samples);
     if (!isnan(loss)) ot_print(f, "loss      %.6g\n", loss);
     else if (p->n_losses) ot_print(f, "loss      nan\n");
-    for (int k = 0; k < p->n_heads; k++) ot_print(f, "          %.6g  %s\n", t->eval.head[k], p->head[k].output);
+    for (int k = 0; k < p->n_heads; k++) ot_print(f, "          %.6g  %s\n", t->eval.head[k], p->head[k].name);
     if (!isnan(accuracy) && !p->n_heads) ot_print(f, "accuracy  %.4f %%\n", 100 * accuracy);
     for (int k = 0, n = 0; k < p->n_heads; k++)
         if (!isnan(t->eval.right[k]))
@@ -172,21 +266,24 @@ static ot_status print_text(const ot_trainer *t, FILE *f, ot_error *err)
         const ot_meter *m = &t->eval.measured[i].meter;
         names of;
         OT_TRY(names_measured(t, &t->eval.measured[i], &of, err));
-        if (!classes_of(m) || classes_of(m) > MOST_CLASSES) continue;
+        bool classes = classes_of(m) && classes_of(m) <= MOST_CLASSES;
+        if (!classes && !parts_of(t, &t->eval.measured[i])) continue;
         if (t->eval.n_measured > 1) ot_print(f, "\noutput '%s'", t->m->outputs[t->eval.measured[i].output]);
-        print_classes(m, &of, f);
+        if (classes) print_classes(m, &of, f);
+        else OT_TRY(print_parts(t, &t->eval.measured[i], f, err));
     }
     return t->confusion && t->classes <= 20 ? print_confusion(t, f, err) : OT_OK;
 }
 
-static void fill_json(const ot_trainer *t, ot_page *p)
+static ot_status fill_json(const ot_trainer *t, ot_page *p, ot_error *err)
 {
     ot_json_set(&p->json, "model", ot_json_text(t->m->file->path));
     ot_json_set(&p->json, "data", ot_json_text(t->eval.data->name));
     ot_json_set(&p->json, "split", json_string(t->eval.split));
     ot_json_set(&p->json, "samples", json_integer(t->eval.fs.samples));
     ot_log_scores(&p->json, t, &t->eval);
-    if (!t->confusion) return;
+    OT_TRY(fill_parts(t, &p->json, err));
+    if (!t->confusion) return OT_OK;
     json_t *m = json_array();
     for (int64_t r = 0; r < t->classes; r++) {
         json_t *row = json_array();
@@ -194,6 +291,7 @@ static void fill_json(const ot_trainer *t, ot_page *p)
         ot_json_add(&m, row);
     }
     ot_json_set(&p->json, "confusion", m);
+    return OT_OK;
 }
 
 static void warn_of_nan(const ot_trainer *t)
@@ -233,7 +331,7 @@ static ot_status evaluate(ot_trainer *t, const ot_checkpoint *c, source from, ch
     warn_of_nan(t);
     OT_TRY(ot_page_open(&p, t->s.json, err));
     ot_error why = { 0 };
-    if (t->s.json) fill_json(t, &p);
+    if (t->s.json) fill_json(t, &p, &why);
     else print_text(t, p.f, &why);
     ot_status s = ot_page_close(&p, text, err);
     if (!why.status) return s;

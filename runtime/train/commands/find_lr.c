@@ -63,6 +63,7 @@ static ot_status begin(ot_trainer *t, sweep *s, ot_error *err)
     ot_dataset_free(t->eval.data);
     t->test.data = t->eval.data = NULL;
     t->has_val = false;
+    t->searches = true;
     OT_TRY(ot_trainer_prepare(t, err));
     s->most = t->total;
     s->at = ot_arena_alloc(t->a, sizeof *s->at * (size_t)(s->most + 1));

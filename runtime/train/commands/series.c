@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/train/run/checkpoint.h"
 #include "runtime/train/run/metrics.h"
 #include "runtime/train/run/trainer.h"
 
@@ -28,6 +29,7 @@ typedef struct series {
     ot_settings s;
     const char *what; /* "fold", "run" */
     bool sweep, resumes;
+    bool validates; /* the trainings have validation samples */
     ot_member *member;
     int n;
     ot_folder folder;
@@ -278,6 +280,8 @@ static void add_column(void *user, const char *name, double v)
 /* Losses and errors fall. */
 static bool rises(const char *monitor)
 {
+    const char *point = monitor ? strrchr(monitor, '.') : NULL; /* OUTPUT.METRIC */
+    if (point) monitor = point + 1;
     for (int k = 0; monitor && k < OT_METRIC_COUNT; k++)
         if (!strcmp(monitor, ot_metrics.entries[k]->name)) return ot_metric_rises(k);
     return false;
@@ -319,6 +323,8 @@ static ot_checkpoint *checkpoint_of(const series *x, const char *path)
     if (!begun || access(begun, F_OK) || !ot_checkpoint_open(path, &x->cb, &c, &why)) return c;
     if (x->cb.message) {
         char line[OT_ERROR_TEXT];
+        char *remedy = strstr(why.text, "; " OT_TRAIN_AGAIN); /* which is done here */
+        if (remedy) *remedy = '\0';
         snprintf(line, sizeof line, "this training starts from its beginning: %.900s", why.text);
         x->cb.message(x->cb.user, OT_WARNING, line);
     }
@@ -362,7 +368,7 @@ static ot_status train_member(series *x, ot_member *b, ot_error *err)
     OT_TRY(options_of(x, b, &o, err));
     ot_status s = ot_options_set(o, "run-dir", path, err);
     if (!s) s = ot_options_set(o, "o", out, err);
-    if (!s && x->sweep && !x->s.val && !(x->s.val_split > 0)) /* the training loss decides: it is looked at */
+    if (!s && x->sweep && !x->validates) /* the training loss decides: it is looked at */
         s = ot_options_set(o, "select", "best", err);
     if (!s) s = train_with(x, o, path, err);
     ot_options_free(o);
@@ -535,7 +541,7 @@ static void print_spread(const series *x, FILE *f)
 /* The last weights or the best, by --select, which the grid may vary; without validation samples the best (train_member). */
 static void print_weights(const series *x, FILE *f)
 {
-    const char *select = x->s.val || x->s.val_split > 0 ? ot_options_get(x->o, "select") : "best";
+    const char *select = x->validates ? ot_options_get(x->o, "select") : "best";
     for (int k = 0; k < x->member[0].n; k++)
         if (!strcmp(x->member[0].pair[k][0], "select")) select = x->member[0].pair[k][1];
     if (!strcmp(select, "best"))
@@ -626,13 +632,30 @@ static void drop_folder(const series *x)
     (void)rmdir(x->folder.path);
 }
 
+/* By an option, of all or of the grid, or by a part of the data for it.  A set that cannot be opened is an error of the
+ * trainings. */
+static bool have_validation(const series *x)
+{
+    ot_data_options o = { .target = x->s.target, .columns = x->s.columns };
+    ot_dataset *d = NULL;
+    ot_error ignored = { 0 };
+    bool have = x->s.val || x->s.val_split > 0;
+    for (int k = 0; k < x->member[0].n; k++)
+        have |= !strcmp(x->member[0].pair[k][0], "val") || !strcmp(x->member[0].pair[k][0], "val-split");
+    if (have || !x->sweep || ot_adapt_wanted(x->m->file->graph, x->a, &o, &ignored)) return have;
+    if (!ot_dataset_open(x->s.data, OT_SPLIT_VAL, &o, &d, &ignored)) have = d != NULL;
+    ot_dataset_free(d);
+    return have;
+}
+
 static ot_status run_all(series *x, char **text, ot_error *err)
 {
     OT_TRY(check_options(x, err));
     OT_TRY(open_series(x, err));
     if (x->sweep && x->n < ot_options_int(x->o, "random"))
         say(x, OT_INFO, "sweep: --grid has %d combinations; each is trained once", x->n);
-    if (x->sweep && !x->s.val && !(x->s.val_split > 0))
+    x->validates = have_validation(x);
+    if (x->sweep && !x->validates)
         say(x, OT_WARNING, "sweep: no validation samples: the training loss decides; use --val-split 0.1 or --val");
     ot_status s = OT_OK;
     for (int i = 0; i < x->n && !x->cancelled && !s; i++) s = run_member(x, i, err);

@@ -396,9 +396,13 @@ static ot_status adapt_floats(const ot_adapt_env *e, const ot_dataset *d, const 
     bool turned = f->gather.permute[2] > 0;
     if (a->t.rank == 3 && channels > 1) f->gather.inner = inner;
     if (a->t.rank == 4 && channels > 1) f->gather.inner = last != turned ? 1 : ot_numel(&f->sample) / channels;
-    ot_adapt_note(e, "input '%s': %s%s", f->name, line,
-                  recorded ? ", as the model's metadata say (change with --normalize)"
-                           : ", measured on the training set");
+    bool any = !recorded && a->t.rank == 3 && channels == 1 && a->t.dim[1] > 1 && a->t.dim[2] > 1;
+    ot_adapt_note(
+        e, "input '%s': %s%s%s", f->name, line,
+        recorded ? ", as the model's metadata say (change with --normalize)" : ", measured on the training set",
+        any ? "; the layers that read it do not show which axis has the features, so all values have the same "
+              "mean and deviation: if features have different units, scale them in the data"
+            : "");
     return OT_OK;
 }
 

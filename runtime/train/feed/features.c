@@ -1,5 +1,5 @@
 /* features.c - which axis of an input of rank 3 has the features, as the layer that reads it says: the last for a recurrent or
- * a dense layer, axis 1 for a convolution, also where the graph transposes the input first. */
+ * a dense layer, axis 1 for a convolution, also where the graph transposes, pads or slices the input first. */
 #include "ops/op.h"
 #include "runtime/train/feed/bind_inputs.h"
 
@@ -36,6 +36,13 @@ static int asks(const ot_node *n, int i)
     return -1;
 }
 
+/* Is an output of n input 0, with the same axes in the same order? */
+static bool keeps_axes(const ot_node *n)
+{
+    return n->op == &ot_op_Identity || n->op == &ot_op_Cast || n->op == &ot_op_Dropout || n->op == &ot_op_Pad ||
+           n->op == &ot_op_Slice;
+}
+
 int ot_adapt_features(const ot_graph *g, const ot_value *input)
 {
     int found = -1;
@@ -49,7 +56,7 @@ int ot_adapt_features(const ot_graph *g, const ot_value *input)
                 found = a;
             } else if (m && n->op == &ot_op_Transpose) {
                 n->out[0]->mark = mark_of(moved(n, first_of(m)), moved(n, second_of(m)));
-            } else if (m && i == 0 && (n->op == &ot_op_Identity || n->op == &ot_op_Cast || n->op == &ot_op_Dropout)) {
+            } else if (m && i == 0 && keeps_axes(n)) {
                 for (int k = 0; k < n->n_out; k++)
                     if (n->out[k]) n->out[k]->mark = m;
             }

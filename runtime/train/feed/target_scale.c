@@ -71,6 +71,27 @@ static void say_far(const ot_adapt_env *e, const char *name, const ot_array *a)
             name, mean, off);
 }
 
+/* A loss of values whose best answers depend on their unit: a likelihood, an angle. */
+static bool needs_unit(const ot_spec *loss)
+{
+    const ot_loss_kind *k = loss ? ot_loss_find(loss->name) : NULL;
+    return k && !k->distance && (k->takes == OT_TAKES_VALUES || k->takes == OT_TAKES_VECTORS);
+}
+
+/* --normalize-target mean,std where it cannot be done: refused, unless the target of another loss can have it. */
+static ot_status refuse(const ot_adapt_env *e, const ot_spec *loss, const char *name, ot_error *err)
+{
+    bool other = false;
+    for (int i = 0; i < e->s->options.n_losses; i++) other |= ot_loss_find(e->s->options.losses[i].name)->distance;
+    if (!other)
+        return ot_fail_more(err, OT_E_USAGE,
+                            "--normalize-target mean,std: loss %s needs target '%s' in its own unit; use a loss of "
+                            "differences (mse, l1, smooth_l1, huber), or remove the option",
+                            loss->name, name);
+    ot_adapt_note(e, "target '%s' is not standardised: loss %s needs it in its own unit", name, loss->name);
+    return OT_OK;
+}
+
 ot_status ot_target_scale(const ot_adapt_env *e, const ot_dataset *d, const ot_spec *loss, const ot_output *output,
                           ot_feeder *f, ot_error *err)
 {
@@ -80,6 +101,7 @@ ot_status ot_target_scale(const ot_adapt_env *e, const ot_dataset *d, const ot_s
     ot_error bad = { 0 };
     bool given = e->s->target_scale == OT_TARGET_STANDARD, shares = f->adds_up[0] || f->adds_up[1];
     bool wanted = is_wanted(e, d, loss, output, &z), known = z.kind == OT_NORMALIZE_GIVEN;
+    if (needs_unit(loss)) return given && !f->binary && !shares ? refuse(e, loss, name, err) : OT_OK;
     if (given && !wanted && !e->measure && !e->training)
         return ot_fail_more(
             err, OT_E_USAGE,

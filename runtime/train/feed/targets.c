@@ -155,10 +155,11 @@ static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const
                                int *n, ot_error *err)
 {
     int needing = 0;
-    for (int i = 0; i < e->s->options.n_losses; i++) needing += needs_target(&e->s->options.losses[i]);
+    for (int i = 0; i < e->s->options.n_losses; i++)
+        needing += needs_target(&e->s->options.losses[i]) && !ot_loss_joins(e->s->options.losses, i);
     for (int i = 0; i < e->s->options.n_losses; i++) {
         ot_spec *t = &e->s->options.losses[i];
-        if (!needs_target(t) || left_out(t)) continue;
+        if (!needs_target(t) || left_out(t) || ot_loss_joins(e->s->options.losses, i)) continue;
         if (needing == 1) find_output_of_loss(e, d, o, n_outputs, t);
         const ot_output *output = t->output ? find_output(o, n_outputs, t->output) : n_outputs ? o : NULL;
         const ot_array *own = output ? ot_target_of(d, output->name) : NULL,
@@ -779,7 +780,8 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
         f->array = (int)(w[i].array - d->array);
         fs->n++;
         for (int k = 0; k < e->s->options.n_losses && !w[i].lengths && !found.status; k++)
-            if (&e->s->options.losses[k] == w[i].loss) (void)ot_adapt_balance(e, &e->s->options.losses[k], f, &found);
+            if (ot_spec_shares(&e->s->options.losses[k], w[i].loss))
+                (void)ot_adapt_balance(e, &e->s->options.losses[k], f, &found);
         if (!found.status) (void)ot_masks_ignored(e, f, &found);
     }
     if (found.status == OT_OK && d) (void)ot_adapt_masking(e, fs, &found);

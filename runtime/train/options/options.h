@@ -69,11 +69,13 @@ typedef struct ot_settings {
     double val_split;    /* 0: none */
     int fold, folds;     /* --folds fold/folds; fold 0: all of them; folds 0: none */
     int monitor;         /* OT_METRIC_; -1: not given */
-    int64_t patience;    /* epochs; 0: the run does not stop early */
-    double min_delta;    /* least change that is a gain */
-    double time_limit;   /* seconds; 0: none */
-    bool all_metrics;    /* --metrics all */
-    bool select_best;    /* -o gets the best weights, not the last */
+    const char *monitor_output, *monitor_name,
+        *watched;      /* of that output; the option; "val " and the option.  NULL: not given */
+    int64_t patience;  /* epochs; 0: the run does not stop early */
+    double min_delta;  /* least change that is a gain */
+    double time_limit; /* seconds; 0: none */
+    bool all_metrics;  /* --metrics all */
+    bool select_best;  /* -o gets the best weights, not the last */
     ot_interval checkpoint;
     ot_interval histograms; /* --tensorboard-histograms */
     int keep;               /* checkpoints */

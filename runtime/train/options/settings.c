@@ -192,18 +192,10 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
     int n = ot_options_count(o, "loss");
     s->options.losses = ot_arena_alloc(a, sizeof *s->options.losses * (size_t)(n + 1));
     if (!s->options.losses) return ot_fail(err, OT_E_NOMEM, "no memory for options");
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         OT_TRY(ot_spec_parse(ot_options_nth(o, "loss", i), &ot_losses, outputs, a, &s->options.losses[i], err));
-        for (int k = 0; k < i; k++) {
-            const char *only = outputs && outputs[0] && !outputs[1] ? outputs[0] : NULL; /* it needs no name */
-            const char *p = s->options.losses[k].output, *q = s->options.losses[i].output;
-            p = p ? p : only;
-            q = q ? q : only;
-            if (p == q || (p && q && !strcmp(p, q)))
-                return ot_fail(err, OT_E_USAGE, "--loss: %s%s has two losses; an output can have one",
-                               q ? "output " : "the model", q ? q : "");
-        }
-    }
+    ot_error why = { 0 };
+    if (ot_losses_settle(s->options.losses, n, outputs, &why)) return ot_fail(err, OT_E_USAGE, "--loss: %-s", why.text);
     s->options.n_losses = n;
     return OT_OK;
 }
@@ -534,16 +526,37 @@ static ot_status read_overfit(const ot_options *o, ot_settings *s, ot_error *err
     return OT_OK;
 }
 
-/* What decides which epoch is the best, and when to stop. */
-static ot_status read_watch(const ot_options *o, ot_settings *s, ot_error *err)
+/* METRIC, or OUTPUT.METRIC with the name of an output, which may have points too. */
+static ot_status read_monitor(const ot_options *o, const char *const *outputs, ot_arena *a, ot_settings *s,
+                              ot_error *err)
 {
-    const char *monitor = ot_options_nth(o, "monitor", 0);
-    ot_interval limit = { 0 };
+    const char *text = ot_options_nth(o, "monitor", 0), *point = text ? strrchr(text, '.') : NULL;
+    char shown[300];
+    bool known = !point || !outputs;
     s->monitor = -1;
-    for (int i = 0; monitor && ot_metrics.entries[i]; i++)
-        if (!strcmp(monitor, ot_metrics.entries[i]->name)) s->monitor = i;
-    if (monitor && s->monitor < 0)
-        return ot_fail(err, OT_E_USAGE, "--monitor: unknown metric '%s'; see 'onnxtrain help metric'", monitor);
+    if (!text) return OT_OK;
+    for (int i = 0; ot_metrics.entries[i]; i++)
+        if (!strcmp(point ? point + 1 : text, ot_metrics.entries[i]->name)) s->monitor = i;
+    for (int i = 0; point && outputs && outputs[i]; i++)
+        if (strlen(outputs[i]) == (size_t)(point - text) && !strncmp(outputs[i], text, (size_t)(point - text)))
+            s->monitor_output = outputs[i], known = true;
+    if (s->monitor < 0)
+        return ot_fail(err, OT_E_USAGE, "--monitor: unknown metric '%s'; see 'onnxtrain help metric'",
+                       point ? point + 1 : text);
+    if (!known)
+        return ot_fail(err, OT_E_USAGE, "--monitor %s: the model has no output '%.*s'", text, (int)(point - text),
+                       text);
+    ot_shown(text, shown, sizeof shown);
+    s->monitor_name = ot_arena_strdup(a, shown);
+    s->watched = ot_arena_printf(a, "val %s", shown);
+    return s->monitor_name && s->watched ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for options");
+}
+
+/* What decides which epoch is the best, and when to stop. */
+static ot_status read_watch(const ot_options *o, const char *const *outputs, ot_arena *a, ot_settings *s, ot_error *err)
+{
+    ot_interval limit = { 0 };
+    OT_TRY(read_monitor(o, outputs, a, s, err));
     OT_TRY(read_folds(o, s, err));
     OT_TRY(read_overfit(o, s, err));
     if (s->val && s->val_split > 0) return ot_fail(err, OT_E_USAGE, "--val and --val-split: use one of them");
@@ -571,7 +584,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     OT_TRY(read_device(ot_options_get(o, "device"), s, err));
     OT_TRY(read_interval(o, "checkpoint-every", &s->checkpoint, err));
     OT_TRY(read_histograms(o, s, err));
-    OT_TRY(read_watch(o, s, err));
+    OT_TRY(read_watch(o, outputs, a, s, err));
     OT_TRY(read_profile(o, s, err));
     OT_TRY(ot_plots_read(o, &s->plots, err));
     OT_TRY(read_dropout(o, &s->options.dropout, err));

@@ -22,10 +22,14 @@ const char *ot_best_watched(const ot_trainer *t)
         OT_METRICS(X)
 #undef X
     };
-    return name[metric_of(t)];
+    return t->s.monitor >= 0 ? t->s.watched : name[metric_of(t)];
 }
 
-const char *ot_best_monitor(const ot_trainer *t) { return t->has_val ? ot_metrics.entries[metric_of(t)]->name : NULL; }
+const char *ot_best_monitor(const ot_trainer *t)
+{
+    if (!t->has_val) return NULL;
+    return t->s.monitor >= 0 ? t->s.monitor_name : ot_metrics.entries[metric_of(t)]->name;
+}
 
 /* ---- the states of the best epoch -------------------------------------------------------- */
 
@@ -86,7 +90,7 @@ bool ot_best_looks(const ot_trainer *t) { return t->eval.slot >= 0 || t->s.selec
 /* What is watched, at this epoch; mean: of its training loss. */
 static double value_of(const ot_trainer *t, double mean)
 {
-    return t->has_val ? ot_measure_value(&t->eval, metric_of(t)) : mean;
+    return t->has_val ? ot_measure_value(t, &t->eval, metric_of(t)) : mean;
 }
 
 bool ot_best_is(const ot_trainer *t, double mean)
@@ -104,8 +108,8 @@ ot_status ot_best_epoch(ot_trainer *t, double mean, ot_error *err)
     int metric = metric_of(t);
     double now = value_of(t, mean);
     if (t->has_val && t->s.monitor >= 0 && isnan(now) && metric != OT_METRIC_LOSS && isnan(r->best))
-        return ot_fail(err, OT_E_USAGE, "--monitor %s: this training has no %s; use --monitor loss",
-                       ot_metrics.entries[metric]->name, ot_metrics.entries[metric]->name);
+        return ot_fail(err, OT_E_USAGE, "--monitor %s: this training has no %s; use --monitor loss", t->s.monitor_name,
+                       ot_metrics.entries[metric]->name);
     if (!ot_best_is(t, mean)) {
         t->best.stale++;
         return OT_OK;

@@ -380,12 +380,8 @@ static ot_status read_newest(ot_checkpoint *c, const ot_callbacks *cb, ot_error 
         if (s == OT_E_NOMEM) return ot_fail(err, s, "%-s", e.text);
         if (!first.status) ot_fail(&first, s, "%-s", e.text);
     }
-    if (!n)
-        return ot_fail(err, OT_E_IO, "%s: has no checkpoint; start the training again with 'onnxtrain train'",
-                       c->folder.path);
-    return ot_fail(err, OT_E_IO,
-                   "%-s; none of the %d checkpoints can be used: start the training again with 'onnxtrain train'",
-                   first.text, n);
+    if (!n) return ot_fail(err, OT_E_IO, "%s: has no checkpoint; " OT_TRAIN_AGAIN, c->folder.path);
+    return ot_fail(err, OT_E_IO, "%-s; none of the %d checkpoints can be used; " OT_TRAIN_AGAIN, first.text, n);
 }
 
 /* The run was started in a folder, and its paths are relative to that.  A copy of the whole, at another place, is by itself: if
@@ -586,14 +582,13 @@ ot_status ot_checkpoint_check(const ot_checkpoint *c, const ot_model *m, ot_erro
                    m->file->path);
 }
 
-static ot_status check_data(const ot_checkpoint *c, const ot_trainer *t, ot_error *err)
+/* why: what needs the data of the run, and what else can be done. */
+static ot_status check_data(const ot_checkpoint *c, const ot_trainer *t, const char *why, ot_error *err)
 {
     const char *data = find(c, "data hash");
     OT_TRY(ot_checkpoint_check(c, t->as_read, err));
     if (!data || strtoull(data, NULL, 10) != t->data->hash)
-        return ot_fail(err, OT_E_DATA,
-                       "%s: has changed since the run was started; a run continues with the same data only",
-                       t->data->name);
+        return ot_fail(err, OT_E_DATA, "%s: has changed since the run was started; %s", t->data->name, why);
     return OT_OK;
 }
 
@@ -702,7 +697,7 @@ ot_status ot_checkpoint_check_split(const ot_checkpoint *c, const ot_trainer *t,
 ot_status ot_checkpoint_weights(const ot_checkpoint *c, ot_trainer *t, ot_error *err)
 {
     const ot_plan *p = t->x.slot[t->x.lead].plan;
-    OT_TRY(check_data(c, t, err));
+    OT_TRY(check_data(c, t, "use 'onnxtrain eval MODEL --data DATA' with the model of the run", err));
     OT_TRY(ot_checkpoint_check_split(c, t, err));
     for (int i = 0; i < p->n_states; i++) OT_TRY(read_state(c, t, i, p->states[i], false, err));
     return OT_OK;
@@ -730,7 +725,7 @@ ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)
     if (t->by_steps || t->step || t->folder.path)
         return ot_fail(err, OT_E_USAGE, "only a trainer with data that has not run yet can continue a run");
     const ot_plan *p = t->x.slot[t->x.lead].plan;
-    OT_TRY(check_data(c, t, err));
+    OT_TRY(check_data(c, t, "a run continues with the same data only", err));
     OT_TRY(check_teacher(c, t, err));
     OT_TRY(check_split(c, t, err));
     OT_TRY(read_counters(c, t, err));

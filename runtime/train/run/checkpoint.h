@@ -10,6 +10,9 @@
 
 #include "runtime/train/run/trainer.h"
 
+/* What a run without a usable checkpoint needs; it ends that error, after "; ". */
+#define OT_TRAIN_AGAIN "start the training again with 'onnxtrain train'"
+
 /* Writes a checkpoint of t, between two updates, into its run folder; the oldest ones beyond --keep are removed.  Without a
  * run folder it does nothing.  Errors: OT_E_IO, OT_E_NOMEM, OT_E_DEVICE. */
 ot_status ot_trainer_checkpoint(ot_trainer *t, ot_error *err);

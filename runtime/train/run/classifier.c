@@ -23,8 +23,11 @@ int ot_trainer_plain_output(const ot_trainer *t)
 {
     const ot_graph *g = t->m->file->graph;
     int only = 0, n = 0;
-    if (t->s.options.n_losses == 1 && t->s.options.losses[0].output) {
-        int named = find_output(g, t->s.options.losses[0].output);
+    const ot_spec *l = t->s.options.losses;
+    bool alike = t->s.options.n_losses > 0; /* losses on one output */
+    for (int i = 1; i < t->s.options.n_losses; i++) alike &= ot_spec_shares(&l[0], &l[i]);
+    if (alike && l[0].output) {
+        int named = find_output(g, l[0].output);
         if (named >= 0) return named;
     }
     for (int i = 0; i < g->n_outputs; i++)

@@ -73,7 +73,7 @@ static bool judge(ot_detail *d, ot_dtype type, const void *target, ot_dtype of, 
     const ot_meter *m = &d->kind;
     ot_judged j;
     if (m->kind == OT_METER_VALUES) {
-        s->answer = ot_get_f64(d->answers, type, i);
+        s->answer = ot_meter_prediction(m, ot_get_f64(d->answers, type, i));
         s->target = ot_get_f64(target, of, i);
         s->loss += (s->answer - s->target) * (s->answer - s->target);
         return true;

@@ -158,10 +158,9 @@ void ot_log_scores(json_t **event, const ot_trainer *t, const ot_scored *e)
     json_t *losses = json_object(), *right = json_object();
     for (int k = 0; k < p->n_heads; k++) {
         char name[1000];
-        const char *shown = ot_shown(p->head[k].output, name, sizeof name);
         double v = e->head[k], share = e->right[k];
-        ot_json_set(&losses, shown, ot_json_number(v));
-        if (!isnan(share)) ot_json_set(&right, shown, json_real(share));
+        ot_json_set(&losses, ot_shown(p->head[k].name, name, sizeof name), ot_json_number(v));
+        if (!isnan(share)) ot_json_set(&right, ot_shown(p->head[k].output, name, sizeof name), json_real(share));
     }
     ot_json_set(event, "losses", losses);
     if (!right || json_object_size(right)) ot_json_set(event, "accuracies", right);

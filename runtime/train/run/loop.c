@@ -122,7 +122,7 @@ const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char 
     size_t at = 0;
     *buf = '\0';
     for (int k = 0; k < p->n_heads && at < 500; k++)
-        at += (size_t)snprintf(buf + at, 600 - at, "%s%.60s %.4g", k ? ", " : "", p->head[k].output, v[k] / n);
+        at += (size_t)snprintf(buf + at, 600 - at, "%s%.60s %.4g", k ? ", " : "", p->head[k].name, v[k] / n);
     return buf;
 }
 
@@ -132,6 +132,10 @@ static void log_eval(ot_trainer *t, const ot_scored *y, int64_t epoch, const cha
     json_t *e = json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step, "epoch",
                           (json_int_t)epoch, "split", y->split, "samples", (json_int_t)y->fs.samples);
     ot_log_scores(&e, t, y);
+    if (t->s.monitor >= 0 && !json_object_get(e, t->s.monitor_name)) { /* of one of several outputs */
+        double v = ot_measure_value(t, y, t->s.monitor);
+        if (!isnan(v)) ot_json_real(&e, t->s.monitor_name, v);
+    }
     if (best) ot_json_set(&e, "best", json_string(best));
     if (best && ot_best_monitor(t)) ot_json_set(&e, "monitor", json_string(ot_best_monitor(t)));
     ot_log_write(&t->log, e);
@@ -362,13 +366,22 @@ static void report(ot_trainer *t, const ot_update_record *now, bool epoch_ends)
     t->cb.progress(t->cb.user, &p);
 }
 
+/* Whether a table is looked up for every number of an input: tokens, not categories that have a table each. */
+static bool is_embedded(const ot_trainer *t, const char *input)
+{
+    const ot_graph *g = t->m->file->graph;
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!strcmp(g->inputs[i]->name, input)) return ot_adapt_rows(g, g->inputs[i]) > 0;
+    return false;
+}
+
 /* The longest input of integers in a row: tokens. */
 static int64_t count_tokens(const ot_trainer *t)
 {
     int64_t most = 0;
     for (int i = 0; i < t->train.n; i++) {
         const ot_feeder *f = &t->train.f[i];
-        bool tokens = !f->target && !f->whole && ot_is_int(f->dtype) && f->sample.rank == 1;
+        bool tokens = !f->target && !f->whole && ot_is_int(f->dtype) && f->sample.rank == 1 && is_embedded(t, f->name);
         if (tokens && f->sample.dim[0] > most) most = f->sample.dim[0];
     }
     return most;
@@ -391,11 +404,14 @@ static void write_report(ot_trainer *t, int seconds)
     ot_fail(&t->lost, s, "%-s", e.text);
 }
 
+/* Does --monitor name a metric besides those that are always shown? */
+static bool shows_metric(const ot_trainer *t) { return t->s.monitor > OT_METRIC_ACCURACY || t->s.monitor_output; }
+
 /* The end of an epoch, evaluated if there is a set for that: its row of epochs.csv, and the caller's. */
 static void show_epoch(ot_trainer *t, int64_t epoch)
 {
     const ot_result *r = &t->result;
-    bool other = t->s.monitor > OT_METRIC_ACCURACY;
+    bool other = shows_metric(t);
     json_t *eval = ot_log_take_eval(&t->log);
     double now = ot_seconds();
     ot_epoch e = { .epoch = epoch + 1,
@@ -408,8 +424,8 @@ static void show_epoch(ot_trainer *t, int64_t epoch)
                    .accuracy = eval ? r->accuracy : (double)NAN,
                    .seconds = now - t->epoch_began,
                    .best = r->best_epoch == epoch + 1,
-                   .metric = other ? ot_metrics.entries[t->s.monitor]->name : NULL,
-                   .value = other && eval ? ot_measure_value(&t->eval, t->s.monitor) : (double)NAN };
+                   .metric = other ? t->s.monitor_name : NULL,
+                   .value = other && eval ? ot_measure_value(t, &t->eval, t->s.monitor) : (double)NAN };
     ot_epoch_table_row(&t->table, e.epoch, e.step, e.lr, e.train_loss, eval, t->seconds);
     write_report(t, BETWEEN_EPOCHS);
     if (t->cb.epoch) t->cb.epoch(t->cb.user, &e);
@@ -458,8 +474,8 @@ static ot_status evaluate_on(ot_trainer *t, ot_scored *e, const char *head, int6
     t->result.accuracy = e->accuracy;
     t->result.evaluated = t->step;
     char right[600], losses[600], shown[620] = "", other[100] = "";
-    double value = t->s.monitor > OT_METRIC_ACCURACY ? ot_measure_value(e, t->s.monitor) : (double)NAN;
-    if (!isnan(value)) snprintf(other, sizeof other, ", %s %.5g", ot_metrics.entries[t->s.monitor]->name, value);
+    double value = shows_metric(t) ? ot_measure_value(t, e, t->s.monitor) : (double)NAN;
+    if (!isnan(value)) snprintf(other, sizeof other, ", %.60s %.5g", t->s.monitor_name, value);
     if (*ot_trainer_losses(t->x.slot[e->slot].plan, e->head, 1, losses)) snprintf(shown, sizeof shown, " (%s)", losses);
     ot_trainer_accuracies(t, e, right);
     ot_trainer_say(t, t->cb.epoch && !*shown && e == &t->eval ? OT_DETAIL : OT_INFO,
@@ -567,7 +583,7 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
 {
     const ot_plan *p = t->x.slot[t->x.lead].plan;
     const char *names[OT_HEADS];
-    for (int k = 0; k < p->n_heads; k++) names[k] = p->head[k].output;
+    for (int k = 0; k < p->n_heads; k++) names[k] = p->head[k].name;
     if (p->n_heads) ot_log_name_heads(&t->log, p->n_heads, names);
     OT_TRY(ot_profile_open(t, err));
     t->done = update_done;

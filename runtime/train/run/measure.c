@@ -35,9 +35,13 @@ static bool fits(const ot_shape *y, const ot_shape *sample, int axis)
 /* Whether right answers of an output are counted: its loss is over classes, or binary. */
 static bool is_counted(const ot_plan *p, const char *output)
 {
-    for (int k = 0; k < p->n_heads; k++)
-        if (!strcmp(p->head[k].output, output)) return p->head[k].right >= 0;
-    return p->counted != NULL;
+    bool named = false;
+    for (int k = 0; k < p->n_heads; k++) {
+        if (strcmp(p->head[k].output, output)) continue;
+        if (p->head[k].right >= 0) return true;
+        named = true;
+    }
+    return !named && p->counted;
 }
 
 /* What kind of answers an output gives; false: none that is measured here. */
@@ -51,6 +55,7 @@ static bool look_at(const ot_trainer *t, const ot_slot *q, const ot_feeder *f, i
     if (f->whole || f->batch_axis || s->rank < 1 || s->dim[0] != q->batch || !ot_is_float(y->dtype)) return false;
     *m = (ot_meter){ .scale = scale_of(q->plan->tails[output]), .inner = 1, .columns = each, .classes = 1 };
     m->mask = s->rank >= 4;
+    m->exponential = q->plan->exponential && q->plan->exponential[output];
     if (f->gather.scale && !f->as_input) m->unit = f->normalize.std, m->units = f->normalize.channels;
     if (per == each) {
         m->kind = f->binary && counted ? OT_METER_BINARY : OT_METER_VALUES;
@@ -134,12 +139,65 @@ ot_status ot_measure_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err)
     return OT_OK;
 }
 
-double ot_measure_value(const ot_scored *e, int metric)
+/* The head of an output that has a loss or counts correct answers; -1: none. */
+static int head_of(const ot_plan *p, const char *output, int metric)
 {
+    for (int k = 0; k < p->n_heads; k++)
+        if (!strcmp(p->head[k].output, output) && (metric == OT_METRIC_LOSS || p->head[k].right >= 0)) return k;
+    return -1;
+}
+
+/* Whether evaluations on the set have a metric, of that output or (NULL) of any. */
+static bool has_metric(const ot_trainer *t, const ot_scored *e, const char *output, int metric)
+{
+    const ot_plan *p = t->x.slot[e->slot].plan;
+    bool heads = output && p->n_heads;
+    if (metric == OT_METRIC_LOSS) return heads ? head_of(p, output, metric) >= 0 : p->loss != NULL;
+    if (metric == OT_METRIC_ACCURACY) return heads ? head_of(p, output, metric) >= 0 : p->counted != NULL;
+    for (int i = 0, at; i < e->fs.n && !t->own.file; i++) {
+        ot_meter m;
+        if (!ot_measure_fits(t, e, i, &at, &m) || !ot_meter_gives(&m, metric)) continue;
+        if (!output || !strcmp(t->m->outputs[at], output)) return true;
+    }
+    return false;
+}
+
+ot_status ot_measure_check(const ot_trainer *t, const ot_scored *e, ot_error *err)
+{
+    char list[200] = "";
+    size_t at = 0;
+    const char *output = t->s.monitor_output;
+    if (t->s.monitor < 0 || e->slot < 0 || has_metric(t, e, output, t->s.monitor)) return OT_OK;
+    for (int i = 0; i < OT_METRIC_COUNT; i++)
+        if (has_metric(t, e, output, i))
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", ot_metrics.entries[i]->name);
+    return ot_fail(err, OT_E_USAGE, "--monitor %s: this %s does not have this metric; it has %s", t->s.monitor_name,
+                   output ? "output" : "training", at ? list : "none");
+}
+
+/* A loss: of several on an output their weighted sum. */
+static double loss_on(const ot_plan *p, const ot_scored *e, const char *output)
+{
+    double sum = 0;
+    int n = 0, last = 0;
+    for (int k = 0; k < p->n_heads; k++)
+        if (!strcmp(p->head[k].output, output)) sum += p->head[k].weight * e->head[k], last = k, n++;
+    return n == 1 ? e->head[last] : sum;
+}
+
+double ot_measure_value(const ot_trainer *t, const ot_scored *e, int metric)
+{
+    const ot_plan *p = t->x.slot[e->slot].plan;
+    const char *output = metric == t->s.monitor ? t->s.monitor_output : NULL;
     double v = NAN;
-    if (metric == OT_METRIC_LOSS || metric == OT_METRIC_ACCURACY)
-        return metric == OT_METRIC_LOSS ? e->loss : e->accuracy;
-    for (int i = 0; i < e->n_measured && isnan(v); i++) v = ot_meter_value(&e->measured[i].meter, metric);
+    if (metric == OT_METRIC_LOSS) return output && p->n_heads ? loss_on(p, e, output) : e->loss;
+    if (metric == OT_METRIC_ACCURACY) {
+        int k = output && p->n_heads ? head_of(p, output, metric) : -1;
+        return k >= 0 ? e->right[k] : e->accuracy;
+    }
+    for (int i = 0; i < e->n_measured && isnan(v); i++)
+        if (!output || !strcmp(t->m->outputs[e->measured[i].output], output))
+            v = ot_meter_value(&e->measured[i].meter, metric);
     return v;
 }
 

@@ -26,7 +26,7 @@ ot_status ot_meter_open(ot_meter *m, ot_error *err)
     size_t c = (size_t)tasks_of(m), k = (size_t)(m->columns > 0 ? m->columns : 1);
     m->right = calloc(3 * c, sizeof *m->right);
     m->off = calloc(4 * k, sizeof *m->off);
-    m->ranks = m->kind != OT_METER_VALUES && !m->mask && !m->text;
+    m->ranks = ot_meter_gives(m, OT_METRIC_AUC);
     if (!m->right || !m->off) {
         ot_meter_close(m);
         return ot_fail(err, OT_E_NOMEM, "no memory for metrics");
@@ -141,7 +141,7 @@ static ot_status add_class(ot_meter *m, const void *y, ot_dtype type, const ot_j
     m->right[j->label] += !j->odd && j->best == j->label;
     m->said[j->best] += !j->odd;
     m->is[j->label]++;
-    m->in_five += j->above < 5;
+    m->in_five += !j->odd && j->above < 5;
     m->shares += j->shares;
     return OT_OK;
 }
@@ -158,13 +158,15 @@ static ot_status add_binary(ot_meter *m, double y, const ot_judged *j, ot_error 
     return OT_OK;
 }
 
+double ot_meter_prediction(const ot_meter *m, double y) { return m->exponential ? exp(y) : y; }
+
 /* A row of values; mean and spread of the targets by Welford's update. */
 static void add_values(ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t row)
 {
     m->n++;
     for (int64_t k = 0; k < m->columns; k++) {
         double unit = m->unit ? m->unit[k % m->units] : 1, v = unit * ot_get_f64(t, target, row * m->columns + k);
-        double d = unit * ot_get_f64(y, type, row * m->columns + k) - v;
+        double d = unit * ot_meter_prediction(m, ot_get_f64(y, type, row * m->columns + k)) - v;
         double from = v - m->mean[k];
         m->off[k] += fabs(d);
         m->square[k] += d * d;
@@ -183,6 +185,7 @@ ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t,
         if (!ot_meter_judge(m, y, type, t, target, i, &j)) continue;
         OT_TRY(classes ? add_class(m, y, type, &j, err) : add_binary(m, ot_get_f64(y, type, i), &j, err));
         m->odd += j.odd;
+        m->odd_yes += j.odd && !classes && j.label;
         m->log_loss += j.loss;
         m->n++;
     }
@@ -244,49 +247,96 @@ static void score_class(const ot_meter *m, int64_t c, double out[3])
     ot_meter_scores(m->right[c], m->said[c], m->is[c], out);
 }
 
-/* which: 0 precision, 1 recall, 2 F1, 3 intersection over union; the mean over classes, or of the class 1 over labels. */
+enum { PRECISION, RECALL, F1, IOU };
+
+/* Of class k, or of the class 1 of label k. */
+static double of_class(const ot_meter *m, int64_t k, int which)
+{
+    double v[3], both = (double)(m->said[k] + m->is[k] - m->right[k]);
+    score_class(m, k, v);
+    return which < IOU ? v[which] : both > 0 ? (double)m->right[k] / both : 0;
+}
+
+/* The mean over classes, or of the class 1 over labels. */
 static double over_classes(const ot_meter *m, int which)
 {
     int64_t c = tasks_of(m), used = 0;
     double sum = 0;
     for (int64_t k = 0; k < c; k++) {
-        double v[3], both = (double)(m->said[k] + m->is[k] - m->right[k]);
-        if (both == 0 && m->kind == OT_METER_CLASSES && c > 1) continue;
-        score_class(m, k, v);
-        sum += which < 3 ? v[which] : both > 0 ? (double)m->right[k] / both : 0;
+        bool occurs = m->said[k] + m->is[k] - m->right[k] > 0;
+        if (!occurs && m->kind == OT_METER_CLASSES && c > 1) continue;
+        sum += of_class(m, k, which);
         used++;
     }
     return used ? sum / (double)used : (double)NAN;
 }
 
+static double of_column(const ot_meter *m, int64_t k, int metric)
+{
+    double n = (double)m->n;
+    if (metric == OT_METRIC_MAE) return m->off[k] / n;
+    if (metric == OT_METRIC_RMSE) return sqrt(m->square[k] / n);
+    return m->n < 2 ? (double)NAN : m->spread[k] > 0 ? 1 - m->square[k] / m->spread[k] : m->square[k] > 0 ? 0 : 1;
+}
+
 static double over_columns(const ot_meter *m, int metric)
 {
-    double sum = 0, n = (double)m->n;
-    for (int64_t k = 0; k < m->columns; k++) {
-        double r2 = m->spread[k] > 0 ? 1 - m->square[k] / m->spread[k] : m->square[k] > 0 ? 0 : 1;
-        sum += metric == OT_METRIC_MAE ? m->off[k] / n : metric == OT_METRIC_RMSE ? sqrt(m->square[k] / n) : r2;
+    double sum = 0;
+    for (int64_t k = 0; k < m->columns; k++) sum += of_column(m, k, metric);
+    return sum / (double)m->columns;
+}
+
+int64_t ot_meter_parts(const ot_meter *m)
+{
+    int64_t n = m->kind == OT_METER_BINARY ? m->labels : m->kind == OT_METER_VALUES ? m->columns : 0;
+    return n > 1 ? n : 0;
+}
+
+double ot_meter_part(const ot_meter *m, int64_t part, int metric)
+{
+    if (!m->n || !ot_meter_gives(m, metric)) return NAN;
+    switch (metric) {
+    case OT_METRIC_PRECISION: return of_class(m, part, PRECISION);
+    case OT_METRIC_RECALL: return of_class(m, part, RECALL);
+    case OT_METRIC_F1: return of_class(m, part, F1);
+    case OT_METRIC_AUC: return m->ranks ? auc_of(m, part) : (double)NAN;
+    default: return m->kind == OT_METER_VALUES ? of_column(m, part, metric) : (double)NAN;
     }
-    return metric == OT_METRIC_R2 && m->n < 2 ? (double)NAN : sum / (double)m->columns;
+}
+
+bool ot_meter_gives(const ot_meter *m, int metric)
+{
+    bool values = m->kind == OT_METER_VALUES;
+    switch (metric) {
+    case OT_METRIC_MAE:
+    case OT_METRIC_RMSE:
+    case OT_METRIC_R2: return values;
+    case OT_METRIC_TOP5: return m->kind == OT_METER_CLASSES && m->classes > 5;
+    case OT_METRIC_PRECISION:
+    case OT_METRIC_RECALL:
+    case OT_METRIC_F1:
+    case OT_METRIC_LOG_LOSS: return !values;
+    case OT_METRIC_IOU:
+    case OT_METRIC_DICE: return !values && m->mask;
+    case OT_METRIC_AUC: return !values && !m->mask && !m->text;
+    case OT_METRIC_PERPLEXITY: return !values && m->text;
+    default: return false;
+    }
 }
 
 double ot_meter_value(const ot_meter *m, int metric)
 {
-    bool values = m->kind == OT_METER_VALUES;
-    if (!m->n) return NAN;
+    if (!m->n || !ot_meter_gives(m, metric)) return NAN;
     switch (metric) {
-    case OT_METRIC_MAE:
-    case OT_METRIC_RMSE:
-    case OT_METRIC_R2: return values ? over_columns(m, metric) : (double)NAN;
-    case OT_METRIC_TOP5:
-        return m->kind == OT_METER_CLASSES && m->classes > 5 ? (double)m->in_five / (double)m->n : (double)NAN;
-    case OT_METRIC_PRECISION: return values ? (double)NAN : over_classes(m, 0);
-    case OT_METRIC_RECALL: return values ? (double)NAN : over_classes(m, 1);
-    case OT_METRIC_F1: return values ? (double)NAN : over_classes(m, 2);
-    case OT_METRIC_IOU: return m->mask && !values ? over_classes(m, 3) : (double)NAN;
-    case OT_METRIC_DICE: return m->mask && !values ? over_classes(m, 2) : (double)NAN;
-    case OT_METRIC_AUC: return values ? (double)NAN : auc(m);
-    case OT_METRIC_LOG_LOSS: return values ? (double)NAN : m->log_loss / (double)m->n;
-    case OT_METRIC_PERPLEXITY: return m->text ? exp(m->log_loss / (double)m->n) : (double)NAN;
-    default: return NAN;
+    case OT_METRIC_TOP5: return (double)m->in_five / (double)m->n;
+    case OT_METRIC_PRECISION: return over_classes(m, PRECISION);
+    case OT_METRIC_RECALL: return over_classes(m, RECALL);
+    case OT_METRIC_F1:
+    case OT_METRIC_DICE: return over_classes(m, F1);
+    case OT_METRIC_IOU: return over_classes(m, IOU);
+    case OT_METRIC_AUC: return auc(m);
+    case OT_METRIC_LOG_LOSS: return m->log_loss / (double)m->n;
+    case OT_METRIC_PERPLEXITY: return exp(m->log_loss / (double)m->n);
+    default: return over_columns(m, metric);
     }
 }

@@ -18,9 +18,10 @@ typedef struct ot_meter {
     int64_t labels;         /* BINARY: an output is (rows, labels), each a task of its own; 1: all elements are one */
     const double *unit;     /* VALUES: of column c, unit[c % units] is 1 in the unit of the data; NULL: 1 */
     int units;
+    bool exponential;           /* VALUES: the prediction is exp of the output */
     bool mask, text;            /* one class per pixel; one per place of a sequence */
     int64_t n;                  /* answers that count, or rows */
-    int64_t odd;                /* of them those with a score that is NaN */
+    int64_t odd, odd_yes;       /* of them those with a score that is NaN; BINARY: of these the targets of class 1 */
     int64_t *right, *said, *is; /* by class: right answers, answers, targets.  BINARY: of the class 1, by label */
     int64_t in_five;
     int64_t shares;  /* CLASSES: answers whose scores are from 0 to 1 and add up to 1 */
@@ -58,8 +59,19 @@ void ot_meter_close(ot_meter *m);
 ot_status ot_meter_add(ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t rows,
                        ot_error *err);
 
+/* VALUES: what an output of y predicts. */
+double ot_meter_prediction(const ot_meter *m, double y);
+
+/* Whether such answers have a metric of OT_METRIC_ (loss and accuracy are not measured here). */
+bool ot_meter_gives(const ot_meter *m, int metric);
+
 /* One of OT_METRIC_; NaN: it says nothing of such answers.  Any batches give the same number. */
 double ot_meter_value(const ot_meter *m, int metric);
+
+/* Labels or columns of values that have metrics of their own: how many (0: there are none); a metric of one of them, NaN if
+ * that metric is not of a single one. */
+int64_t ot_meter_parts(const ot_meter *m);
+double ot_meter_part(const ot_meter *m, int64_t part, int metric);
 
 /* Precision, recall, F1 of a class: of its right answers, answers and targets; 0 where nothing was said or is. */
 void ot_meter_scores(int64_t right, int64_t said, int64_t is, double out[3]);

@@ -87,7 +87,7 @@ ot_status ot_losses_text(const ot_trainer *t, ot_arena *a, const char **out, ot_
     return *out ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the losses of the model");
 }
 
-/* list: of texts, each a loss on another output of the model.  Errors: OT_E_USAGE (it is something else), OT_E_NOMEM. */
+/* list: of texts, each another loss, or a loss on another output of the model.  Errors: OT_E_USAGE (it is something else), OT_E_NOMEM. */
 static ot_status losses_in(const json_t *list, const ot_trainer *t, ot_spec *out, ot_error *err)
 {
     if (!json_is_array(list)) return ot_fail(err, OT_E_USAGE, "it is not a list");
@@ -95,12 +95,8 @@ static ot_status losses_in(const json_t *list, const ot_trainer *t, ot_spec *out
         const char *text = json_string_value(json_array_get(list, k));
         if (!text) return ot_fail(err, OT_E_USAGE, "it is not a list of strings");
         OT_TRY(ot_spec_parse(text, &ot_losses, t->m->outputs, t->a, &out[k], err));
-        for (size_t i = 0; i < k; i++)
-            if (out[i].output == out[k].output || !out[i].output || !out[k].output ||
-                !strcmp(out[i].output, out[k].output))
-                return ot_fail(err, OT_E_USAGE, "an output has two losses");
     }
-    return OT_OK;
+    return ot_losses_settle(out, (int)json_array_size(list), t->m->outputs, err);
 }
 
 ot_status ot_losses_take(ot_trainer *t, ot_error *err)

@@ -134,10 +134,10 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
         if (t->eval.data) OT_TRY(ot_dataset_match(t->eval.data, t->data, err));
         t->has_val = t->eval.data != NULL;
     }
-    if (t->s.monitor > OT_METRIC_LOSS && !t->has_val)
+    if ((t->s.monitor > OT_METRIC_LOSS || t->s.monitor_output) && !t->has_val)
         return ot_fail(err, OT_E_USAGE,
                        "--monitor %s needs validation samples; use --val-split 0.1, or --val with a set of its own",
-                       ot_metrics.entries[t->s.monitor]->name);
+                       t->s.monitor_name);
     t->eval.split = t->has_val ? "val" : "test";
     t->test.split = "test";
     if (t->s.val_split > 0)

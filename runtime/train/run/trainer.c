@@ -320,7 +320,7 @@ static void say_sets(const ot_trainer *t)
                        "evaluation",
                        (long long)(t->full * t->batch + t->rest < t->train.samples ? t->full * t->batch + t->rest
                                                                                    : t->train.samples));
-    else if (!t->has_val && !t->own.file)
+    else if (!t->has_val && !t->own.file && !t->searches)
         ot_trainer_say(t, OT_INFO, "%s; --val-split 0.1 keeps a tenth of the samples for validation",
                        ot_best_looks(t) ? "all samples train, and the training loss decides which epoch is the best"
                                         : "all samples train, and nothing is evaluated");
@@ -396,6 +396,7 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
     OT_TRY(start_schedule(t, err));
     OT_TRY(ot_trainer_choose_precision(t, err));
     OT_TRY(ot_trainer_plan_batch(t, &t->x, t->batch, err));
+    if (t->has_val) OT_TRY(ot_measure_check(t, &t->eval, err));
     t->same_set = t->eval.data && t->eval.data->hash == t->data->hash && t->eval.fs.samples == t->train.samples;
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
     t->planned = ot_trainer_planned_bytes(t, &t->x, t->batch);

@@ -149,6 +149,7 @@ struct ot_trainer {
     ot_kept_statistics *kept; /* before a step; NULL: not yet */
     bool tiles;               /* predictions see all of an image, in parts that are samples (ot_dataset_tile) */
     bool doubted;             /* said: an output looks like probabilities, and its graph does not show it */
+    bool searches;            /* for a learning rate: nothing is evaluated */
     bool predicts;            /* without a loss: a data set needs no targets, a plan has the outputs alone */
     const char *resumed;      /* checkpoint that the run continues from; NULL: it starts */
     double checkpoint_at;     /* when the last checkpoint was written, and after which update */
@@ -187,7 +188,11 @@ void ot_trainer_report_evaluation(const ot_trainer *t, const ot_scored *e, int64
 ot_status ot_measure_open(ot_trainer *t, ot_scored *e, ot_error *err);
 ot_status ot_measure_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err);
 void ot_measure_close(ot_scored *e);
-double ot_measure_value(const ot_scored *e, int metric); /* of the first output that has it; NaN: none */
+/* OT_E_USAGE: evaluations on the set do not have the metric of --monitor.  The set is planned. */
+ot_status ot_measure_check(const ot_trainer *t, const ot_scored *e, ot_error *err);
+
+/* Of the output that --monitor names, else of the first one that has it; NaN: none. */
+double ot_measure_value(const ot_trainer *t, const ot_scored *e, int metric);
 
 /* Whether feeder i of the set is the target of an output that is measured: which, and what kind of answers it gives. */
 bool ot_measure_fits(const ot_trainer *t, const ot_scored *e, int i, int *output, ot_meter *m);

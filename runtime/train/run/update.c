@@ -111,9 +111,14 @@ void ot_trainer_look_ahead(ot_trainer *t)
 
 /* ---- what it came to ------------------------------------------------------------------- */
 
-static ot_status diverged(int64_t step, const char *what, double v, ot_error *err)
+static ot_status diverged(const ot_trainer *t, int64_t step, const char *what, double v, ot_error *err)
 {
     const char *text = isnan(v) ? "NaN" : "infinite";
+    if (t->by_steps) /* with a caller's tensors */
+        return ot_fail(err, OT_E_DIVERGED,
+                       "step %lld: the %s is %s: look for NaN, infinity and very large numbers in the tensors of this "
+                       "step; if they have none, use a smaller learning rate ('lr') or 'clip-norm'",
+                       (long long)step + 1, what, text);
     if (!step) /* no rate has done anything yet */
         return ot_fail(err, OT_E_DIVERGED,
                        "step 1: the %s is %s before the first update; -o was not written. The cause is in the data or "
@@ -139,9 +144,9 @@ static ot_status finish(ot_trainer *t, ot_update_record *now, const ot_plan *p, 
     t->result.steps = t->step;
     t->last_loss = now->loss;
     OT_TRY(t->done ? t->done(t, now, err) : OT_OK);
-    if (!isfinite(now->loss) && !now->skipped) return diverged(now->step, "loss", now->loss, err);
+    if (!isfinite(now->loss) && !now->skipped) return diverged(t, now->step, "loss", now->loss, err);
     if (!bad || now->skipped || (p->loss_scale && t->overflows < MOST_OVERFLOWS)) return OT_OK;
-    return diverged(now->step, "gradient norm", now->norm, err);
+    return diverged(t, now->step, "gradient norm", now->norm, err);
 }
 
 static void add_batch(ot_update_record *u, const ot_plan *p, const ot_numbers *n, int batches)
