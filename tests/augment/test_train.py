@@ -118,6 +118,11 @@ with tempfile.TemporaryDirectory() as d:
         r = call('eval', f'{d}/m.onnx', '--data', f'{d}/a.npz', '--target', 'x', '--normalize', 'imagenet', '--loss', 'mse')
         check('loss      0\n' in r.stdout, f'itself, {what}: eval says {r.stdout}')
 
+    # a loss of shares needs bytes from 0 to 1
+    for how, code in (('1/255', 0), ('none', 4), ('imagenet', 4)):
+        _, said = trained(d, 'shares', f'{d}/a.npz', '--target', 'x', '--loss', 'bce_with_logits', '--normalize', how, code=code)
+        check(not code or 'from 0 to 1' in said, f'itself, bce, --normalize {how}: {said}')
+
     # a target that cannot follow is refused, unless no pixel moves
     pool(f'{d}/m.onnx', (3, H, W), 1, 1, (4, 5))
     np.savez(f'{d}/a.npz', x=rng.integers(0, 256, (N, 3, H, W), dtype=np.uint8), target=np.zeros((N, 3, 4, 5), 'f4'))

@@ -72,6 +72,9 @@ bool ot_labels_from_one(const ot_array *target, int64_t skip, int64_t classes, c
 /* Are all values 0 or 1?  *both (or NULL): whether both occur.  A mapped array is not looked at: false. */
 bool ot_zeros_and_ones(const ot_array *a, bool *both);
 
+/* Are bytes, as f feeds them, from 0 to 1?  Others: false. */
+bool ot_feeds_shares(const ot_feeder *f);
+
 /* Is no value negative, and do they sum to 1 along `axis` of every sample?  A mapped array is not looked at: false. */
 bool ot_adds_up(const ot_array *a, const ot_shape *sample, int axis);
 

@@ -38,3 +38,14 @@ bool ot_adds_up(const ot_array *a, const ot_shape *sample, int axis)
     }
     return true;
 }
+
+bool ot_feeds_shares(const ot_feeder *f)
+{
+    const ot_gather *g = &f->gather;
+    bool in = f->src->t.dtype == OT_U8 && g->scale;
+    for (int i = 0; in && i < g->channels; i++) {
+        float first = g->add[i], last = 255 * g->mul[i] + g->add[i];
+        in = fminf(first, last) > -1e-5f && fmaxf(first, last) < 1 + 1e-5f;
+    }
+    return in;
+}

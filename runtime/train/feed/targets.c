@@ -724,7 +724,14 @@ static ot_status adapt_input(const ot_adapt_env *e, const want *w, const ot_feed
 {
     ot_shape t = in->sample, o;
     (void)output_sample(w, &t, &o);
+    if (!in->gather.scale && !in->src->source) OT_TRY(check_shares(e, w, w->array->t.dim[0], f, err));
+    else if (w->loss && ot_loss_find(w->loss->name)->shares && !ot_feeds_shares(in))
+        return ot_fail_more(err, OT_E_DATA,
+                            "target '%s': loss %s needs values from 0 to 1, which --normalize 1/255 feeds", in->name,
+                            w->loss->name);
+    ot_range range = f->range;
     *f = *in;
+    if (range.why) f->range = range;
     f->name = w->name;
     f->output = w->output->name;
     f->target = f->as_input = true;
