@@ -28,6 +28,10 @@ ot_status ot_dataset_copy_columns(const ot_dataset *d, const char *columns, ot_a
     int *list = ot_arena_alloc(a, sizeof *list * ((size_t)t->columns + 1)), n;
     if (!list) return ot_fail(err, OT_E_NOMEM, "no memory for the columns of --copy");
     OT_TRY(ot_table_columns(t, columns, "--copy", list, &n, err));
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++)
+            if (list[k] == list[i])
+                return ot_fail(err, OT_E_USAGE, "--copy: column '%s' is named twice", t->column[list[i]].name);
     const char **name = ot_arena_alloc(a, sizeof *name * ((size_t)n + 1));
     const char **text = ot_arena_alloc(a, sizeof *text * ((size_t)n * (size_t)t->rows + 1));
     if (!name || !text) return ot_fail(err, OT_E_NOMEM, "no memory for the columns of --copy");

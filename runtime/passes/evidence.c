@@ -575,10 +575,15 @@ bool ot_values_are_whole(const ot_value *v)
     return true;
 }
 
+/* Tensors of more elements are not searched: what looks alike is read to its end, and may be a file of any size. */
+enum { SEARCHED = 1 << 26 };
+
 bool ot_values_mask(const ot_value *v)
 {
     bool zeros = false, ones = false;
-    for (int64_t i = 0, n = ot_numel(&v->shape); i < n; i++) {
+    int64_t n = ot_numel(&v->shape);
+    if (n > SEARCHED) return false;
+    for (int64_t i = 0; i < n; i++) {
         double x = at(v, i);
         zeros |= x == 0;
         ones |= x == 1;
@@ -590,6 +595,7 @@ bool ot_values_mask(const ot_value *v)
 bool ot_values_are_sparse(const ot_value *v)
 {
     int64_t zeros = 0, n = ot_numel(&v->shape);
+    if (n > SEARCHED) return false;
     for (int64_t i = 0; i < n; i++) {
         if (at(v, i) < 0) return false;
         zeros += at(v, i) == 0;
@@ -603,6 +609,7 @@ bool ot_values_repeat(const ot_value *v)
     int m = 0, distinct = 1;
     int64_t n = ot_numel(&v->shape), line = v->shape.rank ? v->shape.dim[v->shape.rank - 1] : 1, last = -1;
     bool dense = false; /* a line has two */
+    if (n > SEARCHED) return false;
     for (int64_t i = 0; i < n && m < OT_LEN(first); i++) {
         if (at(v, i) == 0) continue;
         dense |= last >= 0 && last / line == i / line;

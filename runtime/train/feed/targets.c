@@ -1,5 +1,4 @@
 /* targets.c - matches target arrays to losses, and checks every label before the first step. */
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -780,9 +779,9 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
         if (list[i].src == &fs->f[i].own) list[i].src = list[i].gather.src = &list[i].own;
     }
     fs->f = list;
-    for (int i = 0; i < n_wants; i++) w[i].data = d;
     for (int i = 0; i < n_wants; i++) {
         ot_feeder *f = &list[fs->n];
+        w[i].data = d;
         if (adapt_one(e, &w[i], fs, f, &found)) continue;
         f->array = (int)(w[i].array - d->array);
         fs->n++;
