@@ -557,7 +557,7 @@ def copied(d):
     check([g[:at] + g[at + 2:] for g in got] == others, '--copy changes predictions')
     said = json.loads(call('predict', f'{d}/idst.onnx', f'{d}/ids.csv', '--copy', 'id', '--json').stdout)
     check([s['columns'] for s in said] == [{'id': i} for i, *_ in rows], f'--copy as JSON: {said[:2]}')
-    for code, words, *options in ((4, "no column 'none'", '--copy', 'none'), (2, "column 'id' is named twice", '--copy', 'id,one,id'), (2, '.csv, .json and .jsonl', '--copy', 'id', '-o', f'{d}/p.npz')):
+    for code, words, *options in ((4, "no column 'none'", '--copy', 'none'), (2, "column 'id' is named twice", '--copy', 'id,u,id'), (2, '.csv, .json and .jsonl', '--copy', 'id', '-o', f'{d}/p.npz')):
         check(words in call('predict', f'{d}/idst.onnx', f'{d}/ids.csv', *options, code=code).stderr, f'{options}: not said')
     model(f'{d}/m.onnx', [('y', 2, None, False)])
     check('not a table' in call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--copy', 'id', code=2).stderr, '--copy of arrays: not said')
