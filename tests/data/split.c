@@ -81,7 +81,8 @@ static void prices_are_no_classes(void **state)
         assert_int_equal(ot_array_alloc(d, ot_dataset_add(d, "target"), row[k].type, &shape, -1, "target", &err),
                          OT_OK);
         for (int i = 0; i < N; i++) {
-            int64_t price = row[k].least + i % PRICES * row[k].apart;
+            int64_t price = (int64_t)((uint64_t)row[k].least +
+                                      (uint64_t)(i % PRICES) * (uint64_t)row[k].apart); /* from end to end */
             if (row[k].type == OT_F32) ((float *)d->array[1].t.data)[i] = (float)price;
             else ((int64_t *)d->array[1].t.data)[i] = price;
         }
