@@ -320,11 +320,9 @@ static ot_checkpoint *checkpoint_of(const series *x, const char *path)
     ot_checkpoint *c = NULL;
     ot_error why = { 0 };
     const char *begun = ot_arena_printf(x->a, "%s/options.conf", path);
-    if (!begun || access(begun, F_OK) || !ot_checkpoint_open(path, &x->cb, &c, &why)) return c;
+    if (!begun || access(begun, F_OK) || !ot_checkpoint_find(path, &x->cb, &c, &(bool){ false }, &why)) return c;
     if (x->cb.message) {
         char line[OT_ERROR_TEXT];
-        char *remedy = strstr(why.text, "; " OT_TRAIN_AGAIN); /* which is done here */
-        if (remedy) *remedy = '\0';
         snprintf(line, sizeof line, "this training starts from its beginning: %.900s", why.text);
         x->cb.message(x->cb.user, OT_WARNING, line);
     }
@@ -636,7 +634,7 @@ static void drop_folder(const series *x)
  * trainings. */
 static bool have_validation(const series *x)
 {
-    ot_data_options o = { .target = x->s.target, .columns = x->s.columns };
+    ot_data_options o = ot_sets_options(&x->s);
     ot_dataset *d = NULL;
     ot_error ignored = { 0 };
     bool have = x->s.val || x->s.val_split > 0;

@@ -405,11 +405,17 @@ static void draw_mask(const ot_feeder *f, const char *x, const ot_augment_key *k
     ot_image from = image_of(&now, NULL), to = image_of(&g->at, NULL);
     ot_augment_run(g->list, &as_it_is, &from, &to, &how, key, scratch + rounded(g->at.h * g->at.w * 4));
     memset(dst, 0, (size_t)(g->pixels.planes * n * one));
+    bool each_pixel = q->h == g->at.h && q->w == g->at.w, same = q->h == now.h && q->w == now.w;
     for (int64_t i = 0; i < n; i++) {
-        int64_t row = (2 * (i / q->w) + 1) * g->at.h / (2 * q->h), column = (2 * (i % q->w) + 1) * g->at.w / (2 * q->w);
-        int64_t pixel = how.map[row * g->at.w + column];
+        int64_t pixel, k;
+        if (each_pixel) {
+            pixel = how.map[i];
+        } else {
+            int64_t row = (2 * (i / q->w) + 1) * g->at.h / (2 * q->h);
+            pixel = how.map[row * g->at.w + (2 * (i % q->w) + 1) * g->at.w / (2 * q->w)];
+        }
         if (pixel < 0) continue;
-        int64_t k = pixel / now.w * q->h / now.h * q->w + pixel % now.w * q->w / now.w;
+        k = same ? pixel : pixel / now.w * q->h / now.h * q->w + pixel % now.w * q->w / now.w;
         for (int64_t p = 0; p < q->planes; p++) memcpy(dst + (p * n + i) * one, x + (p * n + k) * one, (size_t)one);
     }
 }

@@ -106,8 +106,8 @@ static const row table[] = {
         "recorded in the model",
         FIT | OT_CMD_DATA | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("passthrough", 0, "COLUMN,...", NULL, G,
-        "CSV columns whose numbers are fed without changes where others are standardised, such as weights of samples",
-        FIT | OT_CMD_DATA | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
+        "CSV columns of numbers that are not standardised, such as sample weights", FIT | OT_CMD_DATA | OT_CMD_EVAL, 0,
+        0, TEXT, 0, 0),
     ROW("permute", 0, "NAME=AXES", NULL, G,
         "order of the axes of an array, as numpy.transpose: x=0,3,1,2 moves channels from last to first (automatic where "
         "the shapes leave no doubt)",

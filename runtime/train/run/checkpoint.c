@@ -360,8 +360,8 @@ static void drop_file(ot_checkpoint *c)
     c->arrays = NULL;
 }
 
-/* The newest checkpoint that can be read. */
-static ot_status read_newest(ot_checkpoint *c, const ot_callbacks *cb, ot_error *err)
+/* The newest checkpoint that can be read.  *none: there is none, which is an error. */
+static ot_status read_newest(ot_checkpoint *c, const ot_callbacks *cb, bool *none, ot_error *err)
 {
     int64_t step[MOST_FILES];
     int n = list_files(c->folder.fd, step, MOST_FILES, false);
@@ -380,8 +380,9 @@ static ot_status read_newest(ot_checkpoint *c, const ot_callbacks *cb, ot_error 
         if (s == OT_E_NOMEM) return ot_fail(err, s, "%-s", e.text);
         if (!first.status) ot_fail(&first, s, "%-s", e.text);
     }
-    if (!n) return ot_fail(err, OT_E_IO, "%s: has no checkpoint; " OT_TRAIN_AGAIN, c->folder.path);
-    return ot_fail(err, OT_E_IO, "%-s; none of the %d checkpoints can be used; " OT_TRAIN_AGAIN, first.text, n);
+    *none = true;
+    if (!n) return ot_fail(err, OT_E_IO, "%s: has no checkpoint", c->folder.path);
+    return ot_fail(err, OT_E_IO, "%-s; none of the %d checkpoints can be used", first.text, n);
 }
 
 /* The run was started in a folder, and its paths are relative to that.  A copy of the whole, at another place, is by itself: if
@@ -402,12 +403,11 @@ static ot_status find_base(ot_checkpoint *c, ot_error *err)
     return OT_OK;
 }
 
-ot_status ot_checkpoint_open(const char *run_dir, const ot_callbacks *cb, ot_checkpoint **out, ot_error *err)
+ot_status ot_checkpoint_find(const char *run_dir, const ot_callbacks *cb, ot_checkpoint **out, bool *none,
+                             ot_error *err)
 {
-    OT_ENTER(err);
-    OT_GIVEN(out);
     *out = NULL;
-    OT_GIVEN(run_dir);
+    *none = false;
     ot_checkpoint *c = calloc(1, sizeof *c);
     if (c) c->folder.fd = -1, c->a = ot_arena_new();
     if (!c || !c->a) {
@@ -415,11 +415,24 @@ ot_status ot_checkpoint_open(const char *run_dir, const ot_callbacks *cb, ot_che
         return ot_fail(err, OT_E_NOMEM, "no memory for a checkpoint");
     }
     ot_status s = ot_folder_reopen(run_dir, c->a, &c->folder, err);
-    if (!s) s = read_newest(c, cb, err);
+    if (!s) s = read_newest(c, cb, none, err);
     if (!s) s = find_base(c, err);
     if (s) ot_checkpoint_free(c);
     else *out = c;
     return s;
+}
+
+ot_status ot_checkpoint_open(const char *run_dir, const ot_callbacks *cb, ot_checkpoint **out, ot_error *err)
+{
+    OT_ENTER(err);
+    OT_GIVEN(out);
+    *out = NULL;
+    OT_GIVEN(run_dir);
+    bool none;
+    ot_error why = { 0 };
+    ot_status s = ot_checkpoint_find(run_dir, cb, out, &none, &why);
+    if (!s) return OT_OK;
+    return ot_fail(err, s, "%-s%s", why.text, none ? "; start the training again with 'onnxtrain train'" : "");
 }
 
 void ot_checkpoint_free(ot_checkpoint *c)

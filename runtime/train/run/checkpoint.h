@@ -10,8 +10,9 @@
 
 #include "runtime/train/run/trainer.h"
 
-/* What a run without a usable checkpoint needs; it ends that error, after "; ". */
-#define OT_TRAIN_AGAIN "start the training again with 'onnxtrain train'"
+/* ot_checkpoint_open without its advice.  *none: the error is that the run has no checkpoint that can be used. */
+ot_status ot_checkpoint_find(const char *run_dir, const ot_callbacks *cb, ot_checkpoint **out, bool *none,
+                             ot_error *err);
 
 /* Writes a checkpoint of t, between two updates, into its run folder; the oldest ones beyond --keep are removed.  Without a
  * run folder it does nothing.  Errors: OT_E_IO, OT_E_NOMEM, OT_E_DEVICE. */

@@ -57,25 +57,29 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
     return ot_dataset_check(d, err);
 }
 
+ot_data_options ot_sets_options(const ot_settings *s)
+{
+    return (ot_data_options){ .target = s->target,
+                              .columns = s->columns,
+                              .categories = s->categories,
+                              .passed = s->passed,
+                              .normalize = s->normalize && !strcmp(s->normalize, "auto") ? "mean,std" : s->normalize,
+                              .skips = s->skip_bad > 0,
+                              .length = s->length,
+                              .stride = s->stride,
+                              .text = s->text,
+                              .tokenizer = s->tokenizer,
+                              .masking = ot_masking_of(s) };
+}
+
 /* part: some of its samples will be kept back, and ot_dataset_fit measures on the rest. */
 static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool part, ot_dataset **out, ot_error *err)
 {
-    bool automatic = t->s.normalize && !strcmp(t->s.normalize, "auto");
-    ot_data_options o = { .target = t->s.target,
-                          .columns = t->s.columns,
-                          .categories = t->s.categories,
-                          .passed = t->s.passed,
-                          .normalize = automatic ? "mean,std" : t->s.normalize,
-                          .skips = t->s.skip_bad > 0,
-                          .part = part,
-                          .length = t->s.length,
-                          .stride = t->s.stride,
-                          .text = t->s.text,
-                          .tokenizer = t->s.tokenizer,
-                          .masking = ot_masking_of(&t->s),
-                          .unlabelled = t->predicts || (targets_images(t) && ot_is_folder(spec)),
-                          .alone = !t->data && out != &t->data,
-                          .training = t->s.data && !strcmp(spec, t->s.data) ? t->data : NULL };
+    ot_data_options o = ot_sets_options(&t->s);
+    o.part = part;
+    o.unlabelled = t->predicts || (targets_images(t) && ot_is_folder(spec));
+    o.alone = !t->data && out != &t->data;
+    o.training = t->s.data && !strcmp(spec, t->s.data) ? t->data : NULL;
     OT_TRY(ot_adapt_wanted(t->m->file->graph, t->a, &o, err));
     o.preprocess = t->data ? t->data->preprocess : NULL;
     if (!o.preprocess && (!t->data || t->data->table)) /* a table that measured nothing has taken the model's record */

@@ -349,6 +349,9 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
 /* The row-major bytes of a state between two updates: where they lie, or a copy in the arena.  Errors: OT_E_NOMEM, OT_E_DEVICE. */
 ot_status ot_trainer_bytes(const ot_trainer *t, ot_arena *a, const ot_value *v, void **out, ot_error *err);
 
+/* How data are read, as far as the options alone say. */
+ot_data_options ot_sets_options(const ot_settings *s);
+
 /* Where the trained model goes if nobody says otherwise; NULL: no memory. */
 const char *ot_trainer_out(ot_trainer *t);
 
