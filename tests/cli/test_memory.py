@@ -1,4 +1,4 @@
-"""Memory of a whole run: what was planned, and while the written file is checked that file once more, its largest tensor twice.
+"""Memory of a whole run: what was planned, and while the written file is read back its largest tensor once more.
 
 usage: test_memory.py PROGRAM
 """
@@ -39,9 +39,15 @@ largest = 4 * 3072 * 3072
 check(file > 2 * largest, file)
 for optimizer in ('sgd', 'adamw'):
     program_alone, (most, planned) = train('small.onnx', optimizer)[0], train('large.onnx', optimizer)
-    bound = planned + file + largest + program_alone + 8 * MIB
+    bound = planned + largest + program_alone + 8 * MIB  # while the file is checked, it is where the activations were
     print(f'{optimizer}: {most / MIB:.0f} MiB, planned {planned / MIB:.0f}, file {file / MIB:.0f}, the program {program_alone / MIB:.0f}')
     check(most < bound, f'{optimizer}: {most} bytes, more than {bound}')
+most = peak('large.onnx', '--data', 'd.npz', '--overfit-batch', '--batch-size', '8', '--steps', '2', '--threads', '2', '--device', 'cpu', '--run-dir', 'r', '--log', 'l.jsonl', '--quiet')
+with open('l.jsonl') as f:
+    planned = json.loads(f.readline())['planned_bytes']
+print(f'with a checkpoint and no export: {most / MIB:.0f} MiB, planned {planned / MIB:.0f}')
+check(any(name.startswith('checkpoint') for name in os.listdir('r')), 'there is a checkpoint')
+check(most < planned + program_alone + 8 * MIB, f'a checkpoint: {most} bytes of {planned} planned')
 planned = {select: train('large.onnx', 'adamw', '--val', 'd.npz', '--select', select)[1] for select in ('last', 'best')}
 check(planned['best'] - planned['last'] > 2.9 * file, f'the states of the best epoch are not planned: {planned}')
 most = peak('eval', 'large.onnx', '--data', 'd.npz', '--batch-size', '8', '--threads', '2', '--device', 'cpu')

@@ -92,11 +92,13 @@ def test_averages():
 
 
 def test_losses():
-    """The same loss twice on the one output; an output of class numbers, whose targets look like those of a Sigmoid."""
+    """The same loss twice on the one output; a number that JSON has no place for; an output of class numbers, whose targets look like those of a Sigmoid."""
     model('loss.onnx', [('MatMul', ['x', 'w'], ['out'])], ('x', 1, ['N', 4]), ['N', 3], w=(4, 3))
     np.savez('loss.npz', x=rng.standard_normal((10, 4)).astype('f4'), target=np.arange(10) % 3)
     for pair in (('mse', 'out=mse'), ('out=mse', 'mse')):
         run('loss.onnx', '--data', 'loss.npz', '--loss', pair[0], '--loss', pair[1], rc=2, says=("output 'out' has loss mse twice",))
+    open('big.jsonl', 'w').write('{"a": 1e400, "target": 0}\n')
+    run('loss.onnx', '--data', 'big.jsonl', rc=4, says=('line 1 is not a JSON object', '(real number overflow'))
     g = helper.make_graph([helper.make_node('MatMul', ['x', 'w'], ['z']), helper.make_node('ArgMax', ['z'], ['out'], axis=-1, keepdims=0)], 'g',
                           [helper.make_tensor_value_info('x', 1, ['N', 5, 4])], [helper.make_tensor_value_info('out', 7, ['N', 5])],
                           [numpy_helper.from_array(rng.standard_normal((4, 3)).astype('f4'), 'w')])
