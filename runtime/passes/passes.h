@@ -163,6 +163,7 @@ typedef struct ot_config {
     bool settled; /* and what depends on them only is computed while planning (settle.c, fold_scale.c) */
     bool tune;    /* measure kernels that have no timing for this device (tune.c) */
     int64_t scratch_limit; /* TRAIN: bytes of the scratch slab above which values are computed again; 0: none */
+    bool saves_memory;     /* TRAIN on the CPU, without a limit: large values that cost little are computed again */
 } ot_config;
 
 /* ---- the result ------------------------------------------------------------ */

@@ -1,5 +1,5 @@
 /* recompute.c - computes values of the forward part again in the backward part, if the scratch slab would be larger than
- * its limit.
+ * its limit.  Without a limit, on a CPU, it does so for large values that cost little, such as activation functions.
  *
  * The nodes run again are copies of those of the forward part after all other passes: same operator, attributes, inputs,
  * layouts and kernels, so that the results are the same bits.  Random numbers are functions of a counter, and assignments read
@@ -12,6 +12,12 @@
 
 #include "ops/kernel.h"
 #include "runtime/passes/group.h"
+
+/* Without a limit. */
+static const double MOST_COST = .01; /* of the operations and bytes of a plan */
+static const double WORTH = 5; /* part of the plan's memory that is saved, by the part of its cost that is added */
+
+enum { LARGE = 128 << 20 }; /* bytes of a scratch slab; in smaller ones nothing is worth it */
 
 typedef struct work {
     ot_plan *p;
@@ -143,6 +149,13 @@ static ot_status fit(work *x)
     }
 }
 
+static ot_status save(work *x)
+{
+    int64_t before = ot_again_choose_cheap(x->w, MOST_COST), saved = before - x->w->peak;
+    double added = x->w->cost / x->w->all, planned = (double)(x->p->state_bytes + x->p->scratch_bytes);
+    return saved > 0 && (double)saved / planned >= WORTH * added ? apply(x) : OT_OK;
+}
+
 static ot_status open(work *x, ot_plan *p, const ot_config *c)
 {
     *x = (work){ .p = p, .c = c, .n_batch = p->n_batch_steps };
@@ -172,9 +185,11 @@ static void close(work *x)
 ot_status ot_pass_recompute(ot_plan *p, const ot_config *c)
 {
     work x;
-    if (c->want != OT_WANT_TRAIN || c->scratch_limit <= 0 || p->scratch_bytes <= c->scratch_limit) return OT_OK;
+    bool limited = c->scratch_limit > 0 && p->scratch_bytes > c->scratch_limit;
+    bool saves = !c->scratch_limit && c->saves_memory && !p->device && p->scratch_bytes >= LARGE;
+    if (c->want != OT_WANT_TRAIN || (!limited && !saves)) return OT_OK;
     ot_status s = open(&x, p, c);
-    if (!s) s = fit(&x);
+    if (!s) s = limited ? fit(&x) : save(&x);
     close(&x);
     return s;
 }

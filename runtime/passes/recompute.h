@@ -66,6 +66,10 @@ void ot_again_free(ot_again *w);
  * none was found; w then has the set with the lowest peak. */
 bool ot_again_choose(ot_again *w, int64_t limit);
 
+/* Chooses dropped values that together cost at most this part of the plan, those first that save the most for it, and leaves
+ * their order in w.  Returns the peak without dropped values. */
+int64_t ot_again_choose_cheap(ot_again *w, double part);
+
 /* Do readers in the backward part, and recomputed steps, read v as computed again? */
 bool ot_again_reads(const ot_again *w, const ot_value *v);
 

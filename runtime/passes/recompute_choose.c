@@ -19,6 +19,7 @@ enum {
     CLOSURE = 256,    /* most steps that run again for one more dropped value */
     RETURNED = 256,   /* most dropped values that are tried again as kept ones */
     PARTS = 64,       /* of the peak: about what is dropped between two simulations */
+    PARTS_CHEAP = 16, /* of the peak: the most bytes of a union where only cheap values are dropped */
     LARGE = 2048,     /* steps of a plan for which fewer choices are tried */
     PARTS_LARGE = 16, /* then */
     LINK = 8          /* a value this many times smaller than the limit of the unions joins none */
@@ -439,6 +440,22 @@ static void try_unions(ot_again *w, int64_t limit, int64_t most, result *r)
         remember(w, r, limit);
         if (w->peak <= limit || !drop_some(w, most)) break;
     }
+}
+
+int64_t ot_again_choose_cheap(ot_again *w, double part)
+{
+    keep_all(w);
+    simulate(w);
+    int64_t all = w->peak;
+    result r = { 0 };
+    for (int round = 0; round < parts(w) && w->cost <= part * w->all; round++) {
+        remember(w, &r, 0);
+        if (!drop_some(w, all / PARTS_CHEAP)) break;
+        simulate(w);
+    }
+    for (int i = 0; i < w->n_values; i++) w->store[i].dropped = w->best[i];
+    simulate(w);
+    return all;
 }
 
 bool ot_again_choose(ot_again *w, int64_t limit)

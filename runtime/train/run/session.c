@@ -12,7 +12,9 @@
 
 ot_config ot_session_config(const ot_settings *s, ot_want want, int threads)
 {
-    return (ot_config){ .want = want, .options = s->options, .accumulate = 1, .threads = threads };
+    return (ot_config){
+        .want = want, .options = s->options, .accumulate = 1, .threads = threads, .saves_memory = !s->memory_limit
+    };
 }
 
 int ot_session_threads(const ot_settings *s) { return s->threads > 0 ? s->threads : ot_cpus_read().threads; }
