@@ -391,6 +391,8 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     ot_value *v = r->build(l);
     double w = ot_spec_num(&x.spec, "weight");
     if (given && given - c->options.losses < OT_HEADS) p->weighted_classes[given - c->options.losses] = l->classes;
+    int k = given ? (int)(given - c->options.losses) : p->n_defaults;
+    if (k < OT_HEADS && z->shape.rank > 2 && l->axis > 0) p->class_axis[k] = l->axis;
     if (!given && l->t && p->n_defaults < OT_HEADS)
         p->defaults[p->n_defaults++] = (ot_default_loss){ z->name, x.spec.name };
     keep_right(&x);

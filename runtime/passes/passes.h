@@ -245,10 +245,12 @@ typedef struct ot_plan {
     int n_defaults;
     ot_default_loss defaults[OT_HEADS]; /* the first OT_HEADS */
     int64_t weighted_classes
-        [OT_HEADS];      /* by loss of the options: the classes that its class_weights or pos_weight are for; 0: none */
-    int64_t micro;       /* number of batches of the file's own size in this batch; 0: it has the file's size */
-    int64_t baked;       /* that size, if the batch size differs, as a multiple or not; 0: it has the file's size */
-    ot_value *grad_norm; /* scalar; TRAIN only */
+        [OT_HEADS]; /* by loss of the options: the classes that its class_weights or pos_weight are for; 0: none */
+    int class_axis
+        [OT_HEADS];       /* by loss of the options, else of `defaults`: of outputs with more than two axes; 0: none */
+    int64_t micro;        /* number of batches of the file's own size in this batch; 0: it has the file's size */
+    int64_t baked;        /* that size, if the batch size differs, as a multiple or not; 0: it has the file's size */
+    ot_value *grad_norm;  /* scalar; TRAIN only */
     ot_value *loss_scale; /* fp16: f32 state; an update with a non-finite grad_norm changes only this.  Else NULL */
     ot_value *correct, *counted; /* metrics: scalars f32; NULL: none */
     const char *counted_of;      /* the output that they measure */
@@ -266,6 +268,7 @@ typedef struct ot_plan {
     int n_sets;
     ot_made_input *sets;
     ot_tail_kind *tails; /* by output: what the network ends in there (tails.h), with its pieces joined */
+    int *class_axes;     /* by output: along which its classes would lie, by the operator that makes it; -1: unknown */
     bool *exponential;   /* by output: by its loss it is the logarithm of the prediction; NULL: none is */
     int n_spread;
     const char **spread; /* RUN: names of outputs after the file's own: NAME/0 ... for a sequence */

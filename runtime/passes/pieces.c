@@ -356,8 +356,14 @@ static ot_status join_pieces(ot_graph *g)
 /* What the outputs of p are, by those of g: p's graph, or a copy whose pieces are joined. */
 static ot_status find_tails(ot_plan *p, const ot_graph *g)
 {
+    const ot_node *by;
     p->tails = ot_graph_alloc(p->graph, (size_t)(g->n_outputs + 1) * sizeof *p->tails);
-    for (int i = 0; p->tails && i < g->n_outputs; i++) p->tails[i] = ot_tail_find(g->outputs[i]).kind;
+    p->class_axes = ot_graph_alloc(p->graph, (size_t)(g->n_outputs + 1) * sizeof *p->class_axes);
+    for (int i = 0; p->tails && p->class_axes && i < g->n_outputs; i++) {
+        ot_tail tail = ot_tail_find(g->outputs[i]);
+        p->tails[i] = tail.kind;
+        p->class_axes[i] = tail.axis >= 0 ? tail.axis : ot_made_axis(g->outputs[i], &by);
+    }
     return p->graph->err->status;
 }
 

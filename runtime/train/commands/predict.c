@@ -1,8 +1,8 @@
 /* predict.c - the command predict: what a model answers for each sample, as classes with probabilities or as values.
  *
- * Outputs    scores of classes along the second axis become the class of the largest and its probability (the softmax of
- *            logits; what stands behind a Softmax, LogSoftmax or Sigmoid as it is); one score per sample is that of class 1.
- *            Others are values.  What an output is --task says, else labels from which the graph selects one (labels.c), else the
+ * Outputs    scores of classes become the class of the largest and its probability (the softmax of
+ *            logits; what stands behind a Softmax, LogSoftmax or Sigmoid as it is), for a sample or for each of its places, such as
+ *            the words of a text; one score per sample is that of class 1.  Others are values.  What an output is --task says, else labels from which the graph selects one (labels.c), else the
  *            loss that it was trained with (recorded_loss.c), else a Sigmoid or Softmax at its end, else names of classes.
  * Formats    CSV (the default), JSON or JSON lines, NPZ (the outputs themselves), a PNG of classes for each image (a folder); by
  *            the name of -o. */
@@ -86,11 +86,33 @@ static ot_task task_of(const ot_options *o)
 
 /* ---- what the outputs are ---------------------------------------------------------------- */
 
-/* Scores of so many classes, one of class 1; 0: the output has none. */
-static int64_t classes_in(const ot_prediction *a)
+/* The axis of the classes of an output that has them at several places of a sample, which lie along the first one; -1: unknown.
+ * made: as the operator has it that makes the output; n: the names of classes. */
+static int class_axis(const ot_prediction *a, const ot_spec *loss, int made, int n)
 {
-    bool one_row = a->shape.rank == 1 || (a->shape.rank == 2 && a->shape.dim[0] == a->samples);
-    return one_row && ot_is_float(a->dtype) ? a->each : 0;
+    int last = a->shape.rank - 1, axis = made;
+    if (a->shape.rank < 2) return -1;
+    if (loss && ot_spec_find(loss, "class_axis"))
+        axis = ot_axis((int64_t)ot_spec_num(loss, "class_axis"), a->shape.rank, &axis) ? axis : -1;
+    else if (axis < 0 && (n == a->shape.dim[1]) != (n == a->shape.dim[last])) return n == a->shape.dim[1] ? 1 : last;
+    else if (axis < 0) return a->shape.rank == 3 ? last : 1; /* as the losses do */
+    return axis == a->axis ? -1 : axis < a->axis ? axis + 1 : axis;
+}
+
+/* One score of a sample is that of class 1. */
+static void find_places(ot_prediction *a, const ot_spec *loss, int made, int names)
+{
+    int64_t most = 0;
+    for (int d = 1; d < a->shape.rank; d++)
+        if (a->shape.dim[d] > most) most = a->shape.dim[d];
+    bool one = a->shape.dim[0] == a->samples && (a->each == most || a->shape.rank == 1);
+    int axis = one ? -1 : class_axis(a, loss, made, names);
+    a->places = a->inner = 1;
+    a->classes = ot_is_float(a->dtype) && one ? a->each : 0;
+    if (one || axis < 0 || !ot_is_float(a->dtype) || a->shape.dim[axis] < 2) return;
+    a->classes = a->shape.dim[axis];
+    a->places = a->each / a->classes;
+    for (int d = axis + 1; d < a->shape.rank; d++) a->inner *= a->shape.dim[d];
 }
 
 /* The target that the data have for an output; NULL: none. */
@@ -100,18 +122,19 @@ static const ot_array *target_for(const ot_trainer *t, const ot_dataset *d, cons
     return own || strcmp(output, t->m->outputs[ot_trainer_plain_output(t)]) ? own : ot_target_plain(d);
 }
 
-/* Names of the classes: the model's own, else the data's. */
-static ot_status find_names(job *j, ot_prediction *a, ot_error *err)
+/* Where the classes are, and their names: the model's own, else the data's. */
+static ot_status find_classes(job *j, ot_prediction *a, ot_error *err)
 {
     const ot_dataset *d = j->t->eval.data;
     const char *const *name, *const *data_name;
-    int n, wanted = a->each == 1 ? 2 : (int)a->each;
+    int n;
     OT_TRY(ot_trainer_own_classes(j->t, err));
     OT_TRY(ot_classes_of(j->t->loaded, a->name, j->a, &name, &n, err));
     int of_data = ot_dataset_classes(d, target_for(j->t, d, a->name), &data_name);
     if (!n) name = data_name, n = name ? of_data : 0;
-    a->class_name = n == wanted ? name : NULL;
-    a->known = a->class_name || (a->each > 1 && of_data == a->each);
+    find_places(a, ot_loss_on(j->t, a->name), j->t->x.slot[j->t->eval.slot].plan->class_axes[a->output], n);
+    a->class_name = n && n == (a->classes == 1 ? 2 : a->classes) ? name : NULL;
+    a->known = a->class_name || (a->classes > 1 && of_data == a->classes);
     return OT_OK;
 }
 
@@ -139,20 +162,20 @@ static ot_task task_by(const ot_spec *loss, const ot_prediction *a)
     if (!l) return OT_TASK_AUTO;
     bool binary = l->undoes & OT_TAIL_BIT(SIGMOID),
          classes = l->takes == OT_TAKES_CLASSES || l->takes == OT_TAKES_NUMBERS;
-    if (a->each == 1) return binary ? OT_TASK_CLASSES : OT_TASK_AUTO;
+    if (a->classes == 1) return binary ? OT_TASK_CLASSES : OT_TASK_AUTO;
     if (binary && !(l->undoes & OT_TAIL_BIT(SOFTMAX))) return OT_TASK_LABELS; /* each is yes or no */
     return classes || l->takes == OT_TAKES_EITHER ? OT_TASK_CLASSES : OT_TASK_AUTO;
 }
 
 static void choose_task(job *j, ot_task asked, ot_prediction *a)
 {
-    int64_t classes = classes_in(a);
+    int64_t classes = a->classes;
     bool normed = a->tail == OT_TAIL_SOFTMAX || a->tail == OT_TAIL_LOG_SOFTMAX;
     bool selected = j->t->own_classes && a->class_name; /* the graph itself selects one of them */
     a->task = asked != OT_TASK_AUTO ? asked : selected ? OT_TASK_CLASSES : task_by(ot_loss_on(j->t, a->name), a);
     if (a->task == OT_TASK_AUTO && a->tail == OT_TAIL_SIGMOID) a->task = classes > 1 ? OT_TASK_LABELS : OT_TASK_CLASSES;
     if (a->task == OT_TASK_AUTO) a->task = a->known || (normed && classes > 1) ? OT_TASK_CLASSES : OT_TASK_VALUES;
-    if (!classes) a->task = OT_TASK_VALUES;
+    if (!classes || (a->places > 1 && a->task != OT_TASK_CLASSES)) a->task = OT_TASK_VALUES;
 }
 
 /* --task and --top mean classes, so there must be some. */
@@ -161,19 +184,21 @@ static ot_status check_task(const job *j, const ot_options *o, ot_task asked, ot
     bool scores = false, classes = false;
     for (int i = 0; i < j->lines.n; i++) {
         const ot_prediction *a = &j->lines.list[i];
-        scores |= classes_in(a) > 0;
+        scores |= a->classes > 0;
         classes |= a->task == OT_TASK_CLASSES;
     }
     if ((asked == OT_TASK_CLASSES || asked == OT_TASK_LABELS) && !scores)
-        return ot_fail(err, OT_E_USAGE,
-                       "--task %s: no output has scores of classes: floats of shape [N,C], [N,1] or [N]",
-                       task_names[asked]);
+        return ot_fail(
+            err, OT_E_USAGE,
+            "--task %s: no output has scores of classes: floats of shape [N,C], [N,1], [N] or, for classes at "
+            "each place of a sample, [N,T,C] or [N,C,H,W]",
+            task_names[asked]);
     if (ot_options_count(o, "top") && !classes && j->form != FORM_NPZ && j->form != FORM_MASKS)
         return ot_fail(err, OT_E_USAGE, "--top: the outputs are predicted as values%s",
                        scores ? "; if they are scores of classes, add --task classes" : ", which have no classes");
     for (int i = 0; i < j->lines.n && asked == OT_TASK_AUTO && j->form != FORM_NPZ; i++) {
         const ot_prediction *a = &j->lines.list[i];
-        if (a->task == OT_TASK_VALUES && classes_in(a) > 1)
+        if (a->task == OT_TASK_VALUES && a->classes > 1 && a->places == 1)
             ot_trainer_say(j->t, OT_INFO, "output '%s': values; if they are scores of classes, use --task classes",
                            a->name);
     }
@@ -206,13 +231,15 @@ static const ot_feeder *images_of(const job *j)
 
 static ot_status too_wide(const job *j, const ot_prediction *a, ot_error *err)
 {
-    if (j->form == FORM_NPZ || j->form == FORM_MASKS || a->task == OT_TASK_CLASSES || a->each <= MOST_COLUMNS)
-        return OT_OK;
+    bool classes = a->task == OT_TASK_CLASSES, csv = j->form == FORM_CSV;
+    if (j->form == FORM_NPZ || j->form == FORM_MASKS || (classes && !csv)) return OT_OK;
+    if ((classes ? a->places : a->each) <= MOST_COLUMNS) return OT_OK;
     ot_mask_form mask;
     const ot_feeder *f = images_of(j);
     bool masks = f && ot_mask_form_of(&a->shape, a->dtype, a->tail, &f->to, &mask);
-    return ot_fail(err, OT_E_USAGE, "output '%s' has %lld values for each sample; write them with -o FILE.npz%s",
-                   a->name, (long long)a->each, masks ? ", or a mask of each image with -o FOLDER/" : "");
+    return ot_fail(err, OT_E_USAGE, "output '%s' has %lld %s for each sample; write them with -o FILE.%s%s", a->name,
+                   (long long)(classes ? a->places : a->each), classes ? "classes" : "values",
+                   classes ? "jsonl" : "npz", masks ? ", or a mask of each image with -o FOLDER/" : "");
 }
 
 static ot_status open_answer(job *j, const ot_output *o, int k, ot_task asked, ot_prediction *a, ot_error *err)
@@ -231,7 +258,7 @@ static ot_status open_answer(job *j, const ot_output *o, int k, ot_task asked, o
     memmove(a->shape.dim + 1, a->shape.dim, sizeof *a->shape.dim * (size_t)axis);
     a->shape.dim[0] = a->samples;
     if (o->rows > 1) a->shape.dim[0] *= o->rows;
-    OT_TRY(find_names(j, a, err));
+    OT_TRY(find_classes(j, a, err));
     choose_task(j, asked, a);
     bool plain = !strcmp(a->name, j->t->m->outputs[ot_trainer_plain_output(j->t)]);
     if (a->task == OT_TASK_VALUES && a->each > 1)
@@ -305,30 +332,40 @@ static int64_t place(const ot_prediction *a, const ot_shape *s, int64_t i, int64
     return k / inner * inner * s->dim[a->axis] + i * inner + k % inner;
 }
 
-/* NaN where a score is infinite or NaN: of classes, each depends on all. */
-static void to_probabilities(ot_prediction *a)
+/* Of n scores, those of a place.  NaN where a score is infinite or NaN: of classes, each depends on all. */
+static void to_probabilities(const ot_prediction *a, double *v, int64_t n)
 {
     double most = -INFINITY, sum = 0;
-    bool one = a->each == 1 || a->task == OT_TASK_LABELS, scores = a->tail == OT_TAIL_NONE && !one, odd = false;
-    for (int64_t k = 0; k < a->each; k++) {
-        most = fmax(most, a->v[k]);
-        odd |= isnan(a->v[k]) || (scores && a->v[k] == (double)INFINITY);
+    bool one = n == 1 || a->task == OT_TASK_LABELS, scores = a->tail == OT_TAIL_NONE && !one, odd = false;
+    for (int64_t k = 0; k < n; k++) {
+        most = fmax(most, v[k]);
+        odd |= isnan(v[k]) || (scores && v[k] == (double)INFINITY);
     }
     odd |= scores && most == -(double)INFINITY;
-    for (int64_t k = 0; k < a->each; k++) {
-        if (odd && a->task == OT_TASK_CLASSES) a->v[k] = NAN;
-        else if (a->tail == OT_TAIL_LOG_SOFTMAX) a->v[k] = exp(a->v[k]);
-        else if (a->tail == OT_TAIL_NONE && one) a->v[k] = 1 / (1 + exp(-a->v[k]));
-        else if (a->tail == OT_TAIL_NONE) sum += a->v[k] = exp(a->v[k] - most);
+    for (int64_t k = 0; k < n; k++) {
+        if (odd && a->task == OT_TASK_CLASSES) v[k] = NAN;
+        else if (a->tail == OT_TAIL_LOG_SOFTMAX) v[k] = exp(v[k]);
+        else if (a->tail == OT_TAIL_NONE && one) v[k] = 1 / (1 + exp(-v[k]));
+        else if (a->tail == OT_TAIL_NONE) sum += v[k] = exp(v[k] - most);
     }
-    for (int64_t k = 0; k < a->each && sum > 0; k++) a->v[k] /= sum;
+    for (int64_t k = 0; k < n && sum > 0; k++) v[k] /= sum;
+}
+
+/* Where element k of a sample is in v. */
+static int64_t by_place(const ot_prediction *a, int64_t k)
+{
+    if (a->task != OT_TASK_CLASSES) return k;
+    int64_t inner = k % a->inner, c = k / a->inner % a->classes, outer = k / a->inner / a->classes;
+    return (outer * a->inner + inner) * a->classes + c;
 }
 
 static void read_sample(ot_prediction *a, const ot_shape *s, int64_t i)
 {
-    for (int64_t k = 0; k < a->each; k++) a->v[k] = ot_get_f64(a->bytes, a->dtype, place(a, s, i, k));
+    for (int64_t k = 0; k < a->each; k++) a->v[by_place(a, k)] = ot_get_f64(a->bytes, a->dtype, place(a, s, i, k));
     for (int64_t k = 0; a->whole && k < a->each; k++) a->whole[k] = ot_get_i64(a->bytes, a->dtype, place(a, s, i, k));
-    if (a->task == OT_TASK_CLASSES || a->task == OT_TASK_LABELS) to_probabilities(a);
+    if (a->task == OT_TASK_LABELS) to_probabilities(a, a->v, a->each);
+    for (int64_t p = 0; a->task == OT_TASK_CLASSES && p < a->places; p++)
+        to_probabilities(a, a->v + p * a->classes, a->classes);
     for (int64_t k = 0, n = a->unit.channels; n && k < a->each; k++)
         a->v[k] = a->v[k] * a->unit.std[k % n] + a->unit.mean[k % n];
 }
@@ -449,7 +486,7 @@ static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
     for (int k = 0; k < j->lines.n; k++) {
         ot_prediction *a = &j->lines.list[k];
         read_sample(a, &q->plan->graph->outputs[a->output]->shape, i);
-        odd |= a->task == OT_TASK_CLASSES && isnan(a->v[0]);
+        for (int64_t p = 0; a->task == OT_TASK_CLASSES && p < a->places; p++) odd |= isnan(a->v[p * a->classes]);
     }
     if (odd && !j->odd++) j->first_odd = sample;
     if (j->form == FORM_MASKS) return put_mask(j, j->t->index[i], file, err);

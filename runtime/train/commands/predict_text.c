@@ -7,9 +7,10 @@
 #include "runtime/train/commands/predict_text.h"
 #include "runtime/train/run/log.h"
 
-static double probability_of(const ot_prediction *a, int64_t c)
+static double probability_of(const ot_prediction *a, int64_t place, int64_t c)
 {
-    return a->each > 1 ? a->v[c] : c ? a->v[0] : 1 - a->v[0]; /* one score: of class 1 */
+    const double *v = a->v + place * a->classes;
+    return a->classes > 1 ? v[c] : c ? v[0] : 1 - v[0]; /* one score: of class 1 */
 }
 
 /* The name of what value k is the probability of, or predicts. */
@@ -19,13 +20,15 @@ static const char *label_of(const ot_prediction *a, int64_t k)
     return a->task == OT_TASK_LABELS && a->class_name ? a->class_name[a->each > 1 ? k : 1] : NULL;
 }
 
+static int64_t classes_of_one(const ot_prediction *a) { return a->classes > 1 ? a->classes : 2; }
+
 /* The most probable classes, of equal ones the first; returns how many. */
-static int64_t rank(ot_prediction *a, int64_t top)
+static int64_t rank(ot_prediction *a, int64_t place, int64_t top)
 {
-    int64_t classes = a->each > 1 ? a->each : 2, n = 0;
-    for (int64_t c = 0; c < classes; c++) {
+    int64_t n = 0;
+    for (int64_t c = 0; c < classes_of_one(a); c++) {
         int64_t at = n < top ? n++ : top;
-        for (; at > 0 && probability_of(a, a->best[at - 1]) < probability_of(a, c); at--)
+        for (; at > 0 && probability_of(a, place, a->best[at - 1]) < probability_of(a, place, c); at--)
             if (at < n) a->best[at] = a->best[at - 1];
         if (at < n) a->best[at] = c;
     }
@@ -45,16 +48,23 @@ static void put_column(const ot_prediction_lines *x, const ot_prediction *a, con
     ot_csv_text(name, x->f);
 }
 
+static void class_columns(const ot_prediction_lines *x, const ot_prediction *a, int64_t place)
+{
+    char of[32] = "";
+    int64_t top = x->top < classes_of_one(a) ? x->top : classes_of_one(a);
+    if (a->places > 1) snprintf(of, sizeof of, "[%lld]", (long long)place);
+    for (int64_t r = 0; r < top; r++) {
+        put_column(x, a, "class", of, r ? r + 1 : -1);
+        if (a->class_name) put_column(x, a, "class_name", of, r ? r + 1 : -1);
+        put_column(x, a, "probability", of, r ? r + 1 : -1);
+    }
+}
+
 static void head_of(const ot_prediction_lines *x, const ot_prediction *a)
 {
     char shown[512];
-    int64_t classes = a->each > 1 ? a->each : 2, top = x->top < classes ? x->top : classes;
     if (a->task == OT_TASK_CLASSES)
-        for (int64_t r = 0; r < top; r++) {
-            put_column(x, a, "class", "", r ? r + 1 : -1);
-            if (a->class_name) put_column(x, a, "class_name", "", r ? r + 1 : -1);
-            put_column(x, a, "probability", "", r ? r + 1 : -1);
-        }
+        for (int64_t p = 0; p < a->places; p++) class_columns(x, a, p);
     else
         for (int64_t k = 0; k < a->each; k++) {
             const char *of = label_of(a, k);
@@ -62,6 +72,19 @@ static void head_of(const ot_prediction_lines *x, const ot_prediction *a)
             else
                 put_column(x, a, x->n > 1 ? "value" : ot_shown(a->name, shown, sizeof shown), "", a->each > 1 ? k : -1);
         }
+}
+
+static void put_classes(const ot_prediction_lines *x, ot_prediction *a, int64_t place)
+{
+    for (int64_t r = 0, n = rank(a, place, x->top); r < n; r++) {
+        fprintf(x->f, ",%lld", (long long)a->best[r]);
+        if (a->class_name) {
+            char name[1024];
+            fputc(',', x->f);
+            ot_csv_text(ot_shown(a->class_name[a->best[r]], name, sizeof name), x->f);
+        }
+        fprintf(x->f, ",%.6g", probability_of(a, place, a->best[r]));
+    }
 }
 
 static void row_of(const ot_prediction_lines *x, ot_prediction *a)
@@ -73,15 +96,7 @@ static void row_of(const ot_prediction_lines *x, ot_prediction *a)
             else fprintf(x->f, a->dtype == OT_F64 ? ",%.17g" : ",%.9g", a->v[k]);
         return;
     }
-    for (int64_t r = 0, n = rank(a, x->top); r < n; r++) {
-        fprintf(x->f, ",%lld", (long long)a->best[r]);
-        if (a->class_name) {
-            char name[1024];
-            fputc(',', x->f);
-            ot_csv_text(ot_shown(a->class_name[a->best[r]], name, sizeof name), x->f);
-        }
-        fprintf(x->f, ",%.6g", probability_of(a, a->best[r]));
-    }
+    for (int64_t p = 0; p < a->places; p++) put_classes(x, a, p);
 }
 
 void ot_prediction_head(const ot_prediction_lines *x)
@@ -113,16 +128,25 @@ void ot_prediction_row(const ot_prediction_lines *x, int64_t sample)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static json_t *classes_of(const ot_prediction_lines *x, ot_prediction *a)
+static json_t *classes_at(const ot_prediction_lines *x, ot_prediction *a, int64_t place)
 {
     json_t *list = json_array();
-    for (int64_t r = 0, n = rank(a, x->top); r < n; r++) {
+    for (int64_t r = 0, n = rank(a, place, x->top); r < n; r++) {
         json_t *one = json_pack("{s:I}", "class", (json_int_t)a->best[r]);
         if (a->class_name) ot_json_set(&one, "class_name", ot_json_text(a->class_name[a->best[r]]));
-        ot_json_set(&one, "probability", ot_json_number(probability_of(a, a->best[r])));
+        ot_json_set(&one, "probability", ot_json_number(probability_of(a, place, a->best[r])));
         ot_json_add(&list, one);
     }
     return list;
+}
+
+/* A list of the most probable classes; where a sample has several places, a list of such lists. */
+static json_t *classes_of(const ot_prediction_lines *x, ot_prediction *a)
+{
+    if (a->places == 1) return classes_at(x, a, 0);
+    json_t *all = json_array();
+    for (int64_t p = 0; p < a->places; p++) ot_json_add(&all, classes_at(x, a, p));
+    return all;
 }
 
 /* Value k.  JSON of others has whole numbers up to 2^63. */

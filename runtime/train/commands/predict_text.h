@@ -15,6 +15,9 @@ typedef struct ot_prediction {
     const char *name;
     int output, axis; /* of the graph; along which samples lie */
     int64_t samples, each;
+    int64_t places,
+        classes;   /* a sample has a class at each of so many places, by scores of so many classes; 0: it has none */
+    int64_t inner; /* places that lie behind the axis of the classes */
     ot_dtype dtype;
     ot_tail_kind tail;
     ot_task task;
@@ -25,7 +28,7 @@ typedef struct ot_prediction {
     void *bytes;                   /* of a batch */
     char *all;                     /* NPZ: of all samples */
     ot_shape shape;                /* of all samples, which come first */
-    double *v;                     /* of a sample: `each` of them */
+    double *v;                     /* of a sample: `each` of them; of classes those of a place after another */
     int64_t *whole;    /* the same of integers and booleans, whose digits a double may not have; else NULL */
     ot_normalize unit; /* of values: of a standardised target; its kind is OT_NORMALIZE_NONE if it is none */
     int64_t *best;     /* the `top` most probable classes of a sample */

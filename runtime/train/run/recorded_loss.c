@@ -54,6 +54,17 @@ static char *spell_given(const ot_trainer *t, int k)
     return NULL;
 }
 
+/* Whether the model takes its classes along this axis can only be seen from the target that it was trained with. */
+static char *with_axis(char *text, const ot_spec *given, int axis)
+{
+    char *longer = NULL;
+    if (!text || !axis || (given && ot_spec_find(given, "class_axis"))) return text;
+    bool keys = (given && given->n) || ot_ends_in(text, ":");
+    int n = asprintf(&longer, "%s%sclass_axis=%d", text, !keys ? ":" : ot_ends_in(text, ":") ? "" : ",", axis);
+    free(text);
+    return n < 0 ? NULL : longer;
+}
+
 ot_status ot_losses_list(const ot_trainer *t, const char *const **out, ot_error *err)
 {
     int n = t->s.options.n_losses;
@@ -76,7 +87,8 @@ ot_status ot_losses_text(const ot_trainer *t, ot_arena *a, const char **out, ot_
     if (!n && !ot_import_metadata(t->loaded->file, OT_LOSS_KEY)) return OT_OK;
     json_t *list = json_array();
     for (int k = 0; k < n; k++) {
-        char *one = given ? spell_given(t, k) : spell_default(t, k);
+        char *one = with_axis(given ? spell_given(t, k) : spell_default(t, k), given ? &t->s.options.losses[k] : NULL,
+                              k < OT_HEADS ? t->x.slot[t->x.lead].plan->class_axis[k] : 0);
         ot_json_add(&list, one ? ot_json_text(one) : NULL);
         free(one);
     }
