@@ -530,10 +530,9 @@ def refused(d):
     check('--data is missing' in call('predict', f'{d}/m.onnx', code=2).stderr, 'no data')
     check('add --task classes' in call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--top', '2', code=2).stderr, '--top of values')
     check('use --task classes' in call('predict', f'{d}/m.onnx', f'{d}/x.npz').stderr, 'a hint at classes')
-    onnx.save(h.make_model(h.make_graph([h.make_node('Unsqueeze', ['x', 'one'], ['y'])], 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', FEATURES])],
-                                        [h.make_tensor_value_info('y', T.FLOAT, ['n', 1, FEATURES])], [numpy_helper.from_array(np.array([1]), 'one')]),
-                           opset_imports=[h.make_opsetid('', 17)], ir_version=9), f'{d}/rank3.onnx')
-    check('no output has scores' in call('predict', f'{d}/rank3.onnx', f'{d}/x.npz', '--task', 'classes', code=2).stderr, '--task of values')
+    onnx.save(h.make_model(h.make_graph([h.make_node('Cast', ['x'], ['y'], to=T.INT64)], 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', FEATURES])],
+                                        [h.make_tensor_value_info('y', T.INT64, ['n', FEATURES])]), opset_imports=[h.make_opsetid('', 17)], ir_version=9), f'{d}/whole.onnx')
+    check('no output has scores' in call('predict', f'{d}/whole.onnx', f'{d}/x.npz', '--task', 'classes', code=2).stderr, '--task of values')
     call('predict', f'{d}/m.onnx', f'{d}/none.npz', code=7)
 
 
@@ -563,6 +562,67 @@ def copied(d):
     check('not a table' in call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--copy', 'id', code=2).stderr, '--copy of arrays: not said')
 
 
+CLASSES, PLACES = 3, 4
+
+
+def at_places(path, last, flat=False, names=None):
+    """Scores of 3 classes at 4 places of a sample: along the last axis, the second, or (flat) in rows of their own."""
+    w = rng.standard_normal((FEATURES, PLACES * CLASSES)).astype('f4')
+    shape = [-1, CLASSES] if flat else [-1, PLACES, CLASSES] if last else [-1, CLASSES, PLACES]
+    nodes = [h.make_node('MatMul', ['x', 'w'], ['m']), h.make_node('Reshape', ['m', 'shape'], ['y'])]
+    weights = [numpy_helper.from_array(w, 'w'), numpy_helper.from_array(np.array(shape, 'i8'), 'shape')]
+    g = h.make_graph(nodes, 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', FEATURES])], [h.make_tensor_value_info('y', T.FLOAT, ['k', *shape[1:]])], weights)
+    m = h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=9)
+    for k, v in {'onnxtrain.classes': json.dumps(names), 'onnxtrain.loss': '["cross_entropy"]'}.items() if names else ():
+        m.metadata_props.add(key=k, value=v)
+    onnx.save(m, path)
+    y = onnxruntime.InferenceSession(path).run(None, {'x': x})[0].astype(float)
+    y = y if last or flat else y.transpose(0, 2, 1)
+    p = np.exp(y.reshape(N, PLACES, CLASSES))
+    return p / p.sum(-1, keepdims=True)
+
+
+def expect_places(d, p, names, *options):
+    """CSV has columns for each place, JSON a list for each."""
+    best = p.argmax(-1)
+    head, rows = table(call('predict', f'{d}/m.onnx', f'{d}/x.npz', *options).stdout)
+    each = ['class', 'class_name', 'probability'] if names else ['class', 'probability']
+    check(head == ['sample'] + [f'{c}[{k}]' for k in range(PLACES) for c in each], f'places: {head}')
+    for k in range(PLACES):
+        at = 1 + k * len(each)
+        check([int(r[at]) for r in rows] == list(best[:, k]), f'{options}: classes at place {k}')
+        check(near([r[at + len(each) - 1] for r in rows], p[:, k].max(-1)), f'{options}: probabilities at place {k}')
+        check(not names or [r[at + 1] for r in rows] == [names[c] for c in best[:, k]], f'{options}: names at place {k}')
+    got = json.loads(call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--top', '2', '--json', *options).stdout)
+    order = np.argsort(-p, -1, kind='stable')
+    check([[[o['class'] for o in place] for place in s['y']] for s in got] == order[..., :2].tolist(), f'{options}: JSON')
+    head, _ = table(call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--top', '2', *options).stdout)
+    check(len(head) == 1 + PLACES * 2 * len(each) and f'class[{PLACES - 1}]_2' in head, f'--top 2: {head}')
+
+
+def places(d):
+    """A class at each place of a sample: wherever the axis of the classes is, as names, the trained loss or the option say."""
+    for last, flat in (True, False), (False, False), (True, True):
+        p = at_places(f'{d}/m.onnx', last, flat)
+        axis = [] if flat or last else ['--loss', 'cross_entropy:class_axis=1']
+        expect_places(d, p, None, '--task', 'classes', *axis)
+        head, _ = table(call('predict', f'{d}/m.onnx', f'{d}/x.npz').stdout)
+        check(head == ['sample'] + [f'y_{k}' for k in range(PLACES * CLASSES)], f'without classes: {head}')
+        expect_places(d, at_places(f'{d}/m.onnx', last, flat, ['o', 'per', 'loc']), ['o', 'per', 'loc'])
+    # The target shows the axis that training takes, and the model records it.
+    for last in True, False:
+        at_places(f'{d}/m.onnx', last, names=['o', 'per', 'loc'])
+        np.savez(f'{d}/tags.npz', x=x, target=rng.integers(0, CLASSES, (N, PLACES)))
+        call('train', f'{d}/m.onnx', '--data', f'{d}/tags.npz', '--epochs', '1', '--run-dir', 'none', '-o', f'{d}/l.onnx')
+        check(json.loads(record(f'{d}/l.onnx')) == [f'cross_entropy:class_axis={2 if last else 1}'], f'recorded: {record(f"{d}/l.onnx")}')
+        call('train', f'{d}/m.onnx', '--data', f'{d}/tags.npz', '--loss', 'cross_entropy:label_smoothing=0.1', '--epochs', '1', '--run-dir', 'none', '-o', f'{d}/l.onnx')
+        check(json.loads(record(f'{d}/l.onnx')) == [f'cross_entropy:label_smoothing=0.1,class_axis={2 if last else 1}'], f'recorded: {record(f"{d}/l.onnx")}')
+        y = onnxruntime.InferenceSession(f'{d}/l.onnx').run(None, {'x': x})[0]
+        best = y.argmax(2 if last else 1)
+        got = json.loads(call('predict', f'{d}/l.onnx', f'{d}/x.npz', '--json').stdout)
+        check([[place[0]['class_name'] for place in s['y']] for s in got] == [[('o', 'per', 'loc')[c] for c in r] for r in best], 'trained: classes')
+
+
 with tempfile.TemporaryDirectory() as folder:
     np.savez(f'{folder}/x.npz', x=x)
     kinds(folder)
@@ -581,5 +641,6 @@ with tempfile.TemporaryDirectory() as folder:
     wrong_targets(folder)
     lines(folder)
     copied(folder)
+    places(folder)
     refused(folder)
 finish('predictions')

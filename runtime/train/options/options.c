@@ -133,8 +133,10 @@ static const row table[] = {
     ROW("drop-last", 0, NULL, NULL, G, "skip the last batch of an epoch if it is not full", MOVES, 0, 0, FLAG, 0, 0),
 #undef G
 #define G "Training"
-    ROW("loss", 0, "[OUTPUT=]LOSS", NULL, G, "loss function; without it, the one that follows from target and output",
-        GRAPH, REPEAT, BASIC, TEXT, 0, 0),
+    ROW("loss", 0, "[OUTPUT=]LOSS", NULL, G,
+        "loss function; without it, the one that follows from target and output; predict: the one that the model was "
+        "trained with, which says whether the outputs are classes, and along which axis (default: as recorded)",
+        GRAPH | OT_CMD_PREDICT, REPEAT, BASIC, TEXT, 0, 0),
     ROW("output", 0, "TENSOR", NULL, G,
         "train this inner tensor instead of the model's outputs; the written file keeps its outputs", FIT | OT_CMD_EVAL,
         REPEAT, 0, TEXT, 0, 0),
