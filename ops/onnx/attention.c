@@ -385,7 +385,7 @@ static bool attention_batch(ot_batching *b, const ot_node *n, const ot_shape *ow
 const ot_op ot_op_Attention = {
     .name = "Attention",
     .types = { "TTUVTUi", .T = OT_SET_FLOAT, .U = OT_SET_FLOAT, .V = OT_SET_FLOAT | OT_TYPE(OT_BOOL) },
-    .slots = "WWW----",
+    .slots = "WWWj---",
     .since = 25,
     .in = { 3, 7 },
     .out = { 1, 4 },

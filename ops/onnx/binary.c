@@ -91,7 +91,7 @@ static void mean_lower(ot_build *b)
         .half = narrow, .rank = OT_RANK_GREATEST, .batch = ot_batch_pointwise, .infer = ot_elementwise_infer, .lower = rule, \
     };
 MANY(Max, 13, max_lower, OT_SET_NUMBER, "c", OT_HALF_FOLLOWS)
-MANY(Mean, 13, mean_lower, OT_SET_FLOAT, "-", OT_HALF_NEVER)
+MANY(Mean, 13, mean_lower, OT_SET_FLOAT, "j", OT_HALF_NEVER)
 MANY(Min, 13, min_lower, OT_SET_NUMBER, "c", OT_HALF_FOLLOWS)
 MANY(Sum, 13, sum_lower, OT_SET_FLOAT, "j", OT_HALF_FOLLOWS)
 

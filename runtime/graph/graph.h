@@ -113,6 +113,7 @@ struct ot_value {
     bool from_constant : 1;  /* the value of a Constant node of the file */
     bool table : 1;          /* set by classify: trains by name and use, though its values look like a table's */
     bool undecided : 1;      /* set by classify: constant by use only, though its name may be a parameter's */
+    bool copy : 1;           /* set by autodiff: of a weight: a copy of another one, with its gradient */
     bool half : 1;           /* set by classify: of a weight: the second half of its last axis stays as it is */
 
     /* Written by passes/memory.c, read by exec/. */

@@ -134,7 +134,7 @@ static ot_status tie(ot_graph *g, ot_build *b, int n)
         else of[i] = NULL;
     }
     for (int i = 0; i < n; i++)
-        if (of[i]) g->values[i]->grad = as_copy(b, of[i]->grad, g->values[i], turned[i]);
+        if (of[i]) g->values[i]->grad = as_copy(b, of[i]->grad, g->values[i], turned[i]), g->values[i]->copy = true;
     return g->err->status;
 }
 

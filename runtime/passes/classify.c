@@ -45,6 +45,7 @@ typedef struct uses {
     bool *output; /* by value id: of the graph */
     int *seen;    /* [2 * id + computed]: in which walk, and how deep */
     int *walk;    /* walks so far */
+    bool listed;  /* the file lists its parameters */
 } uses;           /* list[first[id] .. first[id+1]) */
 
 enum { DEEP = 24 }; /* nodes between an initializer and its slot */
@@ -89,6 +90,7 @@ static ot_status find_uses(ot_graph *g, uses *u)
     if (!u->first || !u->output || !u->seen || !u->walk) return g->err->status;
     for (int i = 0; i < g->n_outputs; i++)
         if (of_graph(g, g->outputs[i])) u->output[g->outputs[i]->id] = true;
+    for (int i = 0; i < g->n_values; i++) u->listed |= g->values[i]->said == OT_SAID_PARAMETER;
     visit_uses(g, g, u, &total);
     for (int i = 2; i < g->n_values + 2; i++) u->first[i] += u->first[i - 1];
     u->list = ot_graph_alloc(g, (size_t)total * sizeof *u->list);
@@ -207,7 +209,8 @@ typedef struct verdict {
     const ot_node *node; /* the operator whose slot it is */
     int input;
     bool normaliser, rotary, prepares;
-    int uses; /* nodes that read the initializer */
+    bool apart; /* computed from the initializer alone before it reaches the operator */
+    int uses;   /* nodes that read the initializer */
 } verdict;
 
 static strength strength_of(char slot)
@@ -232,6 +235,13 @@ static bool scales_integers(const ot_node *n, int input)
     return false;
 }
 
+/* May what is computed from v alone lead to the slot that v feeds?  Not from single elements with generated names, and in files
+ * that list their parameters from none with such names: from parameters the exporter would have computed the rest as well. */
+static bool is_source(const uses *u, const ot_value *v)
+{
+    return !v->from_constant && (!ot_name_is_made(v->name) || (!u->listed && ot_numel(&v->shape) > 1));
+}
+
 /* Finds where start is used, following v; keeps the strongest slot.  computed: v no longer has the elements of
  * start. */
 static void judge(const ot_graph *g, const uses *u, const ot_value *start, const ot_value *v, bool computed, int depth,
@@ -246,10 +256,11 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
         bool moved = here && is_one_of(slot, ">~");
         bool apart =
             here && !(n->out[0]->mark & FED) && !n->op->grad_zero && !(k->input < 32 && n->op->nondiff >> k->input & 1);
-        if (depth < DEEP && (moved || (apart && !start->from_constant && !ot_name_is_made(start->name)))) {
+        if (depth < DEEP && (moved || (apart && is_source(u, start)))) {
             verdict before = *best;
             for (int o = 0; o < n->n_out; o++)
                 if (n->out[o]) judge(g, u, start, n->out[o], computed || !moved, depth + 1, best);
+            best->apart |= !moved && best->how > before.how;
             if (moved || best->how > before.how) continue;
         }
         strength s = strength_of(slot);
@@ -269,7 +280,7 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
         }
         if (s == WEAK && scales_integers(n, k->input)) continue;
         if (s > best->how)
-            *best = (verdict){ s, n, k->input, best->normaliser, best->rotary, best->prepares, best->uses };
+            *best = (verdict){ s, n, k->input, best->normaliser, best->rotary, best->prepares, false, best->uses };
     }
 }
 
@@ -357,12 +368,11 @@ static bool is_new_operand(const ot_graph *g, const ot_value *v, const ot_value 
 
 static habits habits_of(ot_graph *g, const uses *u)
 {
-    habits h = { .uses = u, .in_constants = true, .biases = g->lost_biases };
-    int operands = 0; /* computed by the exporter from parameters */
+    habits h = { .uses = u, .in_constants = true, .listed = u->listed, .biases = g->lost_biases };
+    int operands = 0, tied = 0; /* computed by the exporter from parameters; from those that have two names */
     const ot_value **operand = g->lost_parameters ? ot_graph_alloc(g, (size_t)g->n_values * sizeof *operand) : NULL;
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
-        h.listed |= v->said == OT_SAID_PARAMETER;
         if (v->source < 0 || v->from_constant || !v->data || (!ot_is_float(v->dtype) && !dequantiser(g, u, v)))
             continue;
         verdict d = { 0 };
@@ -371,10 +381,11 @@ static habits habits_of(ot_graph *g, const uses *u)
         if (d.how == NO_SLOT || ot_numel(&v->shape) < 2) continue;
         if (operand && d.how == STRONG && operands < g->lost_parameters && is_new_operand(g, v, operand, operands))
             operand[operands++] = v;
+        tied += operand && d.how == STRONG && v->shape.rank == 2 && ot_name_is_made(v->name) && ot_copies_listed(g, v);
         h.names |= !ot_name_is_made(v->name);
         h.paths |= ot_name_is_path(v->name);
     }
-    h.accounted = h.listed && g->lost_parameters <= operands;
+    h.accounted = h.listed && g->lost_parameters <= operands + tied;
     return h;
 }
 
@@ -408,6 +419,9 @@ static const char *no_parameter(const ot_graph *g, const ot_value *v, const verd
         return "computed from buffers";
     if (h->listed && d->how == WEAK && ot_name_is_converted(v->name) && ot_values_are_whole(v))
         return "integers converted to float";
+    if (h->listed && ot_name_is_function(v->name)) return "a function of another tensor";
+    if (d->apart && (p == OT_PATTERN_COPIES || (p == OT_PATTERN_NONE && ot_values_are_mirrored(v))))
+        return "a table of repeated values";
     if (h->accounted && d->how == WEAK && p != OT_PATTERN_COPIES && !ot_name_is_looked_up(v->name) &&
         !ot_copies_listed(g, v))
         return "computed from buffers";
@@ -416,7 +430,7 @@ static const char *no_parameter(const ot_graph *g, const ot_value *v, const verd
         return "equal elements up to rounding";
     switch (p) {
     case OT_PATTERN_COPIES: return NULL;
-    case OT_PATTERN_NONE: return factor && v->shape.rank == 1 ? "a vector of an outer product" : NULL;
+    case OT_PATTERN_NONE: return slot == 'M' && v->shape.rank == 1 && !d->apart ? "a vector of an outer product" : NULL;
     case OT_PATTERN_ONE: return d->how == WEAK ? ot_pattern_name(p) : NULL;
     case OT_PATTERN_EQUAL: /* the initial values of weights per channel */
         if (!h->names || (d->how == STRONG && !left)) return NULL;
@@ -440,7 +454,29 @@ static bool scales_scores(const ot_value *v, const verdict *d)
     return terms > 1.5 && terms < 4096.5 && fabs(terms / round(terms) - 1) < 1e-3; /* as 16 bits hold it */
 }
 
-/* A single element trains if it is a tensor of one element (a PRelu's slope, a layer's scale).  A scalar, a divisor
+static bool has_one_column(const ot_value *weight)
+{
+    bool one = !weight || weight->shape.rank < 1;
+    for (int i = 0; !one && i < weight->shape.rank; i++) one = weight->shape.dim[i] == 1;
+    return one;
+}
+
+/* Is it added to a product of matrices of one column: the bias of a layer with one output? */
+static bool is_bias(const verdict *d)
+{
+    enum { FAR = 8 };
+    const ot_value *x = d->node->op == &ot_op_Add ? d->node->in[1 - d->input] : NULL;
+    for (int far = 0; x && x->producer && far < FAR; far++) {
+        const ot_node *n = x->producer;
+        if (n->op == &ot_op_MatMul || n->op == &ot_op_Gemm || n->op == &ot_op_Conv || n->op == &ot_op_ConvTranspose)
+            return has_one_column(n->in[1]);
+        x = ot_slot_at(n->op, 0) == '>' ? n->in[0] : NULL;
+    }
+    return false;
+}
+
+/* A single element trains if it is the slope of a PRelu, or a tensor of one element (the bias of a layer with one output, a
+ * layer's scale), unless it is a usual number of a formula in a file without paths as names.  A scalar, a divisor
  * or a subtrahend trains only if named like a parameter: with a path or, if others have paths, with any name if a
  * single node reads it (a scale shared by all layers is a constant of the author's, and so is the usual scale of an
  * attention).  Operands of comparisons and selections never train. */
@@ -448,7 +484,9 @@ static bool single_trains(const ot_value *v, const verdict *d, const habits *h)
 {
     char slot = slot_of(d);
     if (slot == 'c') return false;
-    if (v->shape.rank > 0 && !is_one_of(slot, "de")) return true;
+    if (slot == 's' || (d->how == WEAK && ot_name_is_variable(v->name))) return true;
+    if (v->shape.rank > 0 && !is_one_of(slot, "de"))
+        return !is_arithmetic(slot) || h->paths || is_bias(d) || !ot_value_is_usual(v);
     if (d->how != WEAK || v->from_constant || ot_name_is_made(v->name)) return false;
     return ot_name_is_path(v->name) || (h->paths && (v->shape.rank > 0 || (d->uses == 1 && !scales_scores(v, d))));
 }
@@ -504,6 +542,8 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
         if ((weight = ot_pruned_by(g, v))) return masks(g, weight);
         if (only_gates(g, h->uses, v, 0)) return "constant: a mask of zeros and ones";
     }
+    if (d->how == WEAK && ot_name_is_unused_bias(v->name) && ot_pattern_of(v) == OT_PATTERN_EQUAL)
+        return "constant: a buffer of equal elements, by its name";
     if (d->how == WEAK && ot_name_is_literal(v->name))
         return "constant: a tensor written in the module's code, by the name that the exporter gave it";
     if (ot_numel(&v->shape) == 1 && !single_trains(v, d, h))

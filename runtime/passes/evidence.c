@@ -11,9 +11,11 @@
  *         keep them. */
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/op.h"
 #include "runtime/passes/evidence.h"
 
 /* ---- names ------------------------------------------------------------------- */
@@ -176,6 +178,16 @@ bool ot_name_is_made(const char *name)
            is_one_of(name, aten, OT_LEN(aten));
 }
 
+/* TensorFlow reads a variable by this operator, whose name its exporters keep. */
+bool ot_name_is_variable(const char *name) { return strstr(name, "ReadVariableOp") != NULL; }
+
+/* Functions that an exporter applied to a parameter: the result is no parameter. */
+bool ot_name_is_function(const char *name)
+{
+    static const char *const functions[] = { "exp", "log", "neg", "pow", "sigmoid", "softplus", "sqrt", "tanh" };
+    return is_one_of(name, functions, OT_LEN(functions));
+}
+
 bool ot_name_is_path(const char *name)
 {
     bool dot = false;
@@ -206,6 +218,12 @@ bool ot_name_is_transform(const char *name)
 bool ot_name_is_sparse(const char *name)
 {
     static const char *const words[] = { "adj", "adjacency", "adj_mat", "laplacian", "fb", "mel_basis" };
+    return ends_in_word(name, words, OT_LEN(words));
+}
+
+bool ot_name_is_unused_bias(const char *name)
+{
+    static const char *const words[] = { "final_logits_bias" };
     return ends_in_word(name, words, OT_LEN(words));
 }
 
@@ -265,6 +283,28 @@ static bool all_equal(const ot_value *v, int64_t n)
     for (int64_t i = 1; i < n; i++)
         if (at(v, i) != a) return false;
     return true;
+}
+
+/* Is x a decimal of few digits? */
+static bool is_short(double x)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.5g", x);
+    return fabs(strtod(text, NULL) - x) <= 2e-7 * fabs(x);
+}
+
+bool ot_value_is_usual(const ot_value *v)
+{
+    const double known[] = { .79788456, .39894228, 3.14159265, 2.71828183, .69314718, 2.30258509, 1.44269504 };
+    double x = fabs(at(v, 0)), square = x * x;
+    double tolerance = ot_dtype_bits(v->dtype) < 32 ? 2e-3 : 1e-5;
+    if (is_short(x)) return true;
+    for (int i = 0; i < OT_LEN(known); i++)
+        if (fabs(x / known[i] - 1) < tolerance) return true;
+    const double whole[] = { square, 1 / x, 1 / square }; /* roots and parts of whole numbers */
+    for (int i = 0; i < OT_LEN(whole); i++)
+        if (whole[i] < 4096.5 && rint(whole[i]) >= 1 && fabs(whole[i] / rint(whole[i]) - 1) < tolerance) return true;
+    return false;
 }
 
 /* Three elements or more, each a constant step (or factor) from the one before.  Stored values are rounded:
@@ -442,7 +482,7 @@ static bool is_copies(const ot_value *v, int64_t n)
 
 /* Is a quarter of the lines along an axis symmetric, lines of one value and zeros at the ends aside?  Filter kernels
  * are; tables of positions are not. */
-static bool is_mirrored(const ot_value *v)
+bool ot_values_are_mirrored(const ot_value *v)
 {
     for (int axis = v->shape.rank - 1; axis >= 0; axis--) {
         int64_t size = v->shape.dim[axis], inner = 1, lines = 0, same = 0;
@@ -535,9 +575,23 @@ static ot_value *copied_by(const ot_graph *g, const ot_value *v, ot_role role, b
     return NULL;
 }
 
+/* In a file that does not list its parameters: the table of an embedding that v is the transpose of.  The exporter made it for
+ * the last layer of a model that ties both. */
+static ot_value *embedding_of(const ot_graph *g, const ot_value *v)
+{
+    bool turned = false;
+    ot_value *w = v->said == OT_SAID_NOTHING && v->shape.rank == 2 ? copied_by(g, v, OT_WEIGHT, false, &turned) : NULL;
+    return w && turned && w->slot_op == &ot_op_Gather && strcmp(v->why ? v->why : "", "trained: --train") != 0 &&
+                   ot_pattern_of(v) == OT_PATTERN_NONE
+               ? w
+               : NULL;
+}
+
 ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned)
 {
-    return copied_by(g, v, OT_WEIGHT, true, turned);
+    ot_value *w = copied_by(g, v, OT_WEIGHT, true, turned);
+    if (!w && (w = embedding_of(g, v))) *turned = true;
+    return w;
 }
 ot_value *ot_twin_of(const ot_graph *g, const ot_value *v, bool *turned)
 {
@@ -551,18 +605,27 @@ bool ot_copies_listed(const ot_graph *g, const ot_value *v)
     return copied_by(g, v, v->role, true, &(bool){ false }) != NULL;
 }
 
-/* Pairs (2k, 2k+1) or (k, k + d/2) of each row of d elements with squares that add up to 1. */
+static bool is_zero_row(const ot_value *v, int64_t from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (at(v, from + i) != 0) return false;
+    return true;
+}
+
+/* Pairs (2k, 2k+1) or (k, k + d/2) of each row of d elements with squares that add up to 1; a row of zeros represents padding. */
 static bool is_angles(const ot_value *v, int64_t n)
 {
     int64_t d = v->shape.rank > 1 ? v->shape.dim[v->shape.rank - 1] : 0;
-    bool beside = true, halves = true;
+    bool beside = true, halves = true, padding = false;
     if (d < 2 || d % 2 || n < 8) return false;
-    for (int64_t r = 0; r < n && (beside || halves); r += d)
+    for (int64_t r = 0; r < n && (beside || halves); r += d) {
+        if (!padding && n > 2 * d && (padding = is_zero_row(v, r, d))) continue;
         for (int64_t k = 0; k < d / 2 && (beside || halves); k++) {
             double a = at(v, r + 2 * k), b = at(v, r + 2 * k + 1), c = at(v, r + k), e = at(v, r + k + d / 2);
             beside &= fabs(a * a + b * b - 1) < 1e-3;
             halves &= fabs(c * c + e * e - 1) < 1e-3;
         }
+    }
     return beside || halves;
 }
 
@@ -640,7 +703,9 @@ ot_pattern ot_pattern_of(const ot_value *v)
     if (is_steps(v, n) || is_monotone(v, n)) return OT_PATTERN_STEPS;
     if (is_angles(v, n)) return OT_PATTERN_ANGLES;
     if (is_whole(v, n)) return OT_PATTERN_FEW;
-    return is_copies(v, n) && !is_mirrored(v) ? OT_PATTERN_COPIES : has_few(v, n) ? OT_PATTERN_FEW : OT_PATTERN_NONE;
+    return is_copies(v, n) && !ot_values_are_mirrored(v) ? OT_PATTERN_COPIES
+           : has_few(v, n)                               ? OT_PATTERN_FEW
+                                                         : OT_PATTERN_NONE;
 }
 
 const char *ot_pattern_name(ot_pattern p)

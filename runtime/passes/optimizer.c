@@ -17,6 +17,7 @@
 
 #include "ops/kernels/reduce.h"
 #include "runtime/optimizers/update.h"
+#include "runtime/passes/evidence.h"
 #include "runtime/passes/lossscale.h"
 
 /* All updates of a plan: x is the current one. */
@@ -129,13 +130,31 @@ static ot_value *sum_of(ot_update *x, ot_value **v, int n)
     return v[0];
 }
 
-/* The L2 norm over all gradients, in f32 (f64 for f64 weights). */
+/* 1 divided by the root of the number of elements that copy the same one: their squares add up to that of the parameter. */
+static ot_value *shares_of(ot_update *x, const ot_value *w)
+{
+    int64_t groups = 0, n = ot_numel(&w->shape);
+    ot_graph *g = x->b.graph;
+    const int32_t *group = ot_copies_of(g, w, &groups);
+    int32_t *count = ot_graph_alloc(g, (size_t)(groups + 1) * sizeof *count);
+    float *share = ot_graph_alloc(g, (size_t)n * sizeof *share);
+    if (!group || !count || !share) return NULL;
+    for (int64_t i = 0; i < n; i++) count[group[i]]++;
+    for (int64_t i = 0; i < n; i++) share[i] = 1 / sqrtf((float)count[group[i]]);
+    return ot_graph_const_of(g, w->name, OT_F32, &w->shape, share);
+}
+
+/* The L2 norm over all gradients, in f32 (f64 for f64 weights).  What an exporter wrote more than once counts once. */
 static ot_value *global_norm(ot_plan *p, ot_update *x, const ot_config *c)
 {
     ot_value **sums = ot_graph_alloc(p->graph, (size_t)p->n_weights * sizeof *sums);
+    int n = 0;
     for (int i = 0; i < p->n_weights && sums; i++) {
-        ot_value *g = p->weights[i]->grad;
+        ot_value *g = p->weights[i]->grad, *share;
         if (!g) return NULL;
+        if (p->weights[i]->copy) continue;
+        if (ot_holds_copies(p->weights[i]) && (share = shares_of(x, p->weights[i])))
+            g = mul(x, g, ot_cast(&x->b, share, g->dtype));
         ot_reduce a = { .kind = OT_REDUCE_SUMSQ, .axes = ((int64_t)1 << g->shape.rank) - 1, .wide = 1 };
         ot_value *s = ot_emit(&x->b, &ot_op_Reduce, &a, OT_IN(g));
         s = ot_cast(&x->b, s, OT_F64);
@@ -143,9 +162,9 @@ static ot_value *global_norm(ot_plan *p, ot_update *x, const ot_config *c)
         if (before > 0 && x->t)
             s = ot_map3(&x->b, OT_FN_Where, 0, 0, ot_map2(&x->b, OT_FN_Greater, 0, 0, x->t, wide(x, before)), s,
                         wide(x, 0));
-        sums[i] = s;
+        sums[n++] = s;
     }
-    return sums ? root(x, sum_of(x, sums, p->n_weights)) : NULL;
+    return n ? root(x, sum_of(x, sums, n)) : NULL;
 }
 
 static ot_value *clipped(ot_update *x, const ot_config *c, ot_value *g, ot_value *factor)
