@@ -130,6 +130,10 @@ static ot_status tie(ot_graph *g, ot_build *b, int n)
     for (int i = 0; i < n; i++) {
         ot_value *v = g->values[i];
         if (v->role != OT_WEIGHT || !v->grad || !(of[i] = ot_original_of(g, v, &turned[i]))) continue;
+        while (of[i]->id < i && of[of[i]->id]) { /* a copy itself */
+            turned[i] ^= turned[of[i]->id];
+            of[i] = of[of[i]->id];
+        }
         if (of[i]->grad) of[i]->grad = ot_map2(b, OT_FN_Add, 0, 0, of[i]->grad, as_copy(b, v->grad, of[i], turned[i]));
         else of[i] = NULL;
     }

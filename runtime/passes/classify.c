@@ -693,6 +693,7 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
     int norms, frozen;
     uses u;
     p->own = g->n_assigns > 0;
+    g->tie = c->options.tie;
     if (c->want == OT_WANT_RUN) { /* all initializers are constants */
         g->n_assigns = 0;
         return OT_OK;

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/op.h"
 #include "runtime/passes/evidence.h"
 
 /* ---- names ------------------------------------------------------------------- */
@@ -575,24 +574,6 @@ static ot_value *copied_by(const ot_graph *g, const ot_value *v, ot_role role, b
     return NULL;
 }
 
-/* In a file that does not list its parameters: the table of an embedding that v is the transpose of.  The exporter made it for
- * the last layer of a model that ties both. */
-static ot_value *embedding_of(const ot_graph *g, const ot_value *v)
-{
-    bool turned = false;
-    ot_value *w = v->said == OT_SAID_NOTHING && v->shape.rank == 2 ? copied_by(g, v, OT_WEIGHT, false, &turned) : NULL;
-    return w && turned && w->slot_op == &ot_op_Gather && strcmp(v->why ? v->why : "", "trained: --train") != 0 &&
-                   ot_pattern_of(v) == OT_PATTERN_NONE
-               ? w
-               : NULL;
-}
-
-ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned)
-{
-    ot_value *w = copied_by(g, v, OT_WEIGHT, true, turned);
-    if (!w && (w = embedding_of(g, v))) *turned = true;
-    return w;
-}
 ot_value *ot_twin_of(const ot_graph *g, const ot_value *v, bool *turned)
 {
     ot_value *w = copied_by(g, v, OT_WEIGHT, false, turned);
@@ -600,6 +581,13 @@ ot_value *ot_twin_of(const ot_graph *g, const ot_value *v, bool *turned)
     *turned = true;
     return turned_before(g, v);
 }
+
+ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned)
+{
+    ot_value *w = copied_by(g, v, OT_WEIGHT, true, turned);
+    return w || !g->tie ? w : ot_twin_of(g, v, turned);
+}
+
 bool ot_copies_listed(const ot_graph *g, const ot_value *v)
 {
     return copied_by(g, v, v->role, true, &(bool){ false }) != NULL;

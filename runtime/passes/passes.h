@@ -132,6 +132,7 @@ typedef struct ot_plan_options {
     const int64_t *unfreeze_at; /* epoch, from 1, in which the pattern's weights begin to train */
     int n_only;                 /* > 0: weights are frozen that are not among these, nor match `train` or `unfreeze` */
     const char *const *only;    /* names */
+    bool tie;        /* copies of another weight train as one with it, in files that do not list their parameters too */
     bool fit_scales; /* of trained weights that the file stores as integers: computed from them; else as in the file */
     bool eval_mode;  /* run: force evaluation mode */
     bool keep_gradients; /* the host reads them after an update, too */

@@ -108,7 +108,7 @@ def alike(a, b, what):
 
 
 def tied(d):
-    """The transpose of an embedding's table trains with it, as in a file where both are one tensor; the gradient's norm counts it once."""
+    """--tie: the transpose of an embedding's table trains with it, as in a file where both are one tensor; the gradient's norm counts it once."""
     table, weight = random(WORDS, WIDTH), random(WIDTH, WIDTH)
     x, y = ('x', T.INT64, ['n', LENGTH]), ('y', T.FLOAT, ['n', LENGTH, WORDS])
     first = [('Gather', 'wte.weight x', 'a', {}), ('MatMul', 'a layer.weight', 'b', {})]
@@ -116,17 +116,21 @@ def tied(d):
     save(f'{d}/two.onnx', [*first, ('MatMul', 'b onnx::MatMul_9', 'y', {})], {'wte.weight': table, 'layer.weight': weight, 'onnx::MatMul_9': table.T.copy()}, x=x, y=y)
     np.savez(f'{d}/d.npz', x=rng.integers(0, WORDS, (N, LENGTH)), target=rng.integers(0, WORDS, (N, LENGTH)))
     for more in (), ('--clip-norm', '0.3'), ('--accumulate', '2', '--batch-size', str(N // 2), '--clip-norm', '0.3'):
-        said, losses, weights = trained(d, 'two', *more)
+        said, losses, weights = trained(d, 'two', '--tie', *more)
         _, should, one = trained(d, 'one', *more)
         alike(losses, should, f'tied {more}')
         check(np.array_equal(weights['wte.weight'], weights['onnx::MatMul_9'].T), 'the copies agree')
         check(np.allclose(weights['wte.weight'], one['wte.weight'], rtol=2e-5, atol=2e-6), f'tied {more}: weights')
-        check('the transpose of an embedding' in said, f'not told: {said}')
-    _, _, weights = trained(d, 'two', '--train', 'onnx::MatMul_9')
-    check(not np.allclose(weights['wte.weight'], weights['onnx::MatMul_9'].T, atol=1e-4), '--train separates them')
-    save(f'{d}/two.onnx', [*first, ('MatMul', 'b onnx::MatMul_9', 'y', {})], {'wte.weight': table, 'layer.weight': weight, 'onnx::MatMul_9': random(WIDTH, WORDS)}, x=x, y=y)
-    said, _, _ = trained(d, 'two')
-    check('transpose' not in said, f'another matrix: {said}')
+        check('transposed' not in said, f'warned of ties: {said}')
+    said, _, weights = trained(d, 'two')
+    check(not np.allclose(weights['wte.weight'], weights['onnx::MatMul_9'].T, atol=1e-4), 'two tensors are two weights')
+    check('onnx::MatMul_9 of wte.weight' in said and 'use --tie' in said, f'not told: {said}')
+    chain = {'a.weight': weight, 'onnx::MatMul_7': weight.T.copy(), 'onnx::MatMul_8': weight}
+    layers = [('MatMul', f'{i} {w}', o, {}) for i, w, o in (('a', 'a.weight', 'b'), ('b', 'onnx::MatMul_7', 'c'), ('c', 'onnx::MatMul_8', 'e'), ('e', 'head.weight', 'y'))]
+    save(f'{d}/three.onnx', [('Gather', 'wte.weight x', 'a', {}), *layers],
+         {**chain, 'wte.weight': table, 'head.weight': random(WIDTH, WORDS)}, x=x, y=y)
+    _, _, got = trained(d, 'three', '--tie')
+    check(np.array_equal(got['a.weight'], got['onnx::MatMul_7'].T) and np.array_equal(got['a.weight'], got['onnx::MatMul_8']), 'three copies agree')
 
 
 def repeated(d):

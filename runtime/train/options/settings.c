@@ -427,6 +427,7 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->options.ema = ot_options_get(o, "ema") ? ot_options_num(o, "ema") : 0;
     s->options.clip_value = ot_options_num(o, "clip-value");
     s->options.bn = !strcmp(bn, "train") ? OT_BN_TRAIN : !strcmp(bn, "frozen") ? OT_BN_FROZEN : OT_BN_AUTO;
+    s->options.tie = ot_options_flag(o, "tie");
     s->options.fit_scales = !strcmp(ot_options_get(o, "quantized-scales"), "recompute");
     s->options.bn_unbiased = !strcmp(ot_options_get(o, "bn-variance"), "unbiased");
 }
