@@ -480,10 +480,11 @@ ot_status ot_table_tell_anew(ot_dataset *d, const ot_columns *t, ot_error *err)
     }
     json_decref(root);
     return !any ? OT_OK
-                : ot_dataset_tell(d, err,
-                                  "%s: --inputs chooses the columns again: their scaling and categories are those of this "
-                                  "table, not those that the model records (omit --inputs to keep them)",
-                                  t->path);
+                : ot_dataset_tell(
+                      d, err,
+                      "%s: --inputs chooses the columns again: their scaling and categories are those of this "
+                      "table, not those that the model records (omit --inputs to keep them)",
+                      t->path);
 }
 
 /* The column of each name in order[], or -1, by a table of hashes: a file may have a hundred thousand.  Errors: OT_E_MODEL: one is no

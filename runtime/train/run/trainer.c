@@ -153,7 +153,8 @@ ot_adapt_env ot_trainer_adapt_env(ot_trainer *t)
                            .normalize = &t->normalize,
                            .predicts = t->predicts,
                            .a = t->a,
-                           .notes = &t->notes };
+                           .notes = &t->notes,
+                           .findings = &t->findings };
 }
 
 /* One set may be bytes that are scaled and the other none: it is said. */
