@@ -39,6 +39,7 @@ static bool is_needed(const ot_option_info *o, const recorded *r)
     for (int i = 0; i < OT_LEN(sets); i++) needed &= strcmp(o->name, sets[i]) != 0;
     for (int i = 0; i < OT_LEN(columns); i++) needed &= !r->columns || strcmp(o->name, columns[i]) != 0;
     if (r->inputs) needed &= strcmp(o->name, "normalize") != 0;
+    needed &= strcmp(o->name, "normalize-target") != 0; /* a target that is scaled is recorded */
     for (int i = 0; i < OT_LEN(outputs); i++) needed |= !strcmp(o->name, outputs[i]);
     return needed;
 }
