@@ -487,17 +487,18 @@ static bool is_scalar(const ot_plan *p, const ot_value *v)
     return ot_is_float(v->dtype) && (ot_numel(&v->shape) == 1 || (p->micro && ot_numel(&v->shape) == p->micro));
 }
 
-/* The output that is the loss: among outputs of one element the one named so, else the first; the first of all if
- * none has one element. */
+/* The output that is the loss: among outputs of one element the one named so, else the first; of others alike. */
 static ot_value *loss_in_graph(const ot_plan *p)
 {
     const ot_graph *g = p->graph;
-    ot_value *found = NULL;
+    ot_value *found = NULL, *named = g->outputs[0];
+    for (int i = 0; i < g->n_outputs; i++)
+        if (ot_is_float(g->outputs[i]->dtype) && !strcmp(g->outputs[i]->name, "loss")) named = g->outputs[i];
     for (int i = 0; i < g->n_outputs; i++)
         if (is_scalar(p, g->outputs[i]) &&
             (!found || (strcmp(found->name, "loss") && !strcmp(g->outputs[i]->name, "loss"))))
             found = g->outputs[i];
-    return found ? found : g->outputs[0];
+    return found ? found : named;
 }
 
 /* One loss per output with a target of its own; a target that names no output belongs to the first.  Without any
