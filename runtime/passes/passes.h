@@ -413,9 +413,10 @@ void ot_mark_fed(ot_graph *g);
 
 typedef struct ot_review {
     ot_findings *findings;
-    bool eval;                  /* no training is intended: findings about training alone are skipped */
-    const bool *unread;         /* by source: tensors that are not searched for NaN; NULL: all are */
-    bool unfolds;               /* convolutions get a norm while training (unfold.h) */
+    bool eval;          /* no training is intended: findings about training alone are skipped */
+    const bool *unread; /* by source: tensors that are not searched for NaN; NULL: all are */
+    bool unfolds;       /* convolutions get a norm while training (unfold.h) */
+    bool part;          /* the graph is not the file's whole: it was cut, or has the inputs of a training algorithm */
     int norms, dropouts, draws; /* nodes whose results differ in evaluation mode from the file's; random ones */
     int weights, quantised;     /* initializers of the graph that train; those stored as integers that do not */
     int64_t quantised_elements;
