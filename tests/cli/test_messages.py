@@ -130,6 +130,24 @@ def test_ignored_inputs():
     run('idle.onnx', '--data', 'idle.npz', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx', '--output', 'y', not_says=('no output depends on',))
 
 
+def test_tables_without_targets():
+    """A loss that needs no target: a table of images alone is enough."""
+    names = 'anchor', 'near', 'far'
+    nodes = [helper.make_node('ReduceMean', [n], [n + '_m'], axes=[2, 3], keepdims=0) for n in names] + [helper.make_node('MatMul', [n + '_m', 'w'], ['e' + n]) for n in names]
+    w = numpy_helper.from_array(rng.standard_normal((3, 5)).astype('f4'), 'w')
+    graph = helper.make_graph(nodes, 'g', [helper.make_tensor_value_info(n, 1, ['N', 3, 8, 8]) for n in names],
+                              [helper.make_tensor_value_info('e' + n, 1, ['N', 5]) for n in names], [w])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=8), 'three.onnx')
+    for i in range(6):
+        cv2.imwrite(f'three{i}.png', rng.integers(0, 256, (8, 8, 3)).astype('u1'))
+    with open('three.csv', 'w') as f:
+        f.write('anchor,near,far\n' + ''.join(f'three{i}.png,three{(i + 1) % 6}.png,three{(i + 3) % 6}.png\n' for i in range(6)))
+    loss = ['--loss', 'eanchor=triplet:positive=enear,negative=efar']
+    run('three.onnx', '--data', 'three.csv', *loss, '--val-split', '0.3', '--epochs', '1', '--run-dir', 'none', '-o', 't.onnx', says=('loss triplet on output',))
+    run('eval', 't.onnx', '--data', 'three.csv', *loss, says=('samples   6',))
+    run('three.onnx', '--data', 'three.csv', '--steps', '1', '--run-dir', 'none', '-o', 't.onnx', rc=4, says=('a column for the target is missing',))
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     for name, test in list(globals().items()):

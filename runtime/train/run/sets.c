@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "runtime/losses/losses.h"
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/preprocess.h"
 #include "runtime/train/run/metrics.h"
@@ -72,13 +73,23 @@ ot_data_options ot_sets_options(const ot_settings *s)
                               .masking = ot_masking_of(s) };
 }
 
+/* Do all losses do without a target? */
+static bool needs_no_target(const ot_trainer *t)
+{
+    bool none = t->s.options.n_losses > 0;
+    for (int i = 0; i < t->s.options.n_losses; i++)
+        none &= ot_loss_find(t->s.options.losses[i].name)->takes == OT_TAKES_NOTHING;
+    return none;
+}
+
 /* part: some of its samples will be kept back, and ot_dataset_fit measures on the rest.  alone: see ot_data_options. */
 static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool part, bool alone, ot_dataset **out,
                            ot_error *err)
 {
     ot_data_options o = ot_sets_options(&t->s);
     o.part = part;
-    o.unlabelled = t->predicts || (targets_images(t) && ot_is_folder(spec));
+    bool folder = ot_is_folder(spec);
+    o.unlabelled = t->predicts || (targets_images(t) && folder) || (needs_no_target(t) && !folder);
     o.alone = alone;
     o.training = t->s.data && !strcmp(spec, t->s.data) ? t->data : NULL;
     OT_TRY(ot_adapt_wanted(t->m->file->graph, t->a, &o, err));
