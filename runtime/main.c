@@ -96,36 +96,20 @@ static void print_word(const char *w)
     fputs("'", stderr);
 }
 
-/* The command that evaluates the trained model: with the options of the training that apply to it. */
+/* The command that evaluates the trained model as the training did. */
 static void say_evaluation(const job *j, const ot_result *r, const char *path)
 {
-    static const char *const kept[] = { "data",   "test",   "target",    "inputs", "permute",
-                                        "length", "stride", "normalize", "output", "loss" };
-    const char *val = ot_options_get(j->o, "val"), *test = ot_options_get(j->o, "test"), *loss;
+    const char *loss;
     bool counted = false; /* a loss has numbers from the training set, which the run has */
     for (int k = 0; (loss = ot_options_nth(j->o, "loss", k)); k++)
         counted |= strstr(loss, "weight") && strstr(loss, "=auto");
+    counted = counted && r->run_dir;
     fputs("to evaluate:   onnxtrain eval", stderr);
-    if (counted && r->run_dir) {
-        print_word(r->run_dir);
-        fputc('\n', stderr);
-        return;
+    print_word(counted ? r->run_dir : path);
+    for (const char *const *o = r->evaluation; o && *o && !counted; o += 2) {
+        fprintf(stderr, " --%s", o[0]);
+        print_word(o[1]);
     }
-    print_word(path);
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        const char *name = val && !test && !strcmp(kept[i], "test") ? "val" : kept[i], *text;
-        bool numbers = !strcmp(name, "loss") && r->losses; /* a later evaluation has no training set to count */
-        for (int k = 0; (text = numbers ? r->losses[k] : ot_options_nth(j->o, name, k)); k++) {
-            fprintf(stderr, " --%s", kept[i]);
-            print_word(text);
-        }
-    }
-    const char *split = strcmp(r->split, "val") ? NULL : ot_options_get(j->o, "val-split"),
-               *seed = ot_options_nth(j->o, "seed", 0);
-    const char *fold = ot_options_get(j->o, "folds");
-    if (split) fprintf(stderr, " --val-split %s", split);
-    if (fold) fprintf(stderr, " --folds %s", fold);
-    if ((split || fold) && seed) fprintf(stderr, " --seed %s", seed);
     fputc('\n', stderr);
 }
 

@@ -310,15 +310,15 @@ typedef struct ot_result {
     int64_t best_epoch;
     double seconds, samples_per_second;
     int64_t planned_bytes, peak_bytes;
-    const char *model_path;    /* the last file that ot_trainer_export wrote; NULL: none; borrowed */
-    const char *run_dir;       /* NULL: none; borrowed */
-    const char *best_path;     /* the best model; NULL: none; borrowed */
-    const char *best_metric;   /* what best is: "val accuracy", "val loss", "training loss"; NULL: no best; borrowed */
-    const char *const *losses; /* option "loss" as an evaluation takes it: numbers instead of auto.  After
-                                * ot_trainer_export; ends with NULL; NULL: no such option; borrowed */
-    const char *model_data;    /* names of the data files of model_path, beside it; NULL: none; borrowed */
-    int64_t evaluated;         /* updates after which loss and accuracy of `split` were measured */
-    int64_t checkpoint;        /* updates in the newest checkpoint of run_dir; 0: it has none */
+    const char *model_path;  /* the last file that ot_trainer_export wrote; NULL: none; borrowed */
+    const char *run_dir;     /* NULL: none; borrowed */
+    const char *best_path;   /* the best model; NULL: none; borrowed */
+    const char *best_metric; /* what best is: "val accuracy", "val loss", "training loss"; NULL: no best; borrowed */
+    const char *const *evaluation; /* options with which ot_eval_text measures the written model as the training did:
+                                    * name and value in turn, ends with NULL.  After ot_trainer_export; else NULL; borrowed */
+    const char *model_data;        /* names of the data files of model_path, beside it; NULL: none; borrowed */
+    int64_t evaluated;             /* updates after which loss and accuracy of `split` were measured */
+    int64_t checkpoint;            /* updates in the newest checkpoint of run_dir; 0: it has none */
 } ot_result;
 
 /* Opens the data, checks it against the model, plans every batch size and allocates all memory of the training.

@@ -691,6 +691,7 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
         OT_TRY(ot_dataset_tell(d, err, "%s: --inputs has no effect: the model records the columns that it takes",
                                t->path));
     }
+    OT_TRY(ot_table_tell_anew(d, t, err));
     OT_TRY(ot_table_name_columns(d, t, err));
     if (!t->recorded) find_mapping(t);
     OT_TRY(collect_words(d, t, err));

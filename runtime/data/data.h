@@ -132,7 +132,7 @@ ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **
 typedef struct ot_copied_columns {
     int n;
     int64_t rows;
-    const char *const *name;
+    const char **name;
     const char *const
         *text; /* of row i from i * n on, as the file has them; numbers with a decimal comma have a point */
 } ot_copied_columns;

@@ -150,7 +150,7 @@ static ot_status tell(ot_dataset *d, const ot_columns *t, ot_error *err)
     return ot_dataset_tell(d, err,
                            "%s: numbers are standardised with mean and deviation of %s (change with "
                            "--normalize none, or --passthrough COLUMN)",
-                           t->path, t->options.alone ? "this file" : "the training samples");
+                           t->path, t->options.alone && !t->options.part ? "this file" : "the training samples");
 }
 
 /* Numbers that are far from what a new model expects, in a table that is fed without changes. */

@@ -466,6 +466,27 @@ ot_status ot_table_recall(ot_dataset *d, ot_columns *t, bool *found, ot_error *e
     return s;
 }
 
+ot_status ot_table_tell_anew(ot_dataset *d, const ot_columns *t, ot_error *err)
+{
+    json_t *root, *one;
+    const char *input;
+    bool any = false;
+    if (recalls(t)) return OT_OK;
+    OT_TRY(load(t, &root, err));
+    json_object_foreach(json_object_get(root, "inputs"), input, one)
+    {
+        const char *kind = json_string_value(json_object_get(one, "kind"));
+        any |= kind && !strcmp(kind, "table");
+    }
+    json_decref(root);
+    return !any ? OT_OK
+                : ot_dataset_tell(
+                      d, err,
+                      "%s: --inputs chooses the columns again: their scaling and categories are those of this "
+                      "table, not those that the model records (omit --inputs to keep them)",
+                      t->path);
+}
+
 /* The column of each name in order[], or -1, by a table of hashes: a file may have a hundred thousand.  Errors: OT_E_MODEL: one is no
  * text. */
 static ot_status find_all(ot_dataset *d, const ot_columns *t, const json_t *names, int *order, ot_error *err)

@@ -32,6 +32,7 @@ static ot_value *over_classes(ot_loss *x)
     ot_value *w = ot_loss_class_weights(x, x->z->shape.dim[axis]);
     ot_loss_accuracy(x, axis);
     keep_divisor(x, axis, w);
+    ot_loss_probabilities_accuracy(x, axis);
     return ot_loss_cross_entropy(x, axis, w,
                                  ot_spec_is(x->how, "reduction", "sum") ? OT_REDUCTION_SUM : OT_REDUCTION_MEAN);
 }

@@ -6,7 +6,8 @@ static ot_value *kl(ot_loss *x)
 {
     ot_value *t = ot_loss_target(x);
     double n = x->z->shape.rank ? (double)x->z->shape.dim[0] : 1;
-    if (ot_spec_flag(x->how, "log_target")) return ot_loss_reduce(x, mul(x, row(x, OT_FN_Exp, t), sub(x, t, x->z)), n);
+    x->exponential = !ot_spec_flag(x->how, "log_target");
+    if (!x->exponential) return ot_loss_reduce(x, mul(x, row(x, OT_FN_Exp, t), sub(x, t, x->z)), n);
     return ot_loss_reduce(x, row2(x, OT_FN_KlTerm, x->z, t), n);
 }
 
@@ -23,4 +24,5 @@ const ot_loss_kind ot_loss_kind_kl = {
     .unlike = OT_TAIL_BIT(SOFTMAX) | OT_TAIL_BIT(SIGMOID),
     .acts_on = "log-probabilities",
     .logs = true,
+    .distribution = true,
 };

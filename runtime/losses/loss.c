@@ -241,6 +241,18 @@ void ot_loss_accuracy(ot_loss *x, int axis)
     x->of = ot_loss_sum_all(x, counts);
 }
 
+void ot_loss_probabilities_accuracy(ot_loss *x, int axis)
+{
+    if (x->z->shape.dim[axis] < 2 || ot_numel(&x->t->shape) != ot_numel(&x->z->shape)) return;
+    x->by_class = true;
+    ot_value *t = x->eval ? ot_loss_target(x) : NULL;
+    if (!t) return;
+    ot_value *label = ot_emit(&x->b, &ot_op_TopKIndex, &(ot_topk_index){ .axis = axis, .k = 1 }, OT_IN(t)),
+             *counts = ot_cast(&x->b, row2(x, OT_FN_Greater, reduce(x, OT_REDUCE_MAX, t, axis), num(x, 0)), OT_F32);
+    x->right = ot_loss_sum_all(x, mul(x, is_largest(x, axis, label), counts));
+    x->of = ot_loss_sum_all(x, counts);
+}
+
 /* A mean over labels of which perhaps none counts: 0 then, without a gradient, where PyTorch's is NaN.  Labels and weights
  * take the place of those that would make it 0 / 0. */
 static ot_value *mean_or_nothing(ot_loss *x, const ot_cross_entropy *a, ot_value *t, ot_value *weights)

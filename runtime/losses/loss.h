@@ -31,6 +31,7 @@ typedef struct ot_loss {
     ot_value *right, *of; /* their number, and the number of answers; NULL: none */
     int64_t classes;      /* that its class_weights or pos_weight are for; 0: it has none */
     bool exponential;     /* the output is the logarithm of the prediction */
+    bool by_class;        /* the target has a probability for each class */
     ot_value *divisor; /* what the mean over this batch divides by: by that it counts in the mean over a set; NULL: by
                            * the number of answers or samples */
     ot_findings *findings;
@@ -114,6 +115,8 @@ ot_shape ot_loss_without(const ot_shape *s, int axis);
 /* In an evaluation: counts correct answers, by the largest element along `axis` (of equal ones the first), and by a
  * threshold. */
 void ot_loss_accuracy(ot_loss *x, int axis);
+/* The same for a target of probabilities, whose class is the most probable one; samples of zeros do not count. */
+void ot_loss_probabilities_accuracy(ot_loss *x, int axis);
 void ot_loss_binary_accuracy(ot_loss *x, ot_value *t, double threshold);
 
 /* A value in the output's shape with the batch axis first, if the data have it elsewhere. */

@@ -32,9 +32,10 @@ typedef struct ot_loss_kind {
     const char *acts_on;                   /* the expected output, if the name of the loss does not say it */
     bool classes_last;                     /* the class axis is the last, whatever the target's shape */
     bool logs;                             /* it expects logarithms: refused if the output is probabilities */
-    bool bounded;  /* it is defined for outputs from 0 to 1 alone: refused for a linear layer's */
-    bool shares;   /* a target of values is from 0 to 1 */
-    bool distance; /* it is of differences alone: output and target may be in any unit */
+    bool bounded;      /* it is defined for outputs from 0 to 1 alone: refused for a linear layer's */
+    bool shares;       /* a target of values is from 0 to 1 */
+    bool distribution; /* a target has a probability for each class */
+    bool distance;     /* it is of differences alone: output and target may be in any unit */
 } ot_loss_kind;
 
 extern const ot_registry ot_losses;

@@ -43,6 +43,16 @@ static int find_target(const ot_plan *p, const ot_config *c, const char *output)
     return plain;
 }
 
+/* Is the target, in the shape of the output, a probability for each class: along axis 1, or along the last of a sequence? */
+static bool are_probabilities(const choice *x)
+{
+    const ot_shape *z = &x->l.z->shape;
+    int last = z->rank - 1;
+    bool first = x->feed->adds_up[0] && last > 0 && z->dim[1] > 1,
+         end = x->feed->adds_up[1] && last == 2 && z->dim[2] > 1;
+    return (first || end) && ot_is_float(x->l.t->dtype) && ot_shape_eq(&x->l.t->shape, z);
+}
+
 /* For a target of as many elements as the output: values, or probabilities of the classes, such as one-hot. */
 static const char *choose_by_values(choice *x)
 {
@@ -60,8 +70,12 @@ static const char *choose_by_values(choice *x)
         return NULL;
     }
     bool one_hot = f->adds_up[0] && last > 0 && x->l.z->shape.dim[1] > 1;
-    bool floats = ot_is_float(x->l.t->dtype), labels = f->binary && f->varies && ot_made_linear(x->l.out);
-    if (floats && !labels) {
+    bool linear = ot_made_linear(x->l.out), labels = f->binary && f->varies && linear;
+    if (!f->binary && linear && are_probabilities(x)) {
+        x->hint = "; the target has probabilities: use --loss mse to fit them as values";
+        return "cross_entropy";
+    }
+    if (ot_is_float(x->l.t->dtype) && !labels) {
         x->hint = one_hot && f->binary ? "; use --loss cross_entropy for one-hot targets" : NULL;
         return "mse";
     }
@@ -157,11 +171,29 @@ static void join(choice *x, const ot_loss_kind *r)
     x->l.joined = true;
 }
 
+/* Scores in place of log-probabilities make no loss either, and neither does a target that is no distribution. */
+static void doubt_logs(choice *x, const ot_loss_kind *r)
+{
+    const ot_feed *f = x->feed;
+    if (r->logs && !x->l.joined && ot_made_linear(x->l.out) && !ot_spec_is(x->l.how, "tail", "none"))
+        ot_find(ot_plan_findings(x->p), OT_FINDING_WARNING, NULL,
+                "the loss can fall without limit; use loss cross_entropy, which takes probabilities as targets too, or "
+                "end the model in LogSoftmax; tail=none in --loss keeps it",
+                "loss %s needs %s, but output '%s' has no LogSoftmax", r->entry.name, r->acts_on, x->l.out->name);
+    bool logs = ot_entry_key(&r->entry, "log_target") && ot_spec_flag(x->l.how, "log_target");
+    if (r->distribution && !logs && f && f->examined && !f->adds_up[0] && !f->adds_up[1])
+        ot_find(ot_plan_findings(x->p), OT_FINDING_WARNING, NULL,
+                "log_target=true in --loss is for log-probabilities; for values use another loss, such as mse",
+                "loss %s needs a target of probabilities, but '%s' has numbers below 0 or that do not add up to 1",
+                r->entry.name, f->name);
+}
+
 /* Refuses tails that do not fit this loss.  Probabilities in place of their logarithms make no loss: the result is
  * negative, and decreases as the network gets less certain. */
 static void doubt(choice *x, const ot_loss_kind *r)
 {
     char remedy[200];
+    doubt_logs(x, r);
     if (r->bounded && !x->l.joined && ot_made_linear(x->l.out) && !ot_spec_is(x->l.how, "tail", "none")) {
         ot_fail(x->p->graph->err, OT_E_USAGE,
                 "loss %s needs %s, from 0 to 1, but output '%s' has no Sigmoid: use --loss '%s=%s_with_logits', or "
@@ -332,12 +364,12 @@ static ot_status no_teacher(ot_plan *p, const ot_config *c)
                    asked ? asked : "", asked ? "'; it has" : "", list);
 }
 
-/* An output that is the logarithm of what is compared with the target: metrics take its exponential. */
-static void keep_exponential(ot_plan *p, const ot_value *output)
+/* A property of an output that metrics need. */
+static void keep_property(ot_plan *p, const ot_value *output, bool **list)
 {
     ot_graph *g = p->graph;
-    if (!p->exponential) p->exponential = ot_graph_alloc(g, (size_t)g->n_outputs * sizeof *p->exponential);
-    for (int i = 0; i < g->n_outputs && p->exponential; i++) p->exponential[i] |= g->outputs[i] == output;
+    if (!*list) *list = ot_graph_alloc(g, (size_t)g->n_outputs * sizeof **list);
+    for (int i = 0; i < g->n_outputs && *list; i++) (*list)[i] |= g->outputs[i] == output;
 }
 
 /* One loss on output z: a scalar times its weight; *alone is without the weight.  given: NULL: chosen from target
@@ -396,7 +428,8 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     if (!given && l->t && p->n_defaults < OT_HEADS)
         p->defaults[p->n_defaults++] = (ot_default_loss){ z->name, x.spec.name };
     keep_right(&x);
-    if (l->exponential && l->eval) keep_exponential(p, z);
+    if (l->exponential && l->eval) keep_property(p, z, &p->exponential);
+    if (l->by_class && l->eval) keep_property(p, z, &p->by_class);
     *alone = (single){ v, l->right, l->of, l->divisor, z->name, r->entry.name, w };
     ot_value *teacher = v && !earlier(before, z->name, false) ? teacher_of(&x) : NULL;
     if (teacher) { /* its part of the mean has no weights */
@@ -454,17 +487,18 @@ static bool is_scalar(const ot_plan *p, const ot_value *v)
     return ot_is_float(v->dtype) && (ot_numel(&v->shape) == 1 || (p->micro && ot_numel(&v->shape) == p->micro));
 }
 
-/* The output that is the loss: among outputs of one element the one named so, else the first; the first of all if
- * none has one element. */
+/* The output that is the loss: among outputs of one element the one named so, else the first; of others alike. */
 static ot_value *loss_in_graph(const ot_plan *p)
 {
     const ot_graph *g = p->graph;
-    ot_value *found = NULL;
+    ot_value *found = NULL, *named = g->outputs[0];
+    for (int i = 0; i < g->n_outputs; i++)
+        if (ot_is_float(g->outputs[i]->dtype) && !strcmp(g->outputs[i]->name, "loss")) named = g->outputs[i];
     for (int i = 0; i < g->n_outputs; i++)
         if (is_scalar(p, g->outputs[i]) &&
             (!found || (strcmp(found->name, "loss") && !strcmp(g->outputs[i]->name, "loss"))))
             found = g->outputs[i];
-    return found ? found : g->outputs[0];
+    return found ? found : named;
 }
 
 /* One loss per output with a target of its own; a target that names no output belongs to the first.  Without any

@@ -87,6 +87,7 @@ typedef struct ot_feed {
     int batch_axis;     /* targets: the sample axis of the output that they belong to */
     bool by_rows;       /* targets: the leading elements of the output's samples are consecutive along its first axis */
     bool adds_up[2];    /* targets: values are not negative, and sum to 1 over the first axis of a sample (the last) */
+    bool examined;      /* targets: every value of the data set was looked at for binary and adds_up */
     const ot_feed_set *set; /* NULL: batches are ready-made.  Borrowed while the plan is made */
 } ot_feed;
 
@@ -271,6 +272,7 @@ typedef struct ot_plan {
     ot_tail_kind *tails; /* by output: what the network ends in there (tails.h), with its pieces joined */
     int *class_axes;     /* by output: along which its classes would lie, by the operator that makes it; -1: unknown */
     bool *exponential;   /* by output: by its loss it is the logarithm of the prediction; NULL: none is */
+    bool *by_class;      /* by output: its target has a probability for each class; NULL: none has */
     int n_spread;
     const char **spread; /* RUN: names of outputs after the file's own: NAME/0 ... for a sequence */
     int n_reached;
@@ -412,9 +414,10 @@ void ot_mark_fed(ot_graph *g);
 
 typedef struct ot_review {
     ot_findings *findings;
-    bool eval;                  /* no training is intended: findings about training alone are skipped */
-    const bool *unread;         /* by source: tensors that are not searched for NaN; NULL: all are */
-    bool unfolds;               /* convolutions get a norm while training (unfold.h) */
+    bool eval;          /* no training is intended: findings about training alone are skipped */
+    const bool *unread; /* by source: tensors that are not searched for NaN; NULL: all are */
+    bool unfolds;       /* convolutions get a norm while training (unfold.h) */
+    bool part;          /* the graph is not the file's whole: it was cut, or has the inputs of a training algorithm */
     int norms, dropouts, draws; /* nodes whose results differ in evaluation mode from the file's; random ones */
     int weights, quantised;     /* initializers of the graph that train; those stored as integers that do not */
     int64_t quantised_elements;

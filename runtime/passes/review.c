@@ -89,6 +89,29 @@ static void look_at_nodes(const review *r, const ot_graph *g)
     }
 }
 
+/* Inputs from which no path leads to an output. */
+static void look_for_ignored(const review *r, ot_graph *g)
+{
+    for (ot_node *n = g->first; n; n = n->next) n->mark = 0;
+    for (int i = 0; i < g->n_outputs; i++)
+        if (g->outputs[i]->producer) g->outputs[i]->producer->mark = 1;
+    for (int i = 0; i < g->n_assigns; i++)
+        if (g->assigns[i].value->producer) g->assigns[i].value->producer->mark = 1;
+    for (ot_node *n = g->last; n; n = n->prev)
+        for (int i = 0; i < n->n_in && n->mark; i++)
+            if (n->in[i] && n->in[i]->producer) n->in[i]->producer->mark = 1;
+    for (int i = 0; i < g->n_inputs; i++) {
+        const ot_value *v = g->inputs[i];
+        bool leads = v->role != OT_INPUT || v->data || v == g->seed || v == g->counter;
+        for (int k = 0; k < g->n_outputs && !leads; k++) leads = g->outputs[k] == v;
+        for (const ot_node *n = g->first; n && !leads; n = n->next)
+            for (int k = 0; k < n->n_in && n->mark; k++) leads |= n->in[k] == v;
+        if (!leads)
+            find(r, OT_FINDING_WARNING, v->name, "their data have no effect; check how the model was exported",
+                 "inputs that no output depends on");
+    }
+}
+
 /* ---- quantised weights ---------------------------------------------------------- */
 
 const char ot_remedy_quantised[] = "train the model before quantization, then quantise the result";
@@ -220,4 +243,5 @@ void ot_review_graph(ot_graph *g, const char *producer, ot_review *out)
     look_at_nodes(&r, g);
     for (const ot_node *n = g->first; n; n = n->next) look_at_integers(&r, n);
     look_at_values(&r);
+    if (!out->eval && !out->part) look_for_ignored(&r, g);
 }

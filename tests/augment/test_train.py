@@ -192,7 +192,16 @@ with tempfile.TemporaryDirectory() as d:
     _, said = trained(d, 'pixels', f'{d}/a.npz', '--augment', 'mixup', code=2)
     check('has values for each pixel' in said, f'mixup of masks: {said}')
 
+    # several values may be places in the image, which do not follow it: that is said; classes, labels and shares cannot be
+    for values, options, warned in ((rng.random((N, 3)), ['flip'], True), (rng.random((N, 3)), ['crop'], True), (rng.random((N, 3)), ['jitter:brightness=0.2'], False),
+                                    (rng.integers(0, 2, (N, 3)), ['flip'], False), (np.eye(3)[rng.integers(0, 3, N)], ['flip'], False)):
+        np.savez(f'{d}/v.npz', x=x, target=values.astype('f4') if values.dtype != np.int64 else values)
+        classifier(f'{d}/m.onnx', [3, H, W], 3 * H * W)
+        _, said = trained(d, 'values', f'{d}/v.npz', '--augment', *options, '--loss', 'mse', '--lr', '0')
+        check(('moves the pixels of an image, but not the values of target' in said) == warned, f'{options}: {said}')
+
     # what cannot be
+    segmenter(f'{d}/m.onnx')
     np.savez(f'{d}/f.npz', x=x.astype('f4'), target=rng.integers(0, 2, (N, H, W)))
     _, said = trained(d, 'floats', f'{d}/f.npz', '--augment', 'flip', code=2)
     check('--augment flip: needs images of bytes' in said, f'floats: {said}')

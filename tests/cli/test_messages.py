@@ -116,6 +116,38 @@ def test_column_of_images():
     run('predict', 'i.onnx', 'b.csv', says=("b.csv: no column 'photo' of files, which the model was trained with: column 'file' is taken",))
 
 
+def test_ignored_inputs():
+    """An input that no output depends on is named, but not one that only an output without a loss reads."""
+    inputs = [helper.make_tensor_value_info(n, 1, ['N', 4]) for n in ('x', 'idle', 'dead', 'other')]
+    outputs = [helper.make_tensor_value_info(n, 1, ['N', 4]) for n in ('y', 'z')]
+    nodes = [helper.make_node('MatMul', ['x', 'w'], ['y']), helper.make_node('Relu', ['dead'], ['r']), helper.make_node('Relu', ['other'], ['z'])]
+    w = numpy_helper.from_array(rng.standard_normal((4, 4)).astype('f4'), 'w')
+    onnx.save(helper.make_model(helper.make_graph(nodes, 'g', inputs, outputs, [w]), opset_imports=[helper.make_opsetid('', 17)], ir_version=8), 'idle.onnx')
+    np.savez('idle.npz', target_y=np.ones((6, 4), 'f4'), **{n: rng.standard_normal((6, 4)).astype('f4') for n in ('x', 'idle', 'dead', 'other')})
+    line = 'warning: inputs that no output depends on (2: idle, dead)'
+    for words in ['inspect', 'idle.onnx'], ['check', 'idle.onnx', '--data', 'idle.npz'], ['idle.onnx', '--data', 'idle.npz', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx']:
+        run(*words, says=(line if words[0] != 'check' else line.removeprefix('warning: '),))
+    run('idle.onnx', '--data', 'idle.npz', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx', '--output', 'y', not_says=('no output depends on',))
+
+
+def test_tables_without_targets():
+    """A loss that needs no target: a table of images alone is enough."""
+    names = 'anchor', 'near', 'far'
+    nodes = [helper.make_node('ReduceMean', [n], [n + '_m'], axes=[2, 3], keepdims=0) for n in names] + [helper.make_node('MatMul', [n + '_m', 'w'], ['e' + n]) for n in names]
+    w = numpy_helper.from_array(rng.standard_normal((3, 5)).astype('f4'), 'w')
+    graph = helper.make_graph(nodes, 'g', [helper.make_tensor_value_info(n, 1, ['N', 3, 8, 8]) for n in names],
+                              [helper.make_tensor_value_info('e' + n, 1, ['N', 5]) for n in names], [w])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=8), 'three.onnx')
+    for i in range(6):
+        cv2.imwrite(f'three{i}.png', rng.integers(0, 256, (8, 8, 3)).astype('u1'))
+    with open('three.csv', 'w') as f:
+        f.write('anchor,near,far\n' + ''.join(f'three{i}.png,three{(i + 1) % 6}.png,three{(i + 3) % 6}.png\n' for i in range(6)))
+    loss = ['--loss', 'eanchor=triplet:positive=enear,negative=efar']
+    run('three.onnx', '--data', 'three.csv', *loss, '--val-split', '0.3', '--epochs', '1', '--run-dir', 'none', '-o', 't.onnx', says=('loss triplet on output',))
+    run('eval', 't.onnx', '--data', 'three.csv', *loss, says=('samples   6',))
+    run('three.onnx', '--data', 'three.csv', '--steps', '1', '--run-dir', 'none', '-o', 't.onnx', rc=4, says=('a column for the target is missing',))
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     for name, test in list(globals().items()):

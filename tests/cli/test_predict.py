@@ -556,6 +556,14 @@ def copied(d):
     check([g[:at] + g[at + 2:] for g in got] == others, '--copy changes predictions')
     said = json.loads(call('predict', f'{d}/idst.onnx', f'{d}/ids.csv', '--copy', 'id', '--json').stdout)
     check([s['columns'] for s in said] == [{'id': i} for i, *_ in rows], f'--copy as JSON: {said[:2]}')
+    # Names of copied columns that the predictions have too: none is lost.
+    with open(f'{d}/ids.csv', newline='') as f:
+        renamed = f.read().replace('id,', 'class,', 1).replace('"one, two"', 'sample', 1)
+    open(f'{d}/same.csv', 'w', newline='').write(renamed)
+    call('predict', f'{d}/idst.onnx', f'{d}/same.csv', '--copy', 'class,sample,u', '-o', f'{d}/same_out.csv')
+    head, got = table(open(f'{d}/same_out.csv', newline='').read())
+    check(head[at:at + 3] == ['copied.class', 'copied.sample', 'u'] and head[:at] + head[at + 3:] == before, f'--copy, equal names: {head}')
+    check([g[at:at + 2] for g in got] == [[i, t] for i, _, _, t, _ in rows], f'--copy, equal names: {got[:3]}')
     for code, words, *options in ((4, "no column 'none'", '--copy', 'none'), (2, "column 'id' is named twice", '--copy', 'id,u,id'), (2, '.csv, .json and .jsonl', '--copy', 'id', '-o', f'{d}/p.npz')):
         check(words in call('predict', f'{d}/idst.onnx', f'{d}/ids.csv', *options, code=code).stderr, f'{options}: not said')
     model(f'{d}/m.onnx', [('y', 2, None, False)])

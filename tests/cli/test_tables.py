@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shlex
 import tempfile
 
 from scripts import T, call, check, finish, h, np, numpy_helper, onnx, onnxruntime
@@ -126,6 +127,33 @@ def messages():
             check(f"inf.csv: line {11 + blank}, column '{'a,b,c,d,price'.split(',')[column]}': contains {what}" in said, f'{column} {bad}: {said}')
 
 
+def evaluation_line():
+    """The command that a training prints gives the loss that the training measured, whatever its options say of the columns."""
+    g = h.make_graph([h.make_node('Gemm', ['x', 'w', 'b'], ['f']), h.make_node('Mul', ['f', 'time'], ['p']), h.make_node('ReduceMean', ['p'], ['loss'], keepdims=0)], 'g',
+                     [h.make_tensor_value_info('x', T.FLOAT, ['n', 2]), h.make_tensor_value_info('time', T.FLOAT, ['n', 1])], [h.make_tensor_value_info('loss', T.FLOAT, [])],
+                     [numpy_helper.from_array(rng.standard_normal(s).astype('f4'), n) for n, s in (('w', (2, 1)), ('b', (1,)))])
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 18)], ir_version=8), 'time.onnx')
+    g = h.make_graph([h.make_node('Gather', ['e', 'user'], ['y'])], 'g', [h.make_tensor_value_info('user', T.INT64, ['n'])], [h.make_tensor_value_info('y', T.FLOAT, ['n', 1])],
+                     [numpy_helper.from_array(rng.standard_normal((5, 1)).astype('f4'), 'e')])
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=9), 'user.onnx')
+    write('t.csv', 'a,b,time,user,score', [[*r[:3], 1000 + 7 * (i % 5), i % 3] for i, r in enumerate(x.tolist())])
+    ways = [('time.onnx', ['--inputs', 'x=a,b;time=time', '--passthrough', 'time', '--loss', 'loss=output']), ('time.onnx', ['--inputs', 'x=a,b;time=time', '--normalize', 'mean,std', '--loss', 'loss=output']),
+            ('user.onnx', ['--inputs', 'user', '--categories', 'user', '--target', 'score'])]
+    for name, options in ways:
+        for part in [], ['--val-split', '0.25'], ['--val', 't.csv']:
+            said = call(name, '--data', 't.csv', *options, *part, '--epochs', '2', *OUT).stderr
+            line = shlex.split(re.search('to evaluate: +onnxtrain (.*)', said)[1])
+            told = float(re.search('trained model: o.onnx .*loss ([-0-9.e]+)', said)[1])
+            got = json.loads(call(*line, '--json').stdout)['loss']
+            check(not part or abs(got - told) < 1e-3 * (1 + abs(told)), f'{line}: {got}, not {told}')
+    # Columns that are named again have another meaning in a further training only, and that is said.
+    call('time.onnx', '--data', 't.csv', *ways[0][1], '--epochs', '1', *OUT)
+    losses = [json.loads(call('eval', 'o.onnx', '--data', 't.csv', '--val-split', '0.25', *o, '--json').stdout)['loss'] for o in ([], ways[0][1][:2])]
+    check(losses[0] == losses[1], f'--inputs of an evaluation: {losses}')
+    said = call('o.onnx', '--data', 't.csv', *ways[0][1], '--epochs', '1', '--run-dir', 'none', '-o', 'p.onnx').stderr
+    check('t.csv: --inputs chooses the columns again' in said, said)
+
+
 def documented_encoder():
     """The Python code of docs/training.md encodes each kind of column as the program does."""
     code = next(c for c in re.findall(r'```python\n(.*?)```', open(DOCS).read(), re.S) if 'def encode(column' in c)
@@ -153,6 +181,7 @@ with tempfile.TemporaryDirectory() as folder:
     headers()
     whole_numbers()
     messages()
+    evaluation_line()
     documented_encoder()
     os.chdir('/')
 finish('tables')

@@ -176,6 +176,29 @@ def in_graph():
             losses(f'loss in the graph, {outputs}, {options}', options, ce(z[keep], t[keep]), "loss output on output 'loss'")
 
 
+def losses_of_samples():
+    """A loss in the graph with one number for each sample, or more where its output is named; reduced by the mean, or their sum."""
+    w = normal(6, 4)
+    z = x @ w
+    model('m.onnx', [('MatMul', ['x', 'w'], ['z']), ('Mul', ['z', 'z'], ['each']), ('ReduceSum', ['each', 'one'], ['loss'], {'keepdims': 0})], [('x', T.FLOAT, ['N', 6])],
+          [('each', T.FLOAT, ['N', 4]), ('loss', T.FLOAT, ['N'])], {'w': w, 'one': np.array([1])})
+    np.savez('d.npz', x=x)
+    sums = (z * z).sum(1)
+    for batch in N, 2:
+        losses(f'one for each sample, batch {batch}', ['--loss', 'output'], sums.mean(), "loss output on output 'loss'", batch)
+        losses(f'more for each, batch {batch}', ['--loss', 'each=output'], (z * z).mean(), "loss output on output 'each'", batch)
+    losses('the sum', ['--loss', 'loss=output:reduction=sum'], sums.sum(), "loss output on output 'loss'")
+    code, _, said = call('eval', 'm.onnx', '--data', 'd.npz', '--output', 'each', '--loss', 'output')
+    need(f'more for each without a name: exit {code}: {said}', code == 2 and "name it: --loss 'each=output'" in said)
+    # Metrics have the names of the outputs, whatever computes them.
+    model('m.onnx', [('MatMul', ['x', 'w'], ['inner']), ('Identity', ['inner'], ['y']), ('Add', ['inner', 'inner'], ['v'])], [('x', T.FLOAT, ['N', 6])],
+          [('y', T.FLOAT, ['N', 4]), ('v', T.FLOAT, ['N', 4])], {'w': w})
+    np.savez('d.npz', x=x, target_y=rng.integers(0, 4, N), target_v=normal(N, 4))
+    _, out, _ = call('eval', 'm.onnx', '--data', 'd.npz')
+    labels = {line.split()[-1] for line in out.splitlines() if line.startswith(('f1 ', 'auc', 'mae', 'rmse'))}
+    need(f'labels of metrics: {out}', labels == {'y', 'v'})
+
+
 def together():
     """Several losses on one output: their weighted sum, its gradient, what names them, the record, a resumed run."""
     w, t = normal(6, 4), normal(N, 4)
@@ -221,7 +244,7 @@ def together():
 if __name__ == '__main__':
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for group in accuracies, states, inner, in_graph, together:
+        for group in accuracies, states, inner, in_graph, losses_of_samples, together:
             group()
         os.chdir('/')
     for line in bad:

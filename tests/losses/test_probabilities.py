@@ -63,6 +63,39 @@ def numbers_in(v):
     return [v] if isinstance(v, float) else []
 
 
+def targets_of_probabilities(d):
+    """Scores and a probability for each class: cross_entropy by default, and no errors of the scores; others are values."""
+    x = rng.standard_normal((N, 4)).astype('f4')
+    p = rng.random((N, C)).astype('f4')
+    p /= p.sum(1, keepdims=True)
+    one_hot = np.eye(C, dtype='f4')[p.argmax(1)]
+    write(d, 'y=MatMul(x,W)')
+    scores = x @ TENSORS['W'].astype('f4')
+    logs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+    for target, loss in (p, 'cross_entropy'), (one_hot, 'cross_entropy'), (2 * p, 'mse'), (p - 1, 'mse'):
+        np.savez(d + '/p.npz', x=x, target=target)
+        r = call('eval', d + '/m.onnx', '--data', d + '/p.npz', '--json')
+        got = json.loads(r.stdout)
+        check(f'loss {loss} on output' in r.stderr, r.stderr)
+        if loss == 'mse':
+            check('rmse' in got and 'accuracy' not in got, got)
+            continue
+        check(abs(got['loss'] + (target * logs).sum(1).mean()) < 1e-5 and not {'mae', 'rmse', 'r2', 'precision'} & set(got), got)
+        check(abs(got['accuracy'] - (scores.argmax(1) == target.argmax(1)).mean()) < 1e-6, got)
+    for given in 'mse', 'kl':
+        np.savez(d + '/p.npz', x=x, target=p)
+        r = call('eval', d + '/m.onnx', '--data', d + '/p.npz', '--loss', given)
+        check(('needs log-probabilities, but output' in r.stderr) == (given == 'kl'), r.stderr)
+    # kl over log-probabilities is told nothing, unless the target is no distribution; its errors are of the probabilities.
+    write(d, 'y=LogSoftmax(a)')
+    for target, more, told in (p, '', False), (2 * p, '', True), (np.log(p), ':log_target=true', False):
+        np.savez(d + '/p.npz', x=x, target=target)
+        r = call('eval', d + '/m.onnx', '--data', d + '/p.npz', '--json', '--loss', 'kl' + more)
+        check(('needs a target of probabilities' in r.stderr) == told and 'log-probabilities, but' not in r.stderr, r.stderr)
+        if not told and not more:
+            check(abs(json.loads(r.stdout)['mae'] - abs(np.exp(logs) - p).mean()) < 1e-6, r.stdout)
+
+
 with tempfile.TemporaryDirectory() as d:
     x, t = rng.standard_normal((N, 4)).astype('f4'), np.arange(N) % C
     np.savez(d + '/x.npz', x=x, target=t)
@@ -109,6 +142,8 @@ with tempfile.TemporaryDirectory() as d:
     np.savez(d + '/cube.npz', x=rng.standard_normal((N, 5, 5)).astype('f4'), target=np.zeros((N, 5), 'i8'))
     r = call('eval', d + '/m.onnx', '--data', d + '/cube.npz', '--loss', 'cross_entropy:class_axis=2')
     check(r.returncode == 0 and 'add up to 1' not in r.stderr, f'sums of other lines: {r.stderr}')
+
+    targets_of_probabilities(d)
 
     # Inputs and constants count too, when the analysis ends.
     levels = ''.join(f'q{i + 1}=Max({",".join([f"q{i}"] * 10 + ["big"] * 400)}) ' for i in range(6))

@@ -84,6 +84,8 @@ np.savez(folder / "ones.npz", x=x[:40], target=np.ones((40, 1), np.float32))
 save("one.onnx", 1)
 r = call("train", "one.onnx", "--data", "ones.npz", "--epochs", 1, "--loss", "bce_with_logits:pos_weight=auto", "--run-dir", "p", "-o", "o.onnx")
 expect("pos_weight where all are 1", "pos_weight=auto: [1]" in r.stderr, r.stderr)
+r = call("train", "one.onnx", "--data", "ones.npz", "--epochs", 1, "--loss", "mse", "--val-split", 0.2, "--run-dir", "p", "-o", "o.onnx")
+expect("one value of the target is not spread", "target values" not in r.stderr and "8 samples" in r.stderr, r.stderr)
 
 # The average begins where it began, if the run becomes longer.
 swa = ["train", "m.onnx", "--data", "d.npz", "--val-split", 0.2]

@@ -236,7 +236,7 @@ static ot_status print_measured(const ot_trainer *t, FILE *f, ot_error *err)
     for (int i = 0; i < e->n_measured; i++) {
         names of;
         OT_TRY(names_measured(t, &e->measured[i], &of, err));
-        const char *output = t->x.slot[e->slot].plan->graph->outputs[e->measured[i].output]->name;
+        const char *output = t->m->outputs[e->measured[i].output]; /* in the plan another operator may compute it */
         const ot_meter *m = &e->measured[i].meter;
         for (int k = 0; k < OT_METRIC_COUNT; k++) {
             double v = ot_meter_value(m, k);

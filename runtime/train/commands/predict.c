@@ -555,9 +555,12 @@ static ot_status predict_all(job *j, ot_error *err)
     int64_t n = t->eval.fs.samples, batch = t->x.slot[t->eval.slot].batch, done = 0;
     double began = ot_seconds();
     if (j->form == FORM_CSV) {
-        fputs("sample", j->lines.f);
-        if (n && line_of(j, 0)) fputs(",line", j->lines.f);
-        if (n && file_of(j, 0)) fputs(",file", j->lines.f);
+        const char *own[3] = { "sample" };
+        int k = 1;
+        if (n && line_of(j, 0)) own[k++] = "line";
+        if (n && file_of(j, 0)) own[k++] = "file";
+        for (int i = 0; i < k; i++) fprintf(j->lines.f, "%s%s", i ? "," : "", own[i]);
+        OT_TRY(ot_prediction_name_copies(&j->lines, own, k, j->a, err));
         ot_prediction_head(&j->lines);
         fputc('\n', j->lines.f);
     }

@@ -44,6 +44,10 @@ static void put_column(const ot_prediction_lines *x, const ot_prediction *a, con
     if (x->n > 1) snprintf(which, sizeof which, "%s.", ot_shown(a->name, shown, sizeof shown));
     if (number >= 0) snprintf(name, sizeof name, "%s%s%s_%lld", which, what, of, (long long)number);
     else snprintf(name, sizeof name, "%s%s%s", which, what, of);
+    if (x->sought) {
+        *x->found |= !strcmp(x->sought, name);
+        return;
+    }
     fputc(',', x->f);
     ot_csv_text(name, x->f);
 }
@@ -97,6 +101,24 @@ static void row_of(const ot_prediction_lines *x, ot_prediction *a)
         return;
     }
     for (int64_t p = 0; p < a->places; p++) put_classes(x, a, p);
+}
+
+ot_status ot_prediction_name_copies(ot_prediction_lines *x, const char *const *before, int n, ot_arena *a,
+                                    ot_error *err)
+{
+    for (int i = 0; i < x->copied.n;) {
+        bool found = false;
+        ot_prediction_lines q = *x;
+        q.sought = x->copied.name[i];
+        q.found = &found;
+        for (int k = 0; k < n; k++) found |= !strcmp(before[k], q.sought);
+        for (int k = 0; k < x->copied.n; k++) found |= k != i && !strcmp(x->copied.name[k], q.sought);
+        for (int k = 0; k < x->n; k++) head_of(&q, &x->list[k]);
+        if (found && !(x->copied.name[i] = ot_arena_printf(a, "copied.%s", q.sought)))
+            return ot_fail(err, OT_E_NOMEM, "no memory for the columns of --copy");
+        i += !found;
+    }
+    return OT_OK;
 }
 
 void ot_prediction_head(const ot_prediction_lines *x)

@@ -42,7 +42,14 @@ typedef struct ot_prediction_lines {
     int64_t top;              /* classes of a sample */
     ot_copied_columns copied; /* columns of the table that come first; none: n is 0 */
     bool to_file;             /* their texts are written as they are; else without control characters */
+    const char *sought;       /* NULL: names of columns are written; else it is only noted in *found if one is this */
+    bool *found;
 } ot_prediction_lines;
+
+/* Gives columns of --copy that have the name of one of the outputs' columns, or of before[0..n), which are written first, the name
+ * "copied.NAME".  Errors: OT_E_NOMEM. */
+ot_status ot_prediction_name_copies(ot_prediction_lines *x, const char *const *before, int n, ot_arena *a,
+                                    ot_error *err);
 
 /* The columns of --copy and of the outputs, each after a comma, and their values; sample: its row in the table.  Classes of equal
  * probability come in their order. */

@@ -135,6 +135,25 @@ static ot_status add_pictures(const ot_adapt_env *e, int threads, ot_feeders *fs
     return OT_OK;
 }
 
+/* Several values of a sample may be places in its image, which the moved image has elsewhere. */
+static ot_status warn_of_values(const ot_adapt_env *e, const ot_feeders *fs, const ot_augment *list, ot_error *err)
+{
+    for (int i = 0; i < fs->n && e->findings; i++) {
+        const ot_feeder *f = &fs->f[i];
+        bool values = f->target && !f->whole && !f->augment && ot_is_float(f->dtype) && ot_numel(&f->sample) > 1;
+        if (!values || f->binary || f->adds_up[0] || f->adds_up[1]) continue;
+        int n;
+        const char *const *column = ot_dataset_target_columns(fs->data, f->src, &n);
+        const char *names = n ? ot_arena_names(e->a, column, n) : "";
+        if (!names) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
+        ot_find(e->findings, OT_FINDING_WARNING, NULL,
+                "if they are places in the image, use only changes that move no pixels, such as jitter",
+                "--augment %s moves the pixels of an image, but not the values of target '%s'%s%s%s",
+                ot_augment_text(list), f->src->t.name, n ? " (" : "", names, n ? ")" : "");
+    }
+    return OT_OK;
+}
+
 /* ---- batches that are mixed, and noise -------------------------------------------------- */
 
 /* The output of a target of class numbers, if its loss takes probabilities too; NULL: it does not. */
@@ -341,6 +360,7 @@ ot_status ot_adapt_augment(const ot_adapt_env *e, const ot_output *outputs, int 
         if (ot_augment_steps(list) || one.mixes) OT_TRY(add_pictures(e, threads, fs, &fs->f[i], &one, err));
     }
     if (list) OT_TRY(check_followed(fs, list, &at, err));
+    if (list && ot_augment_moves(list)) OT_TRY(warn_of_values(e, fs, list, err));
     bool sounds = any_sounds(fs);
     if (!list && (!automatic || sounds)) {
         OT_TRY(ot_augment_make(s->augment, s->n_augment, 1, 1, 1, e->a, &list, err));

@@ -37,7 +37,8 @@ typedef struct ot_adapt_env {
     bool as_is;    /* `run`: arrays are fed whole, matched by name alone */
     bool predicts; /* targets are not asked for */
     ot_arena *a;
-    const char **notes; /* NULL: nobody listens */
+    const char **notes;    /* NULL: nobody listens */
+    ot_findings *findings; /* for warnings; NULL: nobody listens */
 } ot_adapt_env;
 
 /* The inputs of the graph that data are needed for, in o.  Errors: OT_E_NOMEM. */

@@ -24,6 +24,7 @@ void ot_feeders_feeds(const ot_feeders *fs, int64_t batch, ot_feed *list)
                              .batch_axis = f->batch_axis,
                              .by_rows = f->by_rows,
                              .adds_up = { f->adds_up[0], f->adds_up[1] },
+                             .examined = f->target && !f->src->mapped && !f->as_input,
                              .data = f->known ? f->buffer : NULL };
         if (f->whole) continue;
         list[i].shape.rank++;

@@ -191,7 +191,7 @@ static ot_status make_text(ot_trainer *t, const ot_scored *e, char **text, ot_er
     };
     const ot_detail *d = e->detail;
     char name[1000];
-    const char *output = t->x.slot[e->slot].plan->graph->outputs[d->output]->name;
+    const char *output = t->m->outputs[d->output]; /* in the plan another operator may compute it */
     json_t *o = json_pack("{s:I, s:s, s:s, s:o}", "step", (json_int_t)d->step, "split", e->split, "kind",
                           kind[d->kind.kind], "output", ot_json_text(ot_shown(output, name, sizeof name))),
            *worst = json_array();

@@ -18,6 +18,7 @@ ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err)
     ot_plan p;
     t->findings = (ot_findings){ .a = t->a };
     t->review = (ot_review){ .findings = &t->findings, .eval = eval, .unfolds = t->s.unfold_bn };
+    t->review.part = t->own.file || t->cut.file;
     if (!eval && !t->own.file) OT_TRY(ot_trainer_remake(t, err));
     OT_TRY(ot_classified(t->m, &t->s, &p, err));
     if (!eval) ot_find_lines(&t->findings, OT_FINDING_NOTE, t->m->file->notes); /* about its export, for training */

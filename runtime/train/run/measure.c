@@ -58,8 +58,10 @@ static bool look_at(const ot_trainer *t, const ot_slot *q, const ot_feeder *f, i
     m->exponential = q->plan->exponential && q->plan->exponential[output];
     if (f->gather.scale && !f->as_input) m->unit = f->normalize.std, m->units = f->normalize.channels;
     if (per == each) {
-        m->kind = f->binary && counted ? OT_METER_BINARY : OT_METER_VALUES;
+        bool by_class = q->plan->by_class && q->plan->by_class[output];
+        m->kind = f->binary && counted && !by_class ? OT_METER_BINARY : OT_METER_VALUES;
         m->labels = s->rank == 2 ? each : 1;
+        if (by_class) return m->scale == OT_SCALE_PROBABILITIES; /* scores are not in the unit of the target */
         return !(m->kind == OT_METER_VALUES && counted);
     }
     int axis = fits(s, &f->sample, 1) ? 1 : fits(s, &f->sample, s->rank - 1) ? s->rank - 1 : 0;

@@ -436,7 +436,7 @@ ot_status ot_trainer_export(ot_trainer *t, const char *path, ot_error *err)
     if (!what) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
     ot_inputs in = ot_trainer_inputs(t);
     OT_TRY(ot_output_check(&in, AT_FDCWD, kept, OT_FILE_MODEL, what, err));
-    OT_TRY(ot_losses_list(t, &t->result.losses, err));
+    OT_TRY(ot_evaluated_by(t, &t->result.evaluation, err));
     OT_TRY(ot_trainer_save(t, NULL, kept, true, &t->result.model_data, err));
     t->result.model_path = kept;
     return OT_OK;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "runtime/losses/losses.h"
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/preprocess.h"
 #include "runtime/train/run/metrics.h"
@@ -72,13 +73,24 @@ ot_data_options ot_sets_options(const ot_settings *s)
                               .masking = ot_masking_of(s) };
 }
 
-/* part: some of its samples will be kept back, and ot_dataset_fit measures on the rest. */
-static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool part, ot_dataset **out, ot_error *err)
+/* Do all losses do without a target? */
+static bool needs_no_target(const ot_trainer *t)
+{
+    bool none = t->s.options.n_losses > 0;
+    for (int i = 0; i < t->s.options.n_losses; i++)
+        none &= ot_loss_find(t->s.options.losses[i].name)->takes == OT_TAKES_NOTHING;
+    return none;
+}
+
+/* part: some of its samples will be kept back, and ot_dataset_fit measures on the rest.  alone: see ot_data_options. */
+static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool part, bool alone, ot_dataset **out,
+                           ot_error *err)
 {
     ot_data_options o = ot_sets_options(&t->s);
     o.part = part;
-    o.unlabelled = t->predicts || (targets_images(t) && ot_is_folder(spec));
-    o.alone = !t->data && out != &t->data;
+    bool folder = ot_is_folder(spec);
+    o.unlabelled = t->predicts || (targets_images(t) && folder) || (needs_no_target(t) && !folder);
+    o.alone = alone;
     o.training = t->s.data && !strcmp(spec, t->s.data) ? t->data : NULL;
     OT_TRY(ot_adapt_wanted(t->m->file->graph, t->a, &o, err));
     o.preprocess = t->data ? t->data->preprocess : NULL;
@@ -92,7 +104,7 @@ static ot_status open_part(ot_trainer *t, const char *spec, ot_split split, bool
 
 static ot_status open_set(ot_trainer *t, const char *spec, ot_split split, ot_dataset **out, ot_error *err)
 {
-    return open_part(t, spec, split, false, out, err);
+    return open_part(t, spec, split, false, !t->data && out != &t->data, out, err);
 }
 
 /* The training set, and t->eval.data if it is kept back from it. */
@@ -118,7 +130,7 @@ static bool keeps_back(const ot_trainer *t) { return !t->s.overfit && (t->s.val_
 ot_status ot_trainer_open_training(ot_trainer *t, ot_error *err)
 {
     if (!t->s.data) return ot_fail(err, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
-    return t->data ? OT_OK : open_part(t, t->s.data, OT_SPLIT_TRAIN, keeps_back(t), &t->data, err);
+    return t->data ? OT_OK : open_part(t, t->s.data, OT_SPLIT_TRAIN, keeps_back(t), false, &t->data, err);
 }
 
 ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
@@ -168,7 +180,9 @@ static ot_status open_kept_back(ot_trainer *t, ot_error *err)
     if (t->s.folds && !t->s.fold)
         return ot_fail(err, OT_E_USAGE, "--folds: expected one fold to evaluate, such as 2/5");
     t->eval.split = "val";
-    OT_TRY(open_part(t, t->s.data, OT_SPLIT_TRAIN, true, &t->data, err));
+    /* What the model records applies; a model that records nothing was trained on what the rest of the set says. */
+    bool recorded = ot_import_metadata(t->m->file, OT_PREPROCESS_KEY) != NULL;
+    OT_TRY(open_part(t, t->s.data, OT_SPLIT_TRAIN, true, recorded, &t->data, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, false, err));
     OT_TRY(t->s.folds
                ? ot_dataset_fold(t->data, t->s.fold, t->s.folds, t->s.seed, &t->eval.data, &t->split_classes, err)

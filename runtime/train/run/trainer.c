@@ -153,7 +153,8 @@ ot_adapt_env ot_trainer_adapt_env(ot_trainer *t)
                            .normalize = &t->normalize,
                            .predicts = t->predicts,
                            .a = t->a,
-                           .notes = &t->notes };
+                           .notes = &t->notes,
+                           .findings = &t->findings };
 }
 
 /* One set may be bytes that are scaled and the other none: it is said. */
@@ -305,7 +306,7 @@ static void say_options(const ot_trainer *t)
 static void say_sets(const ot_trainer *t)
 {
     char classes[80] = "", val[400] = "", test[400] = "";
-    if (t->split_classes)
+    if (t->split_classes > 1)
         snprintf(classes, sizeof classes, ", the same fraction of each of %d target values", t->split_classes);
     if (t->eval.data)
         snprintf(val, sizeof val, "; %s after each epoch: %s%.200s, %lld samples%s", t->eval.split,

@@ -234,6 +234,9 @@ ot_status ot_losses_list(const ot_trainer *t, const char *const **out, ot_error 
 ot_status ot_losses_text(const ot_trainer *t, ot_arena *a, const char **out, ot_error *err);
 /* Where none is given, those that the model records become those of the options.  Errors: OT_E_NOMEM. */
 ot_status ot_losses_take(ot_trainer *t, ot_error *err);
+/* evaluated_by.c: names and values of options in turn, ending with NULL, in the trainer's arena: those with which `eval` measures
+ * the written model as this training did, without what the model records.  Errors: OT_E_NOMEM. */
+ot_status ot_evaluated_by(const ot_trainer *t, const char *const **out, ot_error *err);
 /* Of the options, on this output of the model; NULL: none. */
 const ot_spec *ot_loss_on(const ot_trainer *t, const char *output);
 
