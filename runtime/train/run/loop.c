@@ -494,8 +494,8 @@ static ot_status end_epoch(ot_trainer *t, ot_error *err)
     if (t->eval.slot >= 0) {
         OT_TRY(evaluate_on(t, &t->eval, head, t->epoch + 1, err));
         if (t->cancelled) return OT_OK;
-        bool max = ot_spec_is(&t->s.schedule, "mode", "max");
-        if (t->has_val) watched = max && !isnan(t->eval.accuracy) ? t->eval.accuracy : t->eval.loss;
+        int metric = ot_measure_plateau(t);
+        if (t->has_val) watched = metric == OT_METRIC_LOSS ? t->eval.loss : ot_measure_value(t, &t->eval, metric);
         ot_schedule_feedback(&t->schedule, t->step - 1, watched);
     } else if (ot_trainer_watches_epochs(t)) {
         ot_schedule_feedback(&t->schedule, t->step - 1, mean);

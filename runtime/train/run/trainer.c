@@ -15,6 +15,7 @@
 #include "runtime/train/run/detail.h"
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/file_training.h"
+#include "runtime/train/run/metrics.h"
 #include "runtime/train/run/unfold.h"
 
 /* ---- telling ------------------------------------------------------------------- */
@@ -296,9 +297,9 @@ static void say_options(const ot_trainer *t)
                        : !t->eval.data ? "the loss of each update; no evaluation set is given (--val)"
                        : !t->has_val   ? "the mean training loss of each epoch; no validation samples are given "
                                          "(--val, --val-split)"
-                       : ot_spec_is(&s->schedule, "mode", "max") ? "the accuracy of each evaluation, or the loss if "
-                                                                   "there is none"
-                                                                 : "the loss of each evaluation");
+                       : ot_measure_plateau(t) == OT_METRIC_LOSS     ? "the loss of each evaluation"
+                       : ot_measure_plateau(t) == OT_METRIC_ACCURACY ? "the accuracy of each evaluation"
+                                                                     : "the monitored metric of each evaluation");
 }
 
 /* What trains, and what it is evaluated on. */
@@ -396,7 +397,7 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
     OT_TRY(start_schedule(t, err));
     OT_TRY(ot_trainer_choose_precision(t, err));
     OT_TRY(ot_trainer_plan_batch(t, &t->x, t->batch, err));
-    if (t->has_val) OT_TRY(ot_measure_check(t, &t->eval, err));
+    OT_TRY(ot_measure_check(t, &t->eval, err));
     t->same_set = t->eval.data && t->eval.data->hash == t->data->hash && t->eval.fs.samples == t->train.samples;
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
     t->planned = ot_trainer_planned_bytes(t, &t->x, t->batch);
