@@ -113,7 +113,8 @@ struct ot_value {
     bool from_constant : 1;  /* the value of a Constant node of the file */
     bool table : 1;          /* set by classify: trains by name and use, though its values look like a table's */
     bool undecided : 1;      /* set by classify: constant by use only, though its name may be a parameter's */
-    bool half : 1;           /* set by classify: of a weight: the second half of its last axis stays as it is */
+    bool second : 1; /* of an adapter: the second of its two matrices, of the same layer as the first (lora.c) */
+    bool half : 1;   /* set by classify: of a weight: the second half of its last axis stays as it is */
 
     /* Written by passes/memory.c, read by exec/. */
     ot_value *base; /* the base whose memory it shares (a view, an in-place result); itself: its own memory */

@@ -432,7 +432,7 @@ static void after_an_evaluation(void **state)
     }
 }
 
-/* A named log that something else has written since: the run goes on after a whole line. */
+/* A named log that something else has written since: the run continues after a whole line. */
 static void foreign_log(void **state)
 {
     (void)state;
