@@ -88,6 +88,7 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer, ot_v
         v->table = s->table;
         v->undecided = s->undecided;
         v->half = s->half;
+        v->second = s->second;
         v->stored = s->stored;
         v->kind = s->kind;
         copy[i] = v;

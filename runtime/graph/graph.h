@@ -115,6 +115,7 @@ struct ot_value {
     bool undecided : 1;      /* set by classify: constant by use only, though its name may be a parameter's */
     bool copy : 1;           /* set by autodiff: of a weight: a copy of another one, with its gradient */
     bool half : 1;           /* set by classify: of a weight: the second half of its last axis stays as it is */
+    bool second : 1; /* of an adapter: the second of its two matrices, of the same layer as the first (lora.c) */
 
     /* Written by passes/memory.c, read by exec/. */
     ot_value *base; /* the base whose memory it shares (a view, an in-place result); itself: its own memory */

@@ -10,15 +10,7 @@ static void keep_divisor(ot_loss *x, int axis, ot_value *w)
     if (!x->of || !mean) return; /* not counted: there are no class numbers */
     x->divisor = x->of;
     if (!w) return;
-    ot_shape along = { .rank = x->z->shape.rank };
-    for (int d = 0; d < along.rank; d++) along.dim[d] = d == axis ? x->z->shape.dim[d] : 1;
-    ot_value *each = where(x, ot_loss_is_class(x, axis), ot_view(&x->b, w, &along), num(x, 0));
-    int64_t ignored;
-    if (ot_loss_ignored(x, &ignored)) {
-        ot_value *counts = row2(x, OT_FN_NotEqual, ot_loss_labels(x, axis), ot_scalar(&x->b, OT_I64, (double)ignored));
-        each = where(x, counts, each, num(x, 0));
-    }
-    x->divisor = ot_loss_sum_all(x, each);
+    x->divisor = ot_loss_sum_all(x, ot_loss_label_weights(x, axis, w));
 }
 
 static ot_value *over_classes(ot_loss *x)

@@ -7,7 +7,7 @@
 
 /* Binary, as in torchvision's sigmoid_focal_loss: the terms of binary cross-entropy, each times (1 - the probability
  * of the correct class)^gamma and alpha or 1 - alpha.  With class numbers, the same with softmax: gamma only, and
- * class_weights. */
+ * class_weights; the mean divides by the weights of the labels that count, as that of cross_entropy. */
 static ot_value *focal(ot_loss *x)
 {
     double gamma = ot_spec_num(x->how, "gamma"), alpha = ot_spec_num(x->how, "alpha");
@@ -27,9 +27,11 @@ static ot_value *focal(ot_loss *x)
         ot_value *wrong = sub(x, num(x, 1), row(x, OT_FN_Exp, row(x, OT_FN_Neg, ce)));
         ot_value *l = mul(x, ot_map1(&x->b, OT_FN_PowP, gamma, 0, wrong),
                           w ? ot_loss_cross_entropy(x, axis, w, OT_REDUCTION_NONE) : ce);
-        if (x->of && l) x->divisor = ot_scalar(&x->b, OT_F32, (double)ot_numel(&l->shape)); /* ignored labels too */
+        int64_t ignored;
+        if (w || ot_loss_ignored(x, &ignored)) return ot_loss_weighted(x, l, ot_loss_label_weights(x, axis, w));
         return ot_loss_reduce(x, l, 0);
     }
+    if (!ot_loss_no_labels(x)) return NULL;
     ot_value *t = ot_loss_target(x), *z = x->z;
     ot_loss_binary_accuracy(x, t, 0);
     ot_value *no = sub(x, num(x, 1), t), *p = row(x, OT_FN_Sigmoid, z),

@@ -1,7 +1,7 @@
 /* hinge.c - a margin between the score of the correct class and those of the others. */
 #include "runtime/losses/loss.h"
 
-/* MultiMarginLoss: (1/C) sum over j != y of max(0, margin - z[y] + z[j])^p, then the mean over samples. */
+/* MultiMarginLoss: (1/C) sum over j != y of max(0, margin - z[y] + z[j])^p, then the mean over samples whose label counts. */
 static ot_value *hinge(ot_loss *x)
 {
     if (!x->t) {
@@ -23,14 +23,17 @@ static ot_value *hinge(ot_loss *x)
     ot_value *m = row(x, OT_FN_Relu, add(x, sub(x, num(x, ot_spec_num(x->how, "margin")), zy), x->z));
     if (ot_spec_num(x->how, "p") == 2) m = row(x, OT_FN_Square, m);
     m = where(x, is, num(x, 0), m);
-    return ot_loss_reduce(x, mul(x, m, num(x, 1.0 / (double)s->dim[axis])), (double)(ot_numel(s) / s->dim[axis]));
+    m = mul(x, m, num(x, 1.0 / (double)s->dim[axis]));
+    ot_value *counts = ot_loss_counts(x, axis);
+    if (counts) return ot_loss_weighted(x, where(x, counts, m, num(x, 0)), ot_loss_label_weights(x, axis, NULL));
+    return ot_loss_reduce(x, m, (double)(ot_numel(s) / s->dim[axis]));
 }
 
 static const ot_key keys[] = {
     OT_LOSS_KEYS,
     OT_LOSS_MARGIN("1", "least amount by which the score of the target class must exceed every other score"),
     { "p", "1", NULL, "exponent of what is missing to the margin", .kind = OT_KEY_WHOLE, OT_KEY_FROM(1, 2) },
-    OT_CLASS_AXIS,
+    OT_LABEL_KEYS,
     OT_KEYS_END,
 };
 

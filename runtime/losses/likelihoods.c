@@ -18,11 +18,14 @@ static ot_value *poisson_nll(ot_loss *x)
     return ot_loss_reduce(x, add(x, l, where(x, many, stirling, num(x, 0))), 0);
 }
 
-/* (log v + (z - t)^2 / v) / 2 with v = the output that `var` names, eps at least; full: with log(2 pi) / 2 */
+/* (log v + (z - t)^2 / v) / 2 with v = the output that `var` names, eps at least; full: with log(2 pi) / 2.  As in PyTorch a variance
+ * below eps has the gradient of one that is eps: else it would stay there. */
 static ot_value *gaussian_nll(ot_loss *x)
 {
     static const double half_log_two_pi = 0.9189385332046727;
-    ot_value *v = row2(x, OT_FN_Max, ot_loss_other(x, "var"), num(x, ot_spec_num(x->how, "eps")));
+    ot_value *var = ot_loss_other(x, "var"), *eps = num(x, ot_spec_num(x->how, "eps"));
+    ot_value *below = add(x, eps, sub(x, var, row(x, OT_FN_Detach, var))); /* eps, with the gradient of var */
+    ot_value *v = where(x, row2(x, OT_FN_Less, var, eps), below, var);
     ot_value *l = add(x, row(x, OT_FN_Log, v), quo(x, row(x, OT_FN_Square, sub(x, x->z, ot_loss_target(x))), v));
     l = mul(x, num(x, 0.5), l);
     if (ot_spec_flag(x->how, "full")) l = add(x, l, num(x, half_log_two_pi));

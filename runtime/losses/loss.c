@@ -209,6 +209,43 @@ ot_value *ot_loss_is_class(ot_loss *x, int axis)
     return row2(x, OT_FN_Equal, class_numbers(x, axis), ot_loss_labels(x, axis));
 }
 
+ot_value *ot_loss_counts(ot_loss *x, int axis)
+{
+    int64_t ignored;
+    if (!ot_loss_ignored(x, &ignored)) return NULL;
+    return row2(x, OT_FN_NotEqual, ot_loss_labels(x, axis), ot_scalar(&x->b, OT_I64, (double)ignored));
+}
+
+ot_value *ot_loss_label_weights(ot_loss *x, int axis, ot_value *w)
+{
+    ot_shape along = { .rank = x->z->shape.rank }, kept = x->z->shape;
+    for (int d = 0; d < along.rank; d++) along.dim[d] = d == axis ? x->z->shape.dim[d] : 1;
+    kept.dim[axis] = 1;
+    ot_value *counts = ot_loss_counts(x, axis);
+    if (!w && counts) return ot_cast(&x->b, counts, x->z->dtype);
+    if (!w) return ot_expand(&x->b, num(x, 1), &kept);
+    ot_value *each = where(x, ot_loss_is_class(x, axis), ot_view(&x->b, w, &along), num(x, 0));
+    each = ot_loss_sum_axis(x, each, axis, true);
+    return counts ? where(x, counts, each, num(x, 0)) : each;
+}
+
+ot_value *ot_loss_weighted(ot_loss *x, ot_value *v, ot_value *each)
+{
+    ot_value *sum = ot_loss_sum_all(x, v), *by = ot_loss_sum_all(x, each);
+    if (ot_spec_is(x->how, "reduction", "sum")) return sum;
+    if (x->of) x->divisor = by;
+    if (x->blank) by = where(x, row2(x, OT_FN_Greater, by, num(x, 0)), by, num(x, 1)); /* nothing counts: 0 */
+    return quo(x, sum, by);
+}
+
+bool ot_loss_no_labels(ot_loss *x)
+{
+    if (!ot_spec_find(x->how, "ignore_index")) return true;
+    ot_loss_fail(x, OT_E_USAGE,
+                 "ignore_index is for class numbers, but this target has a value for each element of the output");
+    return false;
+}
+
 static ot_value *reduce(ot_loss *x, int64_t kind, ot_value *v, int axis)
 {
     return ot_emit(&x->b, &ot_op_Reduce, &(ot_reduce){ .kind = kind, .axes = (int64_t)1 << axis, .keepdims = 1 },
@@ -234,8 +271,7 @@ void ot_loss_accuracy(ot_loss *x, int axis)
     ot_value *right = is_largest(x, axis, label);
     ot_value *counts = row2(x, OT_FN_GreaterOrEqual, label, ot_scalar(&x->b, OT_I64, 0));
     int64_t ignored;
-    if (ot_loss_ignored(x, &ignored))
-        counts = row2(x, OT_FN_NotEqual, label, ot_scalar(&x->b, OT_I64, (double)ignored));
+    if (ot_loss_ignored(x, &ignored)) counts = ot_loss_counts(x, axis);
     counts = ot_cast(&x->b, counts, OT_F32);
     x->right = ot_loss_sum_all(x, mul(x, right, counts));
     x->of = ot_loss_sum_all(x, counts);

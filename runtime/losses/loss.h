@@ -54,10 +54,12 @@ typedef struct ot_loss {
 #define OT_CLASS_AXIS                                                                                                          \
     { "class_axis", NULL, "the axis that fits the target: 1 or the last", "axis of the output along which the classes lie",         \
       .kind = OT_KEY_WHOLE, OT_KEY_FROM(-OT_MAX_RANK, OT_MAX_RANK - 1) }
-#define OT_CLASS_KEYS                                                                                                          \
+#define OT_LABEL_KEYS                                                                                                          \
     OT_CLASS_AXIS,                                                                                                             \
     { "ignore_index", NULL, "-100 where the target has it", "class number that is ignored", .kind = OT_KEY_WHOLE,                  \
-      OT_KEY_FROM(-OT_KEY_EXACT, OT_KEY_EXACT) },                                                                              \
+      OT_KEY_FROM(-OT_KEY_EXACT, OT_KEY_EXACT) }
+#define OT_CLASS_KEYS                                                                                                          \
+    OT_LABEL_KEYS,                                                                                                             \
     { "class_weights", NULL, "1 for each",                                                                                     \
       "factor on the loss of each class; auto: samples / (classes * samples of the class), of the training set",                \
       .kind = OT_KEY_NUMBER, .count = OT_KEY_LIST, .also = OT_LOSS_AUTO, OT_KEY_AT_LEAST(0) }
@@ -101,6 +103,18 @@ ot_value *ot_loss_is_class(ot_loss *x, int axis);
 
 /* The class number that is ignored; false: there is none. */
 bool ot_loss_ignored(const ot_loss *x, int64_t *label);
+
+/* A bool in the shape of ot_loss_labels: the label is not ignored; NULL: there is none that is. */
+ot_value *ot_loss_counts(ot_loss *x, int axis);
+
+/* The weight of each label in the mean, in the shape of ot_loss_labels: w of its class (w NULL: 1), 0 where it is ignored. */
+ot_value *ot_loss_label_weights(ot_loss *x, int axis, ot_value *w);
+
+/* The sum of v over all labels divided by the sum of their weights `each`, or the sum alone (reduction). */
+ot_value *ot_loss_weighted(ot_loss *x, ot_value *v, ot_value *each);
+
+/* Without class numbers ignore_index means nothing: an error if it is given. */
+bool ot_loss_no_labels(ot_loss *x);
 
 ot_value *ot_loss_class_weights(ot_loss *x, int64_t classes); /* (C); NULL: not given, or error recorded */
 ot_value *ot_loss_by_class(

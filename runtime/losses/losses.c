@@ -33,7 +33,30 @@ bool ot_loss_joins(const ot_spec *list, int i)
     return false;
 }
 
-ot_status ot_losses_settle(ot_spec *list, int n, const char *const *outputs, ot_error *err)
+/* A label that one loss of an output ignores is no class for the others. */
+static ot_status share_ignored(ot_spec *list, int n, ot_arena *a, ot_error *err)
+{
+    for (int i = 0; i < n * n; i++) {
+        const ot_spec *from = &list[i / n];
+        ot_spec *to = &list[i % n];
+        const ot_param *given = ot_spec_find(from, "ignore_index"), *own = ot_spec_find(to, "ignore_index");
+        if (!given || from == to || !ot_spec_shares(from, to) || !ot_entry_key(to->entry, "ignore_index")) continue;
+        if (own && own->num != given->num)
+            return ot_fail(
+                err, OT_E_USAGE,
+                "losses %s and %s of output '%s' have ignore_index=%s and ignore_index=%s; use the same number",
+                from->name, to->name, to->output, given->text, own->text);
+        if (own) continue;
+        ot_param *p = ot_arena_alloc(a, sizeof *p * (size_t)(to->n + 1));
+        if (!p) return ot_fail(err, OT_E_NOMEM, "no memory for losses");
+        if (to->n) memcpy(p, to->param, (size_t)to->n * sizeof *p);
+        p[to->n++] = *given;
+        to->param = p;
+    }
+    return OT_OK;
+}
+
+ot_status ot_losses_settle(ot_spec *list, int n, const char *const *outputs, ot_arena *a, ot_error *err)
 {
     for (int i = 0; i < n; i++) {
         ot_spec *l = &list[i];
@@ -45,5 +68,5 @@ ot_status ot_losses_settle(ot_spec *list, int n, const char *const *outputs, ot_
                 return ot_fail(err, OT_E_USAGE, "output '%s' has loss %s twice", l->output, l->name);
         }
     }
-    return OT_OK;
+    return share_ignored(list, n, a, err);
 }

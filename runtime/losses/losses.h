@@ -51,7 +51,8 @@ const ot_loss_kind *ot_loss_find(const char *name); /* NULL: no such loss */
 /* Whether loss i of a list reads the target of an earlier one that trains the same output. */
 bool ot_loss_joins(const ot_spec *list, int i);
 
-/* Several losses: those that name no output get the model's only one; one may not be on an output twice.  Errors: OT_E_USAGE. */
-ot_status ot_losses_settle(ot_spec *list, int n, const char *const *outputs, ot_error *err);
+/* Several losses: those that name no output get the model's only one; one may not be on an output twice, and those on an output have the
+ * ignore_index of the one that it is given for.  a: for their parameters.  Errors: OT_E_USAGE, OT_E_NOMEM. */
+ot_status ot_losses_settle(ot_spec *list, int n, const char *const *outputs, ot_arena *a, ot_error *err);
 
 #endif

@@ -13,9 +13,10 @@ typedef struct walk {
     ot_value **from; /* by value id: the weight that it is a form of; NULL: none */
 } walk;
 
+/* The two matrices of an adapter are one layer. */
 static bool is_matrix(const ot_value *w)
 {
-    return w->slot_op && ot_slot_is_strong(ot_slot_at(w->slot_op, w->slot_input)) && w->shape.rank > 1;
+    return !w->second && w->slot_op && ot_slot_is_strong(ot_slot_at(w->slot_op, w->slot_input)) && w->shape.rank > 1;
 }
 
 static void look(walk *k, const ot_node *n)

@@ -146,7 +146,7 @@ static ot_value *part(ot_graph *g, const ot_lora *l, int k)
         return NULL;
     }
     ot_value *v = ot_graph_const_of(g, name, l->dtype, &l->shape[k], l->start[k]);
-    if (v) v->source = l->first + k;
+    if (v) v->source = l->first + k, v->second = k == OT_LORA_B;
     return v;
 }
 

@@ -1,7 +1,8 @@
 /* optimizer.c - gradient accumulation, norm, clipping, and one update per weight by a formula of runtime/optimizers.
  *
  * If updates may be skipped (fp16, --on-nonfinite skip), the graph decides: every value that the update assigns is
- * selected between new and old, and a state counts the updates that took place.
+ * selected between new and old, and a state counts the updates that took place.  With --on-nonfinite skip so are the running
+ * statistics; of several batches for an update, which move them one after the other, each keeps those that are not finite.
  *
  * --unfreeze: the values of a weight and its states are selected likewise, by the number of the update; its own count of
  * updates begins when it does.
@@ -238,16 +239,38 @@ static void average(updates *all, ot_value *v, ot_value *now)
     (void)keep(x, state, add(x, mul(x, rest, state), mul(x, part, ot_cast(&x->b, now, type))));
 }
 
+static bool is_statistic(const ot_value *v) { return v->role == OT_STATE && v->kind == OT_STATE_OF_FILE; }
+
+static ot_value *is_finite(ot_update *x, ot_value *v)
+{
+    ot_value *size = ot_map1(&x->b, OT_FN_Abs, 0, 0, ot_cast(&x->b, v, OT_F64));
+    return ot_map2(&x->b, OT_FN_LessOrEqual, 0, 0, size, wide(x, DBL_MAX));
+}
+
 /* Running statistics: what the batch assigns to them, where it does. */
 static void average_statistics(updates *all)
 {
     ot_graph *g = all->p->graph;
     for (int i = 0, n = g->n_values; i < n && all->moves; i++) {
         ot_value *v = g->values[i], *now = NULL;
-        if (v->role != OT_STATE || v->kind != OT_STATE_OF_FILE) continue;
+        if (!is_statistic(v)) continue;
         for (int k = 0; k < g->n_assigns && !now; k++)
             if (g->assigns[k].state == v) now = g->assigns[k].value;
         if (now) average(all, v, now);
+    }
+}
+
+/* Running statistics that the batch assigns: old ones where the update is skipped (ok), or (ok NULL) where the new ones are not
+ * finite. */
+static void guard_statistics(updates *all, ot_value *ok)
+{
+    ot_update *x = &all->x;
+    ot_graph *g = all->p->graph;
+    for (int i = 0; i < g->n_assigns; i++) {
+        ot_assign *a = &g->assigns[i];
+        if (!is_statistic(a->state) || !ot_is_float(a->state->dtype)) continue;
+        a->value = ot_map3(&x->b, OT_FN_Where, 0, 0, ok ? ok : is_finite(x, a->value), a->value, a->state);
+        if (!a->value) return;
     }
 }
 
@@ -289,12 +312,6 @@ static ot_value *losses(ot_plan *p, ot_update *x, const ot_config *c)
     ot_value *sum =
         c->accumulate > 1 ? ot_graph_state(p->graph, OT_STATE_ACCUMULATED, NULL, p->loss->dtype, &OT_SCALAR, 0) : NULL;
     return sum ? keep(x, sum, add(x, sum, p->loss)) : p->loss;
-}
-
-static ot_value *is_finite(ot_update *x, ot_value *v)
-{
-    ot_value *size = ot_map1(&x->b, OT_FN_Abs, 0, 0, ot_cast(&x->b, v, OT_F64));
-    return ot_map2(&x->b, OT_FN_LessOrEqual, 0, 0, size, wide(x, DBL_MAX));
 }
 
 /* Norm, scale and the skip decision; sets x->ok (the update takes place) and x->t (its number). */
@@ -395,9 +412,11 @@ ot_status ot_pass_optimizer(ot_plan *p, const ot_config *c)
     if (!p->loss_scale && !c->options.skip_nonfinite) p->knobs.t = knob(g, "onnxtrain.t");
     for (int i = 0; i < p->n_weights; i++) p->weights[i]->grad = uncast(p->weights[i]->grad);
     if (c->accumulate > 1) accumulate(p, x, c->accumulate);
+    if (c->accumulate > 1 && c->options.skip_nonfinite) guard_statistics(&all, NULL);
     ot_value *loss = c->options.skip_nonfinite ? losses(p, x, c) : NULL;
     g->phase = OT_PHASE_UPDATE;
     decide(&all, loss);
+    if (c->accumulate <= 1 && c->options.skip_nonfinite && x->ok) guard_statistics(&all, x->ok);
     if (c->options.clip_norm > 0 && p->grad_norm) {
         ot_value *ratio = quo(x, wide(x, c->options.clip_norm), add(x, p->grad_norm, wide(x, 1e-6)));
         all.factor = ot_map2(&x->b, OT_FN_Min, 0, 0, ratio, wide(x, 1));

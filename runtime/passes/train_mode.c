@@ -225,6 +225,11 @@ ot_status ot_pass_train_mode(ot_plan *p, const ot_config *c)
     }
     if (c->want != OT_WANT_TRAIN) return OT_OK;
     if (norms) ot_plan_note(p, "BatchNormalization: %d of %d use and update batch statistics (--bn)", trained, norms);
+    else if (c->options.bn != OT_BN_AUTO)
+        ot_plan_note(p, "--bn %s: no effect: the model has no BatchNormalization",
+                     c->options.bn == OT_BN_FROZEN ? "frozen" : "train");
+    if (!norms && c->options.bn_unbiased)
+        ot_plan_note(p, "--bn-variance unbiased: no effect: the model has no BatchNormalization");
     if (drops) ot_plan_note(p, "Dropout: %d of %d active (--dropout)", acting, drops);
     else if (c->options.dropout > 0)
         ot_plan_note(p, "--dropout %g: no effect: the model has no Dropout", c->options.dropout);

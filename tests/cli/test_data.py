@@ -713,6 +713,16 @@ def advice():
     train(0, '', 'one', 'one.npz', '--train', 'w*', '--freeze', '*', never=['--train adds'])
     need('--freeze * --train w* trains others', moved('one.onnx') == {'w'})
     train(0, '--dropout 0.5: no effect: the model has no Dropout', 'one', 'one.npz', '--dropout', '0.5')
+    train(0, '--bn frozen: no effect: the model has no BatchNormalization', 'one', 'one.npz', '--bn', 'frozen')
+    train(0, '--bn-variance unbiased: no effect: the model has no BatchNormalization', 'one', 'one.npz', '--bn-variance', 'unbiased')
+    train(0, 'warning: --min-delta: no effect without', 'one', 'one.npz', '--min-delta', '0.1')
+    train(0, '', 'one', 'one.npz', '--min-delta', '0.1', '--patience', '3', never=['--min-delta'])
+    train(0, 'warning: --unfreeze w@9: the run has 1 epoch: these initializers never train', 'one', 'one.npz', '--unfreeze', 'w@9')
+    train(0, '', 'one', 'one.npz', '--unfreeze', 'w@1', never=['never train'])
+    train(2, 'cycle_momentum needs an optimizer with momentum', 'one', 'one.npz', '--optimizer', 'adagrad', '--schedule', 'onecycle:cycle_momentum=true')
+    train(0, 'all updates have 4 batches, which continue with the first sample after the last: an epoch of 2 updates takes 72 samples of 40', 'one', 'one.npz', '--no-shuffle',
+          '--accumulate', '4', '--batch-size', '9')
+    train(0, '', 'one', 'one.npz', '--no-shuffle', '--accumulate', '2', '--batch-size', '7', never=['all updates have'])
     train(0, 'schedule plateau uses the loss of each update', 'one', 'one.npz', '--schedule', 'plateau')
     train(0, 'schedule plateau uses the mean training loss of each epoch', 'one', 'one.npz', '--schedule', 'plateau:per=epoch,patience=0,factor=0.5,threshold=0.9',
           '--optimizer', 'sgd:lr=0.001', '--batch-size', '10', '--steps', '16', '--log', 'plateau.jsonl')
@@ -721,6 +731,16 @@ def advice():
     train(0, '--drop-last: no effect with --no-shuffle', 'one', 'one.npz', '--drop-last', '--no-shuffle')
     train(0, ['schedule plateau uses the loss of each evaluation', 'the same 40 samples'], 'one', 'one.npz', '--schedule', 'plateau',
           '--val', 'one.npz', never=['others'])
+    # mode=max needs something that rises: a loss is refused, and the rate follows the metric of --monitor
+    most = ['--schedule', 'plateau:mode=max,patience=0,factor=0.5', '--epochs', '4', '--batch-size', '40']
+    train(2, ['plateau:mode=max needs a metric that rises, but there are no validation samples', '--val-split'], 'one', 'one.npz', *most)
+    train(0, 'schedule plateau uses the accuracy of each evaluation', 'one', 'one.npz', '--val', 'one.npz', *most)
+    np.savez('reg_one.npz', x=np.load('reg.npz')['x'], target=np.repeat(np.load('reg.npz')['target_reg'], 3, 1))
+    values = ['one', 'reg_one.npz', '--val', 'reg_one.npz', '--loss', 'mse', '--optimizer', 'sgd:lr=0.01', *most]
+    train(2, ['this training has no accuracy', '--monitor'], *values)
+    train(0, 'schedule plateau uses the monitored metric of each evaluation', *values, '--monitor', 'r2', '--steps', '4', '--log', 'rises.jsonl')
+    rates = [e['lr'] for e in map(json.loads, open('rises.jsonl')) if e['event'] == 'step']
+    need(f'r2 rises, and the rate falls: {rates}', rates == [0.01] * 4)
 
 
     # A batch size of the file's own, and what `run` does not look at.

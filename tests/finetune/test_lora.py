@@ -101,6 +101,11 @@ with tempfile.TemporaryDirectory() as d:
     write(d)
     train(d, path, '--train', 'fc1.bias', lora='rank=2', out='bias.onnx')
     check(not np.array_equal(a['fc1.bias'], tensors(f'{d}/bias.onnx')['fc1.bias']), '--train beside --lora')
+    r = train(d, path, '--layer-decay', '0.5', lora='rank=2,targets=fc*.weight')
+    lines = [line for line in r.stderr.splitlines() if line.startswith('--layer-decay')]
+    factors = [line.split('rate x ')[1].split(':')[0] for line in lines if 'lora' in line]
+    check(factors == ['1', '0.5', '0.25'][:len(factors)] and all(line.count('lora_A') == line.count('lora_B') for line in lines) and len(factors) > 1,
+          f'the matrices of an adapter are one layer: {lines}')
     call('check', path, '--lora', 'rank=4', '--device', 'cpu')
     call('find-lr', path, '--lora', 'rank=4', '--device', 'cpu', '--data', f'{d}/data.npz', '--steps', '4')
     for options, text, code in ((['--lora', 'rank=0'], 'rank', 2), (['--lora', 'ranks=3'], 'ranks', 2), (['--lora', 'rank=2,dropout=1'], 'dropout', 2),

@@ -158,6 +158,12 @@ def main():
     said = train("m.onnx", "f.onnx", "set")
     assert "24 images with masks" in said and "masks of 16x16, classes 0 to 2; pixels of 255 are ignored" in said, said
     assert weights("a.onnx") == weights("f.onnx")
+    dice = ("--loss", "dice:smooth=1")  # ignored pixels are in none of its sums
+    train("m.onnx", "a.onnx", "a.npz", *scale, *dice)
+    train("m.onnx", "f.onnx", "set", *dice)
+    assert weights("a.onnx") == weights("f.onnx")
+    train("m.onnx", "a.onnx", "a.npz", *scale)
+    train("m.onnx", "f.onnx", "set")
     geometry = ("--augment", "flip", "--augment", "crop:padding=3", "--augment", "rotate:degrees=30", "--augment", "jitter")
     train("m.onnx", "a.onnx", "a.npz", *scale, *geometry)
     for workers in (0, 3):

@@ -38,9 +38,11 @@ def focal(z, t, alpha=.25, gamma=2.):  # torchvision.ops.sigmoid_focal_loss
     return ((alpha * t + (1 - alpha) * (1 - t)) * ce * (1 - p_t) ** gamma).mean()
 
 
-def softmax_focal(z, t, gamma=2., w=None):
-    ce = F.cross_entropy(z, t, reduction='none')
-    return ((1 - torch.exp(-ce)) ** gamma * (ce if w is None else F.cross_entropy(z, t, w, reduction='none'))).mean()
+def softmax_focal(z, t, gamma=2., w=None, ignore=-100):  # divided as cross_entropy: by the weights of the labels that count
+    w = torch.ones(z.shape[1]).double() if w is None else w
+    ce = F.cross_entropy(z, t, reduction='none', ignore_index=ignore)
+    terms = (1 - torch.exp(-ce)) ** gamma * F.cross_entropy(z, t, w, reduction='none', ignore_index=ignore)
+    return terms.sum() / w[t[t != ignore]].sum()
 
 
 c5, c45 = torch.randint(0, 5, (6,)), torch.randint(0, 5, (6, 4))
@@ -112,6 +114,30 @@ for name, loss, f in (('mse', 'mse', F.mse_loss), ('l1', 'l1', F.l1_loss), ('hub
     row(name, loss, {'y': (6, 5)}, values, one(f))
 row('bce', 'bce', {'y': torch.sigmoid(torch.randn(6, 5))}, yes, one(F.binary_cross_entropy))
 row('bce_with_logits', 'bce_with_logits', {'y': (6, 5)}, yes, one(F.binary_cross_entropy_with_logits))
+
+def counted(f, *a, ignore=-100, **k):  # the samples whose label counts, and no others
+    return lambda z, t: f(next(iter(z.values()))[t != ignore], t[t != ignore], *a, **k)
+
+
+def dice_places(ignore, smooth):
+    def f(z, t):
+        keep = (t != ignore).double()[:, None]
+        hot = F.one_hot(torch.where(t == ignore, 0, t), 5).transpose(1, 2).double()
+        return dice(torch.softmax(z['y'], 1) * keep, hot * keep, (0, 2), smooth)
+    return f
+
+
+row('hinge, -100', 'hinge', {'y': (6, 5)}, some, counted(F.multi_margin_loss))
+row('hinge, ignore_index, sum', 'hinge:reduction=sum,ignore_index=2', {'y': (6, 5)}, c5, counted(F.multi_margin_loss, ignore=2, reduction='sum'))
+row('focal of classes, -100', 'focal', {'y': (6, 5)}, some, one(softmax_focal))
+row('focal of classes, ignore_index, weights', 'focal:gamma=1,ignore_index=2,class_weights=[1,0.5,2,0,3]', {'y': (6, 5, 4)}, c45, one(softmax_focal, 1., w5, 2))
+row('focal of classes, gamma 0', 'focal:gamma=0,class_weights=[1,0.5,2,0,3]', {'y': (6, 5)}, some, one(F.cross_entropy, w5))
+some45 = c45.clone()
+some45[:, 1] = some45[2] = -100
+row('dice of classes, -100', 'dice:smooth=1', {'y': (6, 5, 4)}, some45, dice_places(-100, 1.))
+row('dice of classes, ignore_index', 'dice:ignore_index=2', {'y': (6, 5, 4)}, c45, dice_places(2, 0.))
+row('gaussian_nll, variances below eps', 'gaussian_nll:var=v,eps=0.7', {'m': (6, 3), 'v': torch.rand(6, 3) * 1.4}, torch.randn(6, 3).double(),
+    lambda z, t: F.gaussian_nll_loss(z['m'], t, z['v'], eps=.7))
 
 with open(os.path.dirname(os.path.abspath(__file__)) + '/figures.json', 'w') as f:
     f.write('[\n' + ',\n'.join(json.dumps(r, separators=(',', ':')) for r in rows) + '\n]\n')

@@ -226,6 +226,32 @@ def together():
     code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--loss', 'dice', '--loss', 'cross_entropy:class_weights=auto', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx')
     need(f'weights of the second loss: exit {code}: {said}', code == 0 and 'class_weights=auto: [' in said)
 
+    # Ignored labels: each loss leaves them out, whichever is first and whichever has ignore_index.
+    for label, key in (-100, ''), (7, ':ignore_index=7'):
+        some = c.copy()
+        some[[1, 6, 7]] = label
+        np.savez('d.npz', x=x, target_y=some)
+        keep = some != label
+        hot = np.eye(4)[c] * keep[:, None]
+        dice = (1 - (2 * (p * hot).sum(0) + 1) / ((p * keep[:, None] + hot).sum(0) + 1))[hot.sum(0) > 0].sum() / 4
+        z = x @ w
+        margins = np.maximum(0, 1 - z[np.arange(N), c][:, None] + z) * (1 - np.eye(4)[c])
+        hinge = margins[keep].sum(1).mean() / 4
+        for other, want in ('dice:smooth=1', dice), ('hinge', hinge), ('focal:gamma=0', ce(z[keep], c[keep])):
+            for first, second in ('y=cross_entropy' + key, 'y=' + other), ('y=' + other, 'y=cross_entropy' + key):
+                losses(f'{first}, {second}, {label} ignored', ['--loss', first, '--loss', second], ce(z[keep], c[keep]) + want, f"loss {other.split(':')[0]} on output 'y'")
+                e = json.loads(call('eval', 'm.onnx', '--data', 'd.npz', '--loss', first, '--loss', second, '--json')[1])
+                need(f'{first}, {second}, {label} ignored: accuracy {e}', abs(e['accuracy'] - (p.argmax(1) == c)[keep].mean()) < 1e-6)
+    code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--loss', 'cross_entropy:ignore_index=7', '--loss', 'dice:ignore_index=0', '--run-dir', 'none', '-o', 'o.onnx')
+    need(f'two numbers that are ignored: exit {code}: {said}', code == 2 and 'have ignore_index=7 and ignore_index=0' in said)
+    np.savez('d.npz', x=x, target_y=np.eye(4, dtype=np.float32)[c] * 2)
+    for first, second in ('mse', 'bce_with_logits'), ('bce_with_logits', 'mse'):
+        code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--loss', first, '--loss', second, '--run-dir', 'none', '-o', 'o.onnx')
+        need(f'{first}, {second} of a target of 2: exit {code}: {said}', code == 4 and 'loss bce_with_logits needs targets from 0 to 1' in said)
+    np.savez('d.npz', x=x, target_y=np.eye(4, dtype=np.float32)[c])
+    code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--loss', 'dice:ignore_index=3', '--run-dir', 'none', '-o', 'o.onnx')
+    need(f'ignore_index of values: exit {code}: {said}', code == 2 and 'ignore_index is for class numbers' in said)
+
     # in the metadata of a model with others, and in a checkpoint
     np.savez('d.npz', x=x, target=100 * t)
     both = ['--loss', 'mse:weight=2', '--loss', 'l1', '--normalize-target', 'mean,std', '--batch-size', '4']

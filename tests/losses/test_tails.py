@@ -224,7 +224,7 @@ def ignored():
     for tail, loss in ('Identity', 'cross_entropy'), ('LogSoftmax', 'nll'), ('Softmax', 'cross_entropy'):
         for options in (), ('--loss', loss):
             row(f'-100, {tail}', [tail], 4, ['N', 4], c, f"target 'target': 2 of {N} class numbers are -100 and are ignored", lambda z, t: ce(z[keep], t[keep]), *options)
-    for loss in 'cross_entropy:ignore_index=0', 'hinge':
+    for loss in 'cross_entropy:ignore_index=0', 'hinge:ignore_index=0':
         code, _, said = call('train', 'm.onnx', '--data', 'd.npz', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx', '--loss', loss)
         if code != 4 or 'has class -100' not in said:
             bad.append(f'--loss {loss}: exit {code}: {said}')

@@ -93,6 +93,15 @@ static void on_progress(void *user, const ot_progress *p)
     if (s->at && p->step >= s->at && !p->evaluating) ot_trainer_cancel(s->t);
 }
 
+static const char *stops_at; /* a message with this text; NULL: none */
+
+static void on_message(void *user, ot_level level, const char *text)
+{
+    const stop *s = user;
+    (void)level;
+    if (stops_at && strstr(text, stops_at)) ot_trainer_cancel(s->t);
+}
+
 static void set_pairs(ot_options *o, const char *const *pairs)
 {
     ot_error err = { 0 };
@@ -128,7 +137,7 @@ static void start(const char *model, const char *name, const char *const *pairs,
     ot_model *m;
     ot_trainer *t;
     stop s = { .at = at };
-    ot_callbacks cb = { .user = &s, .progress = on_progress };
+    ot_callbacks cb = { .user = &s, .progress = on_progress, .message = on_message };
     ot_options *o = ot_options_new();
     set_pairs(o, (const char *[]){ "data", strcmp(model, cnn) ? flat : images, "run-dir", path_of(name, ""), "o",
                                    path_of(name, ".onnx"), "threads", "2", "epochs", "4", "batch-size", "5", "seed",
@@ -148,7 +157,7 @@ static void resume(const char *name, const char *const *pairs, int64_t at, const
     ot_trainer *t;
     ot_checkpoint *c;
     stop s = { .at = at };
-    ot_callbacks cb = { .user = &s, .progress = on_progress };
+    ot_callbacks cb = { .user = &s, .progress = on_progress, .message = on_message };
     ot_options *o = ot_options_new();
     if (pairs) set_pairs(o, pairs);
     assert_ok(ot_checkpoint_open(path_of(name, ""), &cb, &c, &err), err);
@@ -404,6 +413,49 @@ static void ends_of_epochs(void **state)
     compare(mlp, (const char *[]){ "test", flat, NULL }, 5, 10);
     compare(mlp, (const char *[]){ "test", flat, NULL }, 1, 2);
     compare(mlp, (const char *[]){ NULL }, 18, 19);
+}
+
+/* An evaluation that is complete when the run is stopped is not repeated: within the run, and after the last update. */
+static void after_an_evaluation(void **state)
+{
+    enum { NEVER = 1000 };
+    (void)state;
+    const char *const pairs[] = { "val", flat, "schedule", "plateau:patience=0", "select", "best", NULL };
+    for (int i = 0; i < 2; i++) {
+        clear();
+        start(mlp, "whole", pairs, 0);
+        stops_at = i ? "epoch 4: val: loss" : "epoch 2: val: loss";
+        start(mlp, "parts", pairs, i ? 0 : NEVER);
+        stops_at = NULL;
+        resume("parts", NULL, 0, "finished");
+        assert_same_run();
+    }
+}
+
+/* A named log that something else has written since: the run continues after a whole line. */
+static void foreign_log(void **state)
+{
+    (void)state;
+    const char *log = path_of("whole", ".jsonl");
+    char name[128];
+    size_t n;
+    snprintf(name, sizeof name, "%s", log);
+    clear();
+    start(mlp, "parts", (const char *[]){ "log", name, NULL }, 7);
+    FILE *f = fopen(name, "w");
+    assert_non_null(f);
+    for (int i = 0; i < 40; i++) fprintf(f, "{\"event\":\"other\",\"text\":\"%0*d\"}\n", 83 * (i + 1), i);
+    assert_int_equal(fclose(f), 0);
+    resume("parts", NULL, 0, "finished");
+    char *text = content(name, &n);
+    assert_non_null(strstr(text, "\"other\""));
+    assert_non_null(strstr(text, "\"step\":20"));
+    for (char *p = text, *end; *p; p = end + 1) {
+        assert_non_null(end = strchr(p, '\n'));
+        *end = '\0';
+        if (*p != '{' || end[-1] != '}' || strstr(p + 1, "{\"event\"")) fail_msg("a broken line: %s", p);
+    }
+    free(text);
 }
 
 /* A finished run that is given more epochs is the longer run. */
@@ -676,13 +728,22 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest device_tests[] = { cmocka_unit_test(on_a_device) };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_optimizer),   cmocka_unit_test(every_schedule),
-        cmocka_unit_test(every_option),      cmocka_unit_test(norms_and_dropout),
-        cmocka_unit_test(ends_of_epochs),    cmocka_unit_test(more_epochs),
-        cmocka_unit_test(damaged),           cmocka_unit_test(as_many_as_asked_for),
-        cmocka_unit_test(first_comes_early), cmocka_unit_test(full_disk),
-        cmocka_unit_test(refused),           cmocka_unit_test(impossible_counters),
-        cmocka_unit_test(splits_and_best),   cmocka_unit_test(early_stop),
+        cmocka_unit_test(every_optimizer),
+        cmocka_unit_test(every_schedule),
+        cmocka_unit_test(every_option),
+        cmocka_unit_test(norms_and_dropout),
+        cmocka_unit_test(ends_of_epochs),
+        cmocka_unit_test(more_epochs),
+        cmocka_unit_test(damaged),
+        cmocka_unit_test(as_many_as_asked_for),
+        cmocka_unit_test(first_comes_early),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(impossible_counters),
+        cmocka_unit_test(splits_and_best),
+        cmocka_unit_test(early_stop),
+        cmocka_unit_test(after_an_evaluation),
+        cmocka_unit_test(foreign_log),
     };
     if (argc > 1) {
         device = argv[1];

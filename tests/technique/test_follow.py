@@ -116,6 +116,31 @@ def options_refused(d):
         check(options[0] in r.stderr and not os.path.exists(d + '/never.onnx'), r.stderr)
 
 
+def skipped(d):
+    """A skipped update leaves no trace in weights, optimizer states, averages and running statistics: the others alone give the same file."""
+    rng = np.random.default_rng(5)
+    x, y = rng.standard_normal((12, 2, 4, 4)).astype(np.float32), rng.standard_normal((12, 5)).astype(np.float32)
+    good = np.r_[0:4, 8:12]
+    np.savez(d + '/good.npz', x=x[good], target=y[good])
+    far_x, far_y = x.copy(), y.copy()
+    far_x[5], far_y[5] = np.where(rng.random((2, 4, 4)) < .5, -3e38, 3e38), 3e38
+    for name, arrays in ('inputs', (far_x, y)), ('targets', (x, far_y)):
+        np.savez(d + '/bad.npz', x=arrays[0], target=arrays[1])
+        for options in [], ['--ema', '0.5']:
+            ends = []
+            for data, steps in ('good', 4), ('bad', 6):
+                call('train', d + '/net.onnx', '--data', f'{d}/{data}.npz', '--loss', 'mse', '--no-shuffle', '--batch-size', '4', '--steps', str(steps), '--on-nonfinite', 'skip',
+                     '--optimizer', 'adam:lr=0.01', '--run-dir', 'none', '--threads', '1', '-o', f'{d}/{data}.onnx', *options)
+                ends.append(read(f'{d}/{data}.onnx'))
+            differ = [n for n in SHAPES if not np.array_equal(ends[0][n], ends[1][n])]
+            check(not differ, f'skipped updates, very large {name}, {options}: {differ} differ')
+    np.savez(d + '/bad.npz', x=far_x, target=y)
+    call('train', d + '/net.onnx', '--data', d + '/bad.npz', '--loss', 'mse', '--no-shuffle', '--batch-size', '4', '--steps', '3', '--accumulate', '2', '--on-nonfinite', 'skip',
+         '--run-dir', 'none', '-o', d + '/some.onnx')
+    end = read(d + '/some.onnx')
+    check(all(np.isfinite(end[n]).all() and not np.array_equal(end[n], START[n]) for n in STATISTICS), f'several batches for an update: {[end[n] for n in STATISTICS]}')
+
+
 with tempfile.TemporaryDirectory() as d:
     onnx.save(onnx_model(START), d + '/net.onnx')
     np.savez(d + '/data.npz', x=X, target=np.array(ALL['y'], np.int64))
@@ -123,4 +148,5 @@ with tempfile.TemporaryDirectory() as d:
         if len(sys.argv) < 3 or sys.argv[2] in case['name']:
             (look_for_rate if 'rates' in case else follow)(case, d)
     options_refused(d)
+    skipped(d)
 finish('figures')

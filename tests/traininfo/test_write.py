@@ -131,9 +131,11 @@ with tempfile.TemporaryDirectory() as d:
     except ImportError:
         print('no OpenCV: its answer is not compared')
     # what cannot be written
-    for option in (['--schedule', 'cosine'], ['--accumulate', '2'], ['--precision', 'bf16'], ['--on-nonfinite', 'skip'], ['--add-dropout', '0.1']):
+    for option in (['--schedule', 'cosine'], ['--accumulate', '2'], ['--precision', 'bf16'], ['--on-nonfinite', 'skip'], ['--add-dropout', '0.1'],
+                   ['--bn', 'frozen'], ['--bn-variance', 'unbiased'], ['--dropout', 'off'], ['--dropout', '0.2']):
         said = train(d, 'net', 'classes', '--steps', '1', '--training-info', *option, code=2)[2]
         check('--training-info' in said and option[0].split('-')[-1] in said and "or train without --training-info and continue with 'onnxtrain resume RUN'" in said, said)
+    train(d, 'net', 'classes', '--steps', '1', '--training-info', '--bn', 'auto', '--dropout', 'file')  # the defaults
     linear = helper.make_node('LinearRegressor', ['x'], ['y'], name='fc', domain='ai.onnx.ml', coefficients=[0.1] * 15, intercepts=[0.0] * 3, targets=3)
     m = model(graph([linear], [value('x', ['n', 5])], [value('y', ['n', 3])]))
     m.opset_import.append(helper.make_opsetid('ai.onnx.ml', 3))

@@ -86,10 +86,10 @@ static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const ot_ou
 {
     for (int i = 0; i < d->n; i++)
         if (find_output(o, n_outputs, d->array[i].t.name))
-            return ot_fail_more(err, OT_E_DATA,
-                                "no target: the data has no array '%s', but '%s' has the name of an "
-                                "output: save it as 'target_%s', or use --target '%s'",
-                                name, d->array[i].t.name, d->array[i].t.name, d->array[i].t.name);
+            return ot_fail_more(
+                err, OT_E_DATA,
+                "no target: the data has no array '%s', but '%s' has the name of an output: save it as 'target_%s', or use --target '%s'",
+                name, d->array[i].t.name, d->array[i].t.name, d->array[i].t.name);
     return ot_fail_more(err, OT_E_DATA,
                         "no target: the data has no array '%s', only %s; choose the target with --target NAME", name,
                         array_names(e, d));
@@ -241,10 +241,10 @@ static ot_status check_arrays(const ot_adapt_env *e, const ot_feeders *fs, const
             ot_fail_more(err, OT_E_DATA, "array '%s': the model has no output '%s'; its outputs are %s", a->t.name,
                          output, output_names(e, o, n_outputs));
         else
-            ot_fail_more(err, OT_E_DATA,
-                         "array '%s' is not used: give the output a loss with --loss %s=..., or ignore it with --loss "
-                         "%s=mse:weight=0",
-                         a->t.name, output, output);
+            ot_fail_more(
+                err, OT_E_DATA,
+                "array '%s' is not used: give the output a loss with --loss %s=..., or ignore it with --loss %s=mse:weight=0",
+                a->t.name, output, output);
     }
     if (!err->status) ot_adapt_idle(e, fs);
     return err->status;
@@ -357,11 +357,11 @@ static ot_status check_rows(const ot_adapt_env *e, const want *w, const ot_shape
     ot_shape_text(t, y);
     if (!row_axes(w, t)) {
         if (ot_numel(t) == o->rows * ot_numel(&one)) return OT_OK; /* values in another shape */
-        return ot_fail_more(err, OT_E_DATA,
-                            "target '%s' is %s per sample, but output '%s' is %s, %lld rows for each "
-                            "of %lld samples; class numbers must be [samples,%lld]",
-                            w->array->t.name, y, o->name, x, (long long)o->rows, (long long)(o->shape.dim[0] / o->rows),
-                            (long long)o->rows);
+        return ot_fail_more(
+            err, OT_E_DATA,
+            "target '%s' is %s per sample, but output '%s' is %s, %lld rows for each of %lld samples; class numbers must be [samples,%lld]",
+            w->array->t.name, y, o->name, x, (long long)o->rows, (long long)(o->shape.dim[0] / o->rows),
+            (long long)o->rows);
     }
     if (o->mixed)
         return ot_fail_more(err, OT_E_DATA,
@@ -370,11 +370,9 @@ static ot_status check_rows(const ot_adapt_env *e, const want *w, const ot_shape
                             "is another axis; export logits of shape [samples,%lld,classes]",
                             o->name, x, (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), o->mixed,
                             (long long)o->rows);
-    ot_adapt_note(e,
-                  "output '%s' is %s, %lld rows for each of %lld samples: target '%s', %s per sample, is matched "
-                  "row by row",
-                  o->name, x, (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), w->array->t.name,
-                  ot_shape_text(t, z));
+    ot_adapt_note(
+        e, "output '%s' is %s, %lld rows for each of %lld samples: target '%s', %s per sample, is matched row by row",
+        o->name, x, (long long)o->rows, (long long)(o->shape.dim[0] / o->rows), w->array->t.name, ot_shape_text(t, z));
     return OT_OK;
 }
 
@@ -475,33 +473,42 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
         char where[64], head[256], from[160];
         const char *name = place_of(w, i, n, samples, where);
         bool shifted = ot_labels_from_one(w->array, can_ignore ? skip : -1, classes, from, sizeof from);
-        return ot_fail_more(err, OT_E_DATA,
-                            "target '%s': %s has class %lld, but output '%s' has %lld class%s, 0 to "
-                            "%lld%s%s%s",
-                            name, where, (long long)y, w->output->name, (long long)classes, classes == 1 ? "" : "es",
-                            (long long)classes - 1, classes == 1 ? one : "", from,
-                            y >= 0 && e->measure && !shifted ? another_head(e, w, head) : "");
+        return ot_fail_more(
+            err, OT_E_DATA, "target '%s': %s has class %lld, but output '%s' has %lld class%s, 0 to %lld%s%s%s", name,
+            where, (long long)y, w->output->name, (long long)classes, classes == 1 ? "" : "es", (long long)classes - 1,
+            classes == 1 ? one : "", from, y >= 0 && e->measure && !shifted ? another_head(e, w, head) : "");
     }
     f->ignores = ignored && !ignore;
     f->uncounted = ignored && (!w->loss || !ot_spec_is(w->loss, "reduction", "sum"));
     f->ignored = skip;
     if (f->ignores)
-        ot_adapt_note(e,
-                      "target '%s': %lld of %lld class numbers are %d and are ignored, as in PyTorch; set "
-                      "ignore_index in --loss to change that",
-                      t->name, (long long)ignored, (long long)n, OT_IGNORED);
+        ot_adapt_note(
+            e,
+            "target '%s': %lld of %lld class numbers are %d and are ignored, as in PyTorch; set ignore_index in --loss to change that",
+            t->name, (long long)ignored, (long long)n, OT_IGNORED);
     return OT_OK;
+}
+
+/* The first loss on the output that needs targets from 0 to 1; NULL: there is none. */
+static const ot_spec *of_shares(const ot_adapt_env *e, const want *w)
+{
+    for (int k = 0; w->loss && k < e->s->options.n_losses; k++) {
+        const ot_spec *t = &e->s->options.losses[k];
+        if (ot_spec_shares(t, w->loss) && !left_out(t) && ot_loss_find(t->name)->shares) return t;
+    }
+    return NULL;
 }
 
 /* Of losses that are of two classes, or of probabilities: with other targets they fall without end. */
 static ot_status check_shares(const ot_adapt_env *e, const want *w, int64_t samples, ot_feeder *f, ot_error *err)
 {
     const ot_tensor *t = &w->array->t;
+    const ot_spec *loss = of_shares(e, w);
     int64_t n = 1;
-    if (!w->loss || !ot_loss_find(w->loss->name)->shares || w->array->source) return OT_OK; /* masks: ot_mask_set */
-    if (w->array->mapped) {                                                                 /* batch by batch */
+    if (!loss || w->array->source) return OT_OK; /* masks: ot_mask_set */
+    if (w->array->mapped) {                      /* batch by batch */
         f->range = (ot_range){ .least = 0, .most = 1, .except = 0 };
-        f->range.why = ot_arena_printf(e->a, "loss %s needs targets from 0 to 1", w->loss->name);
+        f->range.why = ot_arena_printf(e->a, "loss %s needs targets from 0 to 1", loss->name);
         return f->range.why ? OT_OK : ot_fail_more(err, OT_E_NOMEM, "no memory to prepare the data");
     }
     for (int i = 0; i < t->rank; i++) n *= t->dim[i];
@@ -513,7 +520,7 @@ static ot_status check_shares(const ot_adapt_env *e, const want *w, int64_t samp
         return ot_fail_more(
             err, OT_E_DATA,
             "target '%s': %s has %g, but loss %.40s needs targets from 0 to 1 (0 and 1 for two classes)", name, where,
-            v, w->loss->name);
+            v, loss->name);
     }
     return OT_OK;
 }
@@ -575,11 +582,12 @@ static ot_status adapt_values(const ot_adapt_env *e, const want *w, const ot_sha
     if (output_sample(w, &t, &o)) {
         bool classes = !w->loss && o.rank && class_axis(w, &o, &t) >= 0;
         if (!alike(&o, &t))
-            return wrong_shape(w, &t, &o,
-                               classes ? "; expected integer class numbers such as int64 (--loss cross_entropy also "
-                                         "accepts whole floats)"
-                                       : "",
-                               err);
+            return wrong_shape(
+                w, &t, &o,
+                classes
+                    ? "; expected integer class numbers such as int64 (--loss cross_entropy also accepts whole floats)"
+                    : "",
+                err);
         t = o;
     }
     ot_error wide = { 0 };
@@ -601,10 +609,9 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
     if (output_sample(w, &t, &o)) {
         int axis = o.rank ? class_axis(w, &o, &t) : -1;
         if (axis < 0)
-            return wrong_shape(w, &t, &o,
-                               "; expected class numbers (that shape without the class axis) or "
-                               "values (the whole shape)",
-                               err);
+            return wrong_shape(
+                w, &t, &o, "; expected class numbers (that shape without the class axis) or values (the whole shape)",
+                err);
         if (!w->loss && o.dim[axis] == 1) {
             OT_TRY(check_texts(w, err));
             if (!w->array->mapped && ot_numel(&o) == 1 && ot_target_any_number(e, w->output) &&
@@ -626,10 +633,8 @@ static ot_status adapt_lengths(const want *w, ot_feeder *f, ot_error *err)
 {
     ot_error whole = { 0 };
     if (w->array->t.rank != 1)
-        return ot_fail_more(err, OT_E_DATA,
-                            "array '%s' has rank %d; expected one number per "
-                            "sample",
-                            w->array->t.name, w->array->t.rank);
+        return ot_fail_more(err, OT_E_DATA, "array '%s' has rank %d; expected one number per sample", w->array->t.name,
+                            w->array->t.rank);
     if (ot_array_fits(w->array, OT_I64, &whole))
         return ot_fail_more(err, whole.status, "array '%s': %s", w->array->t.name, whole.text);
     set_feed(f, w, OT_I64, &(ot_shape){ .rank = 0 });
@@ -646,28 +651,23 @@ static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t 
     ot_error whole = { 0 };
     if (sample->rank > 1 || !most)
         return ot_fail_more(err, OT_E_DATA,
-                            "target '%s' has rank %d; expected (samples, labels) with at least one "
-                            "label",
-                            t->name, t->rank);
+                            "target '%s' has rank %d; expected (samples, labels) with at least one label", t->name,
+                            t->rank);
     if (ot_array_fits(w->array, OT_I64, &whole))
-        return ot_fail_more(err, whole.status,
-                            "target '%s' does not contain class "
-                            "numbers: %s",
-                            t->name, whole.text);
+        return ot_fail_more(err, whole.status, "target '%s' does not contain class numbers: %s", t->name, whole.text);
     for (int64_t i = 0; i < samples * most; i++) {
         int64_t y = ot_get_i64(t->data, t->dtype, i), before = i % most ? ot_get_i64(t->data, t->dtype, i - 1) : -2;
         bool padding = y < 0 || y == blank, behind = i % most && (before < 0 || before == blank);
         if (y >= classes)
             return ot_fail_more(err, OT_E_DATA,
-                                "target '%s': sample %lld has class %lld, but output '%s' has %lld "
-                                "classes, 0 to %lld",
+                                "target '%s': sample %lld has class %lld, but output '%s' has %lld classes, 0 to %lld",
                                 t->name, (long long)ot_dataset_origin(w->data, i / most), (long long)y, o->name,
                                 (long long)classes, (long long)classes - 1);
         if (!padding && behind)
-            return ot_fail_more(err, OT_E_DATA,
-                                "target '%s': sample %lld has a label after its padding (the blank "
-                                "class %lld, or negative numbers)",
-                                t->name, (long long)ot_dataset_origin(w->data, i / most), (long long)blank);
+            return ot_fail_more(
+                err, OT_E_DATA,
+                "target '%s': sample %lld has a label after its padding (the blank class %lld, or negative numbers)",
+                t->name, (long long)ot_dataset_origin(w->data, i / most), (long long)blank);
     }
     set_feed(f, w, OT_I64, sample);
     const ot_param *first = ot_spec_find(w->loss, "batch_first");
@@ -724,10 +724,10 @@ static ot_status adapt_input(const ot_adapt_env *e, const want *w, const ot_feed
     ot_shape t = in->sample, o;
     (void)output_sample(w, &t, &o);
     if (!in->gather.scale && !in->src->source) OT_TRY(check_shares(e, w, w->array->t.dim[0], f, err));
-    else if (w->loss && ot_loss_find(w->loss->name)->shares && !ot_feeds_shares(in))
+    else if (of_shares(e, w) && !ot_feeds_shares(in))
         return ot_fail_more(err, OT_E_DATA,
                             "target '%s': loss %s needs values from 0 to 1, which --normalize 1/255 feeds", in->name,
-                            w->loss->name);
+                            of_shares(e, w)->name);
     ot_range range = f->range;
     *f = *in;
     if (range.why) f->range = range;

@@ -239,8 +239,9 @@ static void watch(ot_schedule *s, double loss)
 
 static const ot_key plateau_keys[] = {
     EVERY,
-    { "mode", "min", NULL, "min: the loss is watched; max: the accuracy of evaluations", .kind = OT_KEY_WORD,
-      .words = "min max" },
+    { "mode", "min", NULL,
+      "min: the loss is watched; max: the accuracy of the validation samples, or the metric of --monitor if it is one that rises",
+      .kind = OT_KEY_WORD, .words = "min max" },
     { "factor", "0.1", NULL, "factor of each reduction", .kind = OT_KEY_NUMBER, OT_KEY_FROM_BELOW(0, 1) },
     { "patience", "10", NULL,
       "evaluations (updates, where nothing is evaluated) without improvement before a reduction", .kind = OT_KEY_WHOLE,

@@ -195,7 +195,8 @@ static ot_status read_losses(const ot_options *o, const char *const *outputs, ot
     for (int i = 0; i < n; i++)
         OT_TRY(ot_spec_parse(ot_options_nth(o, "loss", i), &ot_losses, outputs, a, &s->options.losses[i], err));
     ot_error why = { 0 };
-    if (ot_losses_settle(s->options.losses, n, outputs, &why)) return ot_fail(err, OT_E_USAGE, "--loss: %-s", why.text);
+    if (ot_losses_settle(s->options.losses, n, outputs, a, &why))
+        return ot_fail(err, why.status, "--loss: %-s", why.text);
     s->options.n_losses = n;
     return OT_OK;
 }

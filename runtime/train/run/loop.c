@@ -227,7 +227,24 @@ static ot_status check_names(const ot_trainer *t, ot_error *err)
     return OT_OK;
 }
 
-/* The log of the run that continues, up to the checkpoint. */
+/* The end of the last whole line among the first n bytes of a file; -1: it cannot be read. */
+static int64_t last_line(int fd, int64_t n)
+{
+    char some[4096];
+    while (n > 0) {
+        size_t want = n < (int64_t)sizeof some ? (size_t)n : sizeof some;
+        ssize_t got = pread(fd, some, want, (off_t)(n - (int64_t)want));
+        if (got < 0 && errno == EINTR) continue;
+        if (got != (ssize_t)want) return -1;
+        for (size_t i = want; i > 0; i--)
+            if (some[i - 1] == '\n') return n - (int64_t)(want - i);
+        n -= (int64_t)want;
+    }
+    return 0;
+}
+
+/* The log of the run that continues, up to the checkpoint.  A named file may have been written by another run since: of that, whole
+ * lines stay. */
 static ot_status reopen_log(ot_trainer *t, int i, int at, const char *path, const char *shown, ot_error *err)
 {
     ot_inputs in = ot_trainer_inputs(t);
@@ -240,10 +257,10 @@ static ot_status reopen_log(ot_trainer *t, int i, int at, const char *path, cons
         return s;
     }
     if (S_ISREG(st.st_mode)) {
-        int64_t end = t->log_bytes[i];
-        if (end < 0 || st.st_size < end)
-            ot_trainer_say(t, OT_WARNING, "%s: does not contain all steps before the checkpoint", shown);
-        if ((end >= 0 && st.st_size > end && ot_truncate(fd, end)) || lseek(fd, 0, SEEK_END) < 0) {
+        int64_t known = t->log_bytes[i], size = known < 0 || st.st_size < known ? st.st_size : known,
+                end = last_line(fd, size);
+        if (end != known) ot_trainer_say(t, OT_WARNING, "%s: does not contain all steps before the checkpoint", shown);
+        if (end < 0 || (st.st_size > end && ot_truncate(fd, end)) || lseek(fd, 0, SEEK_END) < 0) {
             ot_status s = ot_fail(err, ot_failed_call(errno), "%s: cannot be continued: %s", shown, strerror(errno));
             close(fd);
             return s;
@@ -462,12 +479,13 @@ static ot_status update_done(ot_trainer *t, const ot_update_record *now, ot_erro
     return OT_OK;
 }
 
-/* Evaluates, logs, and says it: "epoch 3: val", or "test" of the written model. */
-static ot_status evaluate_on(ot_trainer *t, ot_scored *e, const char *head, int64_t epoch, ot_error *err)
+/* Evaluates, logs, and says it: "epoch 3: val", or "test" of the written model.  *whole: false: it was stopped. */
+static ot_status evaluate_on(ot_trainer *t, ot_scored *e, const char *head, int64_t epoch, bool *whole, ot_error *err)
 {
     double before = ot_seconds();
     OT_TRY(ot_trainer_score(t, e, err));
-    if (t->cancelled) return OT_OK; /* half an evaluation is none */
+    *whole = !t->cancelled;
+    if (!*whole) return OT_OK; /* half an evaluation is none */
     log_eval(t, e, epoch, e == &t->eval && ot_best_is(t, epoch_mean(t)) ? ot_best_watched(t) : NULL);
     t->result.split = e->split;
     t->result.loss = e->loss;
@@ -485,17 +503,19 @@ static ot_status evaluate_on(ot_trainer *t, ot_scored *e, const char *head, int6
     return OT_OK;
 }
 
-/* The end of an epoch: evaluation, plateau, best model. */
-static ot_status end_epoch(ot_trainer *t, ot_error *err)
+/* The end of an epoch: evaluation, plateau, best model.  *whole: false: the evaluation was stopped, and the epoch has not ended.  One
+ * that is stopped after it has: an evaluation is logged once. */
+static ot_status end_epoch(ot_trainer *t, bool *whole, ot_error *err)
 {
     char head[40];
     double mean = epoch_mean(t), watched = mean;
+    *whole = true;
     snprintf(head, sizeof head, "epoch %lld: ", (long long)t->epoch + 1);
     if (t->eval.slot >= 0) {
-        OT_TRY(evaluate_on(t, &t->eval, head, t->epoch + 1, err));
-        if (t->cancelled) return OT_OK;
-        bool max = ot_spec_is(&t->s.schedule, "mode", "max");
-        if (t->has_val) watched = max && !isnan(t->eval.accuracy) ? t->eval.accuracy : t->eval.loss;
+        OT_TRY(evaluate_on(t, &t->eval, head, t->epoch + 1, whole, err));
+        if (!*whole) return OT_OK;
+        int metric = ot_measure_plateau(t);
+        if (t->has_val) watched = metric == OT_METRIC_LOSS ? t->eval.loss : ot_measure_value(t, &t->eval, metric);
         ot_schedule_feedback(&t->schedule, t->step - 1, watched);
     } else if (ot_trainer_watches_epochs(t)) {
         ot_schedule_feedback(&t->schedule, t->step - 1, mean);
@@ -507,11 +527,12 @@ static ot_status end_epoch(ot_trainer *t, ot_error *err)
 static ot_status end_run(ot_trainer *t, ot_error *err)
 {
     ot_result *r = &t->result;
+    bool whole;
     r->epochs = t->epoch + (t->step > t->epoch * t->updates);
     OT_TRY(ot_best_use(t, err));
     if (!t->cancelled) ot_best_say(t);
     if (t->test.slot < 0 || t->cancelled) return OT_OK;
-    return evaluate_on(t, &t->test, "", t->best.used ? r->best_epoch : r->epochs, err);
+    return evaluate_on(t, &t->test, "", t->best.used ? r->best_epoch : r->epochs, &whole, err);
 }
 
 /* --overfit-batch: whether the loss of the same few batches went to zero, as it does where everything fits together. */
@@ -604,8 +625,9 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
         bool looks = ot_best_looks(t) || ot_trainer_watches_epochs(t);
         if (looks || t->cancelled) OT_TRY(ot_trainer_settle(t, err));
         if (t->ends) break;
-        if (looks && !t->cancelled) OT_TRY(end_epoch(t, err));
-        if (t->cancelled) break;
+        bool ended = !t->cancelled;
+        if (looks && ended) OT_TRY(end_epoch(t, &ended, err));
+        if (!ended) break;
         if (looks) show_epoch(t, t->epoch);
         t->epoch++;
         if (!is_over(t)) OT_TRY(checkpoint_if_due(t, true, err));

@@ -164,12 +164,32 @@ static bool has_metric(const ot_trainer *t, const ot_scored *e, const char *outp
     return false;
 }
 
+int ot_measure_plateau(const ot_trainer *t)
+{
+    if (!ot_spec_is(&t->s.schedule, "mode", "max")) return OT_METRIC_LOSS;
+    return t->s.monitor >= 0 && ot_metric_rises(t->s.monitor) ? t->s.monitor : OT_METRIC_ACCURACY;
+}
+
+/* A plateau that waits for a rise needs something that rises: a loss would have its rate reduced while it falls. */
+static ot_status check_plateau(const ot_trainer *t, const ot_scored *e, ot_error *err)
+{
+    int metric = ot_measure_plateau(t);
+    const char *output = metric == t->s.monitor ? t->s.monitor_output : NULL;
+    bool there = e->slot >= 0 && t->has_val && has_metric(t, e, output, metric);
+    if (metric == OT_METRIC_LOSS || there) return OT_OK;
+    return ot_fail(err, OT_E_USAGE,
+                   "--schedule plateau:mode=max needs a metric that rises, but %s; use mode=min, which uses the loss%s",
+                   t->has_val ? "this training has no accuracy" : "there are no validation samples",
+                   t->has_val ? ", or name a metric with --monitor (onnxtrain help metric)" : ", or --val-split 0.1");
+}
+
 ot_status ot_measure_check(const ot_trainer *t, const ot_scored *e, ot_error *err)
 {
     char list[200] = "";
     size_t at = 0;
     const char *output = t->s.monitor_output;
-    if (t->s.monitor < 0 || e->slot < 0 || has_metric(t, e, output, t->s.monitor)) return OT_OK;
+    bool named = t->s.monitor >= 0 && t->has_val && e->slot >= 0;
+    if (!named || has_metric(t, e, output, t->s.monitor)) return check_plateau(t, e, err);
     for (int i = 0; i < OT_METRIC_COUNT; i++)
         if (has_metric(t, e, output, i))
             at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", ot_metrics.entries[i]->name);

@@ -108,7 +108,7 @@ static ot_status losses_in(const json_t *list, const ot_trainer *t, ot_spec *out
         if (!text) return ot_fail(err, OT_E_USAGE, "it is not a list of strings");
         OT_TRY(ot_spec_parse(text, &ot_losses, t->m->outputs, t->a, &out[k], err));
     }
-    return ot_losses_settle(out, (int)json_array_size(list), t->m->outputs, err);
+    return ot_losses_settle(out, (int)json_array_size(list), t->m->outputs, t->a, err);
 }
 
 ot_status ot_losses_take(ot_trainer *t, ot_error *err)

@@ -15,6 +15,7 @@
 #include "runtime/train/run/detail.h"
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/file_training.h"
+#include "runtime/train/run/metrics.h"
 #include "runtime/train/run/unfold.h"
 
 /* ---- telling ------------------------------------------------------------------- */
@@ -235,7 +236,10 @@ static ot_status start_schedule(ot_trainer *t, ot_error *err)
     if (!ot_optimizer_defaults(&t->s.options.optimizer, &rate, &momentum))
         return ot_fail(err, OT_E_USAGE, "unknown optimizer '%s'", t->s.options.optimizer.name);
     int64_t total = t->by_steps && t->s.steps == OT_ENDLESS ? 0 : t->total;
-    OT_TRY(ot_schedule_init(&t->schedule, &t->s.schedule, rate, momentum, total, t->updates, err));
+    bool moves = ot_optimizer_find(t->s.options.optimizer.name)->moves;
+    OT_TRY(
+        ot_schedule_init(&t->schedule, &t->s.schedule, rate, moves ? momentum : (double)NAN, total, t->updates, err));
+    t->schedule.momentum = momentum;
     t->x.moves_momentum = ot_schedule_moves_momentum(&t->schedule);
     return OT_OK;
 }
@@ -249,11 +253,34 @@ static int64_t parameters(const ot_plan *p)
     return n;
 }
 
+/* Options without an effect in this run, and what an epoch is where batches go on behind the last sample. */
+static void say_limits(const ot_trainer *t)
+{
+    const ot_settings *s = &t->s;
+    long long n = t->train.samples, batch = t->batch, given = t->updates * s->accumulate * batch;
+    for (int i = 0; i < s->options.n_unfreeze && !t->by_steps; i++)
+        if (s->options.unfreeze_at[i] > t->epochs)
+            ot_trainer_say(t, OT_WARNING,
+                           "--unfreeze %s@%lld: the run has %lld epoch%s: these initializers never train",
+                           s->options.unfreeze[i], (long long)s->options.unfreeze_at[i], (long long)t->epochs,
+                           t->epochs == 1 ? "" : "s");
+    if (s->min_delta > 0 && !ot_best_looks(t))
+        ot_trainer_say(t, OT_WARNING,
+                       "--min-delta: no effect without validation samples (--val, --val-split), --patience or --select "
+                       "best");
+    if (s->data && !s->shuffle && !s->overfit && s->accumulate > 1 && given - n >= batch && batch <= n)
+        ot_trainer_say(t, OT_INFO,
+                       "--no-shuffle: all updates have %d batches, which continue with the first sample after the "
+                       "last: an epoch of %lld update%s takes %lld samples of %lld",
+                       s->accumulate, (long long)t->updates, t->updates == 1 ? "" : "s", given, n);
+}
+
 /* Options that do something else than their words say, or nothing. */
 static void say_options(const ot_trainer *t)
 {
     const ot_settings *s = &t->s;
     long long n = t->train.samples, batches = t->full + (t->rest > 0);
+    say_limits(t);
     if (s->data && s->shuffle && s->batch > n)
         ot_trainer_say(t, OT_WARNING,
                        "--batch-size %lld: the training set has %lld samples; each batch contains all "
@@ -297,9 +324,9 @@ static void say_options(const ot_trainer *t)
                        : !t->eval.data ? "the loss of each update; no evaluation set is given (--val)"
                        : !t->has_val   ? "the mean training loss of each epoch; no validation samples are given "
                                          "(--val, --val-split)"
-                       : ot_spec_is(&s->schedule, "mode", "max") ? "the accuracy of each evaluation, or the loss if "
-                                                                   "there is none"
-                                                                 : "the loss of each evaluation");
+                       : ot_measure_plateau(t) == OT_METRIC_LOSS     ? "the loss of each evaluation"
+                       : ot_measure_plateau(t) == OT_METRIC_ACCURACY ? "the accuracy of each evaluation"
+                                                                     : "the monitored metric of each evaluation");
 }
 
 /* What trains, and what it is evaluated on. */
@@ -397,7 +424,7 @@ ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
     OT_TRY(start_schedule(t, err));
     OT_TRY(ot_trainer_choose_precision(t, err));
     OT_TRY(ot_trainer_plan_batch(t, &t->x, t->batch, err));
-    if (t->has_val) OT_TRY(ot_measure_check(t, &t->eval, err));
+    OT_TRY(ot_measure_check(t, &t->eval, err));
     t->same_set = t->eval.data && t->eval.data->hash == t->data->hash && t->eval.fs.samples == t->train.samples;
     OT_TRY(ot_trainer_join(t, t->x.slot[t->x.lead].plan, err));
     t->planned = ot_trainer_planned_bytes(t, &t->x, t->batch);

@@ -188,8 +188,10 @@ void ot_trainer_report_evaluation(const ot_trainer *t, const ot_scored *e, int64
 ot_status ot_measure_open(ot_trainer *t, ot_scored *e, ot_error *err);
 ot_status ot_measure_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err);
 void ot_measure_close(ot_scored *e);
-/* OT_E_USAGE: evaluations on the set do not have the metric of --monitor.  The set is planned. */
+/* OT_E_USAGE: evaluations on the set do not have the metric of --monitor, or none that a plateau of mode=max can watch.  The set is
+ * planned, if there is one. */
 ot_status ot_measure_check(const ot_trainer *t, const ot_scored *e, ot_error *err);
+int ot_measure_plateau(const ot_trainer *t); /* the metric that a schedule watches where there are validation samples */
 
 /* Of the output that --monitor names, else of the first one that has it; NaN: none. */
 double ot_measure_value(const ot_trainer *t, const ot_scored *e, int metric);

@@ -27,6 +27,14 @@ static ot_status check(const ot_trainer *t, ot_error *err)
         ot_fail_more(err, OT_E_USAGE,
                      "--training-info: --precision cannot be written into the file; --precision fp32 or tf32, %s",
                      instead);
+    /* The algorithm runs the nodes of the file, whose mode is that of inference: a training sets it by its options. */
+    static const char *const modes[][2] = { { "bn", "auto" }, { "bn-variance", "population" }, { "dropout", "file" } };
+    for (int i = 0; i < OT_LEN(modes); i++) {
+        const char *given = ot_options_get(t->o, modes[i][0]);
+        if (given && strcmp(given, modes[i][1]))
+            ot_fail_more(err, OT_E_USAGE, "--training-info: --%s %s cannot be written into the file; leave it out, %s",
+                         modes[i][0], given, instead);
+    }
     if (t->s.batch_auto)
         ot_fail_more(err, OT_E_USAGE,
                      "--training-info: --batch-size auto: use a number, which is written into the file");
