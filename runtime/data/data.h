@@ -386,7 +386,8 @@ typedef struct ot_normalize {
     double mean[OT_MAX_CHANNELS], std[OT_MAX_CHANNELS]; /* of pixels in [0,1] */
 } ot_normalize;
 
-/* Are the numbers of d standardised by what is measured on it (a table that no record maps)? */
+/* Are the numbers of d standardised by what is measured on it (a table that no record maps), or are its inputs images, recordings or
+ * texts, which are scaled too? */
 bool ot_table_is_scaled(const ot_dataset *d);
 
 /* Are the deviations positive, and 1/std and mean/std at most 1e18, or of values (plain) numbers that a float can have? */

@@ -199,7 +199,11 @@ ot_status ot_dataset_fit(ot_dataset *d, ot_dataset *part, ot_error *err)
     return OT_OK;
 }
 
-bool ot_table_is_scaled(const ot_dataset *d) { return d->table && d->table->scaled && !d->table->recorded; }
+bool ot_table_is_scaled(const ot_dataset *d)
+{
+    const ot_columns *t = d->table;
+    return t && !t->recorded && (t->scaled || t->images || t->text);
+}
 
 /* ---- classes ------------------------------------------------------------------------------------ */
 

@@ -129,8 +129,22 @@ def numbers(images, files):
     write("set/value.csv", [("score", "file"), *zip(map(repr, value.tolist()), files)])
     np.savez("v.npz", x=images.transpose(0, 3, 1, 2), target=value)
     train("s.onnx", "v.npz", "--normalize", "1/255", "--loss", "mse", net="value.onnx")
-    train("t.onnx", "set/value.csv", "--loss", "mse", net="value.onnx")
+    train("t.onnx", "set/value.csv", "--loss", "mse", "--normalize-target", "none", net="value.onnx")
     assert weights("s.onnx") == weights("t.onnx")
+
+    # values beside images are standardised, as numbers of a table are
+    far = (300 + 40 * value).astype("f4")
+    write("set/far.csv", [("score", "file"), *zip(map(repr, far.tolist()), files)])
+    np.savez("v.npz", x=images.transpose(0, 3, 1, 2), target=far)
+    said = train("s.onnx", "v.npz", "--normalize", "1/255", "--loss", "mse", net="value.onnx")
+    assert "trains faster with --normalize-target mean,std" in said, said
+    train("s.onnx", "v.npz", "--normalize", "1/255", "--loss", "mse", "--normalize-target", "mean,std", net="value.onnx")
+    said = train("t.onnx", "set/far.csv", "--loss", "mse", net="value.onnx")
+    assert "values are standardised" in said and weights("s.onnx") == weights("t.onnx"), said
+    (target,) = kept("t.onnx")["onnxtrain.preprocess"]["targets"].values()
+    assert abs(target["mean"][0] - far.mean()) < 0.01, target
+    rows = [x.split(",") for x in run("predict", "t.onnx", "set/far.csv").splitlines() if x[:1].isdigit()]
+    assert abs(np.mean([float(x[-1]) for x in rows]) - far.mean()) < 200, "in the unit of the data"
 
     # an image and numbers of the same row
     rest = rng.normal(0, 1, (N, 2)).astype("f4")
