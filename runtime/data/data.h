@@ -68,6 +68,9 @@ typedef struct ot_array {
     const int64_t *row;            /* the row of t.data in which each sample is; NULL: sample i is row i */
 } ot_array;
 
+/* The same files, read as images: those of an array whose samples are read as masks.  In the arena; NULL: no memory. */
+const ot_array *ot_pictures_of_masks(const ot_array *masks, ot_arena *arena);
+
 typedef struct ot_columns ot_columns;
 typedef struct ot_windows ot_windows;
 

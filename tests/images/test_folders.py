@@ -193,6 +193,17 @@ def main():
             assert "input 'x' as it is fed, scaled alike" in said and "(train: loss 0," in said, said
     assert "no array 'y' for the target" in run("itself.onnx", "--data", "set", "--target", "y", "-o", "x.onnx", expect=4)
 
+    # 16 bits: it is said, and how much of the range the images use
+    for most, what in ((1700, "1700 of 65535 and becomes 6 of 255"), (65535, "16 bits, of which the upper 8 are used")):
+        for c in range(2):
+            pathlib.Path(f"deep/c{c}").mkdir(parents=True, exist_ok=True)
+            wide = rng.integers(0, most, (SIDE, SIDE), dtype=np.uint16)
+            wide[0, c] = most
+            assert cv2.imwrite(f"deep/c{c}/1.png", wide)
+        said = subprocess.run([program, "data", "deep"], capture_output=True, text=True, check=True).stdout
+        assert what in said, said
+        assert ("the largest value" in said) == (most < 65535), said
+
     # damaged files: an error with the name, or skipped and listed
     bad = pathlib.Path("set/class1") / sorted(p.name for p in pathlib.Path("set/class1").iterdir())[3]
     whole = bad.read_bytes()

@@ -3,7 +3,8 @@
  * Outputs    scores of classes become the class of the largest and its probability (the softmax of
  *            logits; what stands behind a Softmax, LogSoftmax or Sigmoid as it is), for a sample or for each of its places, such as
  *            the words of a text; one score per sample is that of class 1.  Others are values.  What an output is
- *            --task says, else labels from which the graph selects one (labels.c), else the loss that it was trained with (recorded_loss.c), else a Sigmoid or Softmax at its end, else names of classes.
+ *            --task says, else labels from which the graph selects one (labels.c), else the loss that it was trained with
+ *            (recorded_loss.c), else a Sigmoid or Softmax at its end, else names of classes.
  * Formats    CSV (the default), JSON or JSON lines, NPZ (the outputs themselves), a PNG of classes for each image, or
  *            the image that is the output (a folder); by the name of -o. */
 #include <fcntl.h>

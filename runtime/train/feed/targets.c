@@ -5,6 +5,7 @@
 
 #include "runtime/losses/losses.h"
 #include "runtime/train/feed/augmenting.h"
+#include "runtime/train/feed/image_targets.h"
 #include "runtime/train/feed/masks.h"
 #include "runtime/train/feed/target_scale.h"
 
@@ -35,30 +36,6 @@ static const ot_output *find_output(const ot_output *o, int n, const char *name)
 }
 
 static bool is_named(const ot_array *a) { return !strncmp(a->t.name, "target_", 7); }
-
-/* The array that is a target of no output by its name: "target", or what --target or the format says. */
-const ot_array *ot_target_plain(const ot_dataset *d)
-{
-    const ot_array *plain = NULL;
-    int n = 0;
-    for (int i = 0; i < d->n; i++) {
-        const ot_array *a = &d->array[i];
-        if (a->role != OT_ARRAY_TARGET || is_named(a)) continue;
-        if (!strcmp(a->t.name, "target")) return a;
-        plain = a;
-        n++;
-    }
-    return n == 1 ? plain : NULL;
-}
-
-/* "target_<output>"; NULL: there is none. */
-const ot_array *ot_target_of(const ot_dataset *d, const char *output)
-{
-    for (int i = 0; i < d->n; i++)
-        if (d->array[i].role == OT_ARRAY_TARGET && is_named(&d->array[i]) && !strcmp(d->array[i].t.name + 7, output))
-            return &d->array[i];
-    return NULL;
-}
 
 static const char *names(ot_arena *a, const char *const *name, int n)
 {
@@ -754,6 +731,8 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, const ot_feeder
                             (long long)(a->rank ? a->dim[0] : 0), (long long)fs->samples);
     const ot_feeder *in = input_of(w, fs);
     if (in) return adapt_input(e, w, in, f, err);
+    if (ot_target_is_image(w->data, w->array, w->loss, w->output))
+        return ot_image_target(e, fs, w->array, w->loss, w->output, w->name, f, err);
     for (int i = 0; i < t.rank; i++) t.dim[i] = a->dim[i + 1];
     if (!w->array->source) return adapt_array(e, w, &t, fs->samples, f, err);
     OT_TRY(ot_mask_shape(fs, w->output, a->name, &t, err));
