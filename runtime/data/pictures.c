@@ -4,6 +4,7 @@
  *         Test_Data ...).  Folders that everything is in are passed over.  Classes are numbered in the order of their names. */
 #include "runtime/data/internal.h"
 #include "runtime/data/members.h"
+#include "runtime/data/rows.h"
 #include "runtime/data/sound.h"
 
 #include <errno.h>
@@ -298,6 +299,23 @@ static ot_status check_empty(const found *f, const char *part, size_t length, ot
     return OT_OK;
 }
 
+/* A table beside the files may be what has their labels. */
+static ot_status no_class(const found *f, int64_t i, ot_error *err)
+{
+    const char *table = NULL;
+    for (int64_t k = 0; k < f->m->n && !table; k++) {
+        const char *name = f->m->list[k].name;
+        bool is = ot_ends_in(name, ".csv") || ot_ends_in(name, ".tsv") || ot_rows_mark(name) == OT_ROWS_JSON;
+        if (is && f->m->list[k].size > 0 && !is_hidden(name)) table = name;
+    }
+    char beside[400] = "";
+    if (table)
+        snprintf(beside, sizeof beside, "; if the table '%.150s' has their names and labels: --data '%.150s/%s'", table,
+                 f->m->path, table);
+    return ot_fail(err, OT_E_DATA, "%s/%s: is in no class folder; expected FOLDER/CLASS/%s%s", f->m->path,
+                   name_at(f, i), hears(f) ? "recording" : "image", beside);
+}
+
 static ot_status number_classes(const found *f, ot_dataset *d, ot_array *target, ot_error *err)
 {
     int64_t n = 0, room = 0;
@@ -306,9 +324,7 @@ static ot_status number_classes(const found *f, ot_dataset *d, ot_array *target,
     for (int64_t i = 0; i < f->n; i++) {
         size_t length;
         const char *p = class_at(f, i, &length);
-        if (!length)
-            return ot_fail(err, OT_E_DATA, "%s/%s: is in no class folder; expected FOLDER/CLASS/%s", f->m->path,
-                           name_at(f, i), hears(f) ? "recording" : "image");
+        if (!length) return no_class(f, i, err);
         if (!n || strncmp(name[n - 1], p, length) || name[n - 1][length]) {
             if (n == MOST_CLASSES)
                 return ot_fail(err, OT_E_DATA, "%s: has more than %d classes", f->m->path, MOST_CLASSES);
@@ -549,8 +565,11 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     OT_TRY(find_pictures(m, d->arena, &f, err));
     prefer_sounds(m, &f);
     if (!f.n)
-        return ot_fail(err, OT_E_DATA, "%s: contains no images or recordings%s%s", m->path,
-                       f.others ? ", but other files, such as " : "", f.others ? f.other : "");
+        return ot_fail(
+            err, OT_E_DATA,
+            "%s: contains no images or recordings%s%s; images are JPEG, PNG, WebP, BMP, PNM, TIFF and JPEG 2000, "
+            "recordings are .wav and .flac",
+            m->path, f.others ? ", but other files, such as " : "", f.others ? f.other : "");
     find_layout(&f);
     bool masks = false;
     if (!hears(&f)) OT_TRY(ot_masks_open(d, f.member, f.n, f.skip, split, &masks, there, err));

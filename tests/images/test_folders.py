@@ -193,6 +193,15 @@ def main():
             assert "input 'x' as it is fed, scaled alike" in said and "(train: loss 0," in said, said
     assert "no array 'y' for the target" in run("itself.onnx", "--data", "set", "--target", "y", "-o", "x.onnx", expect=4)
 
+    # a table beside the images; recordings in another format
+    pathlib.Path("hub").mkdir()
+    assert cv2.imwrite("hub/1.png", np.zeros((SIDE, SIDE, 3), np.uint8))
+    pathlib.Path("hub/metadata.jsonl").write_text('{"file_name": "1.png", "label": "a"}\n')
+    assert "--data 'hub/metadata.jsonl'" in train("x.onnx", "hub", expect=4)
+    pathlib.Path("songs/a").mkdir(parents=True)
+    pathlib.Path("songs/a/1.mp3").write_bytes(b"ID3" + bytes(100))
+    assert "recordings are .wav and .flac" in train("x.onnx", "songs", expect=4)
+
     # 16 bits: it is said, and how much of the range the images use
     for most, what in ((1700, "1700 of 65535 and becomes 6 of 255"), (65535, "16 bits, of which the upper 8 are used")):
         for c in range(2):
