@@ -193,6 +193,21 @@ def main():
             assert "input 'x' as it is fed, scaled alike" in said and "(train: loss 0," in said, said
     assert "no array 'y' for the target" in run("itself.onnx", "--data", "set", "--target", "y", "-o", "x.onnx", expect=4)
 
+    # several archives, and a folder of them, are one set
+    import tarfile
+    files = sorted(p for p in pathlib.Path("set").rglob("*") if p.is_file())
+    pathlib.Path("shards").mkdir()
+    for name, part in (("whole.tar", files), ("shards/0.tar", files[::2]), ("shards/1.tar", files[1::2])):
+        with tarfile.open(name, "w") as t:
+            for p in part:
+                t.add(p, p.relative_to("set"))
+    train("w.onnx", "whole.tar")
+    for data in ("shards",), ("shards/0.tar", "--data", "shards/1.tar"):
+        said = train("v.onnx", *data)
+        assert f"{len(files)} images" in said and weights("v.onnx") == weights("w.onnx"), said
+    assert "twice" in train("x.onnx", "shards/0.tar", "--data", "shards/0.tar", expect=4)
+    assert "several .tar files can be given together" in train("x.onnx", "shards/0.tar", "--data", "set/labels.npz", expect=4)
+
     # a table beside the images; recordings in another format
     pathlib.Path("hub").mkdir()
     assert cv2.imwrite("hub/1.png", np.zeros((SIDE, SIDE, 3), np.uint8))
