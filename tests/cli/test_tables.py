@@ -179,6 +179,10 @@ def lists():
     put('lost.jsonl', [*(dict(v=r, label=w) for r, w in zip(x.astype(float).tolist(), words)), dict(label='no')])
     said = call('data', 'lost.jsonl').stdout
     check('missing' in said, f'a list that is missing: {said}')
+    model('m.onnx')
+    write('pipe.csv', 'a,b,c,d,genres', [[*r, ['drama', 'comedy', 'comedy|drama', 'horror'][i % 4]] for i, r in enumerate(x.tolist())])
+    said = call('m.onnx', '--data', 'pipe.csv', '--epochs', '1', *OUT, code=4).stderr
+    check("'comedy|drama' looks like several labels" in said and '--classes' not in said, said)
     put('tags.jsonl', [dict(v=r, tags=['B', 'O']) for r in x.astype(float).tolist()])
     said = call('m.onnx', '--data', 'tags.jsonl', '--epochs', '1', *OUT, code=4).stderr
     check('0 and 1 for each label' in said and '--classes' not in said, said)

@@ -383,9 +383,27 @@ static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
+/* The first class whose name is several labels, such as comedy|drama beside comedy; NULL: there is none. */
+static const char *several_labels(const want *w)
+{
+    const char *const *name;
+    int n = ot_dataset_classes(w->data, w->array, &name);
+    for (int i = 0; name && i < n && n <= 4096; i++) {
+        size_t first = strcspn(name[i], "|,;");
+        for (int k = 0; first && name[i][first] && k < n; k++)
+            if (!strncmp(name[k], name[i], first) && !name[k][first]) return name[i];
+    }
+    return NULL;
+}
+
 /* What gives the output as many classes as the data have: of one output `auto` finds it. */
 static const char *another_head(const ot_adapt_env *e, const want *w, char text[256])
 {
+    const char *several = several_labels(w);
+    if (several) {
+        snprintf(text, 256, "; '%.60s' looks like several labels: use a column of 0 and 1 for each label", several);
+        return text;
+    }
     static const char replaces[] = "replaces the last layer by a new one for the classes of the data";
     if (e->graph->n_outputs < 2) snprintf(text, 256, "; --classes auto %s", replaces);
     else snprintf(text, 256, "; --classes %.60s=N, with the number of classes, %s", w->output->name, replaces);
