@@ -215,6 +215,8 @@ def images():
     model("m.onnx", 3)
     run("m.onnx", "--data", "pairs.npz", "--loss", "mse", "--steps", 2, "--run-dir", "none", "-o", "t.onnx")
     compare("t.onnx", unit, 255)
+    run("m.onnx", "--data", "pairs.npz", "--loss", "mse", "--steps", 2, "--lr", 0, "--run-dir", "none", "-o", "same.onnx")
+    assert pathlib.Path("same.onnx").read_bytes() == pathlib.Path("m.onnx").read_bytes(), "weights that stay leave the file as it is"
     np.savez("bytes.npz", x=unit, target=(255 * unit[:, ::-1]).astype("f4"))
     run("m.onnx", "--data", "bytes.npz", "--loss", "l1", "--steps", 200, "--lr", 1, "--run-dir", "none", "-o", "t.onnx")
     assert "0..255 are written as they are" in compare("t.onnx", unit, 1)

@@ -415,8 +415,9 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
         metadata[o.n_metadata++] = (ot_export_metadata){ OT_PREPROCESS_KEY, t->data->preprocess, t->data->only_names };
     bool little =
         kind != OT_CLASSES_NAMED && t->data && t->data->only_names && !ot_import_metadata(t->loaded->file, OT_LOSS_KEY);
-    bool ours = o.n_metadata || ot_import_metadata(t->loaded->file, OT_LOSS_KEY) || ot_losses_of_images(t);
-    if (!s && ours) s = ot_losses_text(t, a, &losses, err); /* any other gets none */
+    bool ours = o.n_metadata || ot_import_metadata(t->loaded->file, OT_LOSS_KEY);
+    little |= !ours;
+    if (!s && (ours || ot_losses_of_images(t))) s = ot_losses_text(t, a, &losses, err); /* any other gets none */
     if (losses) metadata[o.n_metadata++] = (ot_export_metadata){ OT_LOSS_KEY, losses, little };
     if (t->x.memory) ot_memory_idle(t->x.memory); /* the written file is read back: less than the activations were */
     if (!s) s = ot_export(t->loaded->file, path, n, list, &o, err);
