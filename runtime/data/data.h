@@ -68,6 +68,9 @@ typedef struct ot_array {
     const int64_t *row;            /* the row of t.data in which each sample is; NULL: sample i is row i */
 } ot_array;
 
+/* The same files, read as images: those of an array whose samples are read as masks.  In the arena; NULL: no memory. */
+const ot_array *ot_pictures_of_masks(const ot_array *masks, ot_arena *arena);
+
 typedef struct ot_columns ot_columns;
 typedef struct ot_windows ot_windows;
 
@@ -386,7 +389,8 @@ typedef struct ot_normalize {
     double mean[OT_MAX_CHANNELS], std[OT_MAX_CHANNELS]; /* of pixels in [0,1] */
 } ot_normalize;
 
-/* Are the numbers of d standardised by what is measured on it (a table that no record maps)? */
+/* Are the numbers of d standardised by what is measured on it (a table that no record maps), or are its inputs images, recordings or
+ * texts, which are scaled too? */
 bool ot_table_is_scaled(const ot_dataset *d);
 
 /* Are the deviations positive, and 1/std and mean/std at most 1e18, or of values (plain) numbers that a float can have? */

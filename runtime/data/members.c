@@ -29,6 +29,8 @@ ot_members *ot_members_new(const char *path)
 void ot_members_free(ot_members *m)
 {
     if (!m) return;
+    for (int i = 0; i < m->n_joined; i++) ot_members_free(m->joined[i]);
+    free(m->joined);
     if (m->fd >= 0) close(m->fd);
     free(m->list);
     ot_arena_free(m->names);

@@ -11,6 +11,7 @@ typedef struct ot_packed_file {
     int64_t at;       /* folder: the time of its last change, in nanoseconds; archive: offset of the content */
     int64_t packed;   /* zip: bytes in the archive; -1: they are the content */
     uint32_t crc;     /* zip: of the content */
+    int in;           /* of several archives: which has it */
     bool part;        /* size is that of its first bytes: there is nothing to check them with */
 } ot_packed_file;
 
@@ -26,6 +27,8 @@ struct ot_members {
     int64_t room;
     char *block; /* what is left of a block of names */
     size_t left;
+    ot_members **joined; /* the archives that it has the files of; owned */
+    int n_joined;
     const void *user; /* of `read`; borrowed */
     ot_status (*read)(const ot_members *m, const ot_packed_file *f, uint8_t *to, ot_error *err);
 };
@@ -53,6 +56,9 @@ bool ot_members_id(const ot_members *m, int64_t i, ot_file_id *out);
 
 /* Those of a tar file (ustar, GNU or pax), from its headers alone. */
 ot_status ot_members_tar(const char *path, ot_members **out, ot_error *err);
+
+/* Those of n tar files, together; name: of the set, for messages.  Errors: also OT_E_DATA, two have a file of the same name. */
+ot_status ot_members_tars(const char *name, const char *const *path, int n, ot_members **out, ot_error *err);
 
 /* Those of a zip archive, stored or deflated, from its directory. */
 ot_status ot_members_zip(const char *path, ot_members **out, ot_error *err);

@@ -345,6 +345,28 @@ ot_status ot_dataset_file(const char *path, ot_dataset *d, ot_error *err)
                    path, known);
 }
 
+/* n tar files as one set. */
+static ot_status open_shards(const char *const *path, int n, ot_split split, ot_dataset *d, bool *found, ot_error *err)
+{
+    ot_members *m;
+    for (int i = 0; i < n; i++) OT_TRY(ot_dataset_note(d, path[i], err));
+    OT_TRY(ot_members_tars(d->name, path, n, &m, err));
+    return ot_pictures_open(m, split, d, found, err);
+}
+
+/* A folder of nothing but tar files; m is its list. */
+static ot_status open_folder_of_tars(const char *folder, ot_members *m, ot_split split, ot_dataset *d, bool *found,
+                                     ot_error *err)
+{
+    const char **path = ot_arena_alloc(d->arena, sizeof *path * (size_t)m->n);
+    int n = m->n < INT_MAX ? (int)m->n : 0;
+    bool all = path;
+    for (int i = 0; i < n && all; i++)
+        all = (path[i] = ot_arena_printf(d->arena, "%s/%s", folder, m->list[i].name)) != NULL;
+    ot_members_free(m);
+    return all ? open_shards(path, n, split, d, found, err) : ot_fail(err, OT_E_NOMEM, "%s: no memory", folder);
+}
+
 static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bool *found, ot_error *err)
 {
     ot_members *m;
@@ -355,6 +377,9 @@ static ot_status open_folder(const char *path, ot_split split, ot_dataset *d, bo
         return *found ? ot_csv_open(path, d, err) : OT_OK;
     }
     OT_TRY(ot_members_folder(path, &m, err));
+    bool tars = m->n > 0;
+    for (int64_t i = 0; i < m->n; i++) tars = tars && m->list[i].size >= 0 && ot_ends_in(m->list[i].name, ".tar");
+    if (tars) return open_folder_of_tars(path, m, split, d, found, err);
     if (m->n) return ot_pictures_open(m, split, d, found, err);
     ot_members_free(m);
     return ot_fail(
@@ -395,6 +420,29 @@ static ot_status open_archive(const char *path, ot_split split, ot_dataset *d, b
         return ot_pictures_open(m, split, d, found, err);
     }
     return OT_OK;
+}
+
+/* Several files, each given with --data, if all are tar files. */
+static ot_status open_tars(const char *spec, ot_split split, ot_dataset *d, bool *are, bool *found, ot_error *err)
+{
+    int n = 0;
+    char *parts = ot_arena_strdup(d->arena, spec);
+    const char **path = ot_arena_alloc(d->arena, sizeof *path * (strlen(spec) + 1)), *all = NULL;
+    if (!parts || !path) return ot_fail(err, OT_E_NOMEM, "%s: no memory", spec);
+    *are = true;
+    for (char *p = parts, *next; p; p = next) {
+        if ((next = strchr(p, '\n'))) *next++ = '\0';
+        *are = *are && ot_data_path(p) == p && ot_ends_in(p, ".tar");
+        path[n++] = p;
+    }
+    *are = *are && n > 1;
+    if (!*are) return OT_OK;
+    for (int i = 0; i < n; i++) {
+        all = all ? ot_arena_printf(d->arena, "%s + %s", all, path[i]) : path[i];
+        if (!all) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path[i]);
+    }
+    d->name = all;
+    return open_shards(path, n, split, d, found, err);
 }
 
 /* ---- data sets and formats ----------------------------------------------------- */
@@ -465,11 +513,12 @@ ot_status ot_dataset_open(const char *spec, ot_split split, const ot_data_option
         ot_dataset_free(d);
         return OT_OK;
     }
-    bool several = !known && ot_several(spec);
-    if (several) found = split == OT_SPLIT_TRAIN; /* as of one file */
-    ot_status s = known     ? open_named(known, split, d, &found, err)
-                  : several ? (found ? ot_several_open(spec, d, err) : OT_OK)
-                            : open_path(spec, split, d, &found, err);
+    bool several = !known && ot_several(spec), tars = false;
+    ot_status s = several ? open_tars(spec, split, d, &tars, &found, err) : OT_OK;
+    if (several && !tars) found = split == OT_SPLIT_TRAIN; /* as of one file */
+    if (known) s = open_named(known, split, d, &found, err);
+    else if (several && !tars && found && !s) s = ot_several_open(spec, d, err);
+    else if (!several) s = open_path(spec, split, d, &found, err);
     if (!s && !found && split == OT_SPLIT_TRAIN)
         s = ot_fail(err, OT_E_DATA, "%s: has only a test set, no training set", spec);
     if (!s && found) {

@@ -4,6 +4,7 @@
  *         Test_Data ...).  Folders that everything is in are passed over.  Classes are numbered in the order of their names. */
 #include "runtime/data/internal.h"
 #include "runtime/data/members.h"
+#include "runtime/data/rows.h"
 #include "runtime/data/sound.h"
 
 #include <errno.h>
@@ -20,6 +21,7 @@ typedef struct picture_source {
     const ot_members *m;
     const int64_t *member; /* of each row */
     bool masks;            /* pixels are class numbers */
+    int colours;           /* channels of the images that were looked at, also of masks */
 } picture_source;
 
 /* ---- one image ------------------------------------------------------------------------------ */
@@ -48,7 +50,10 @@ static ot_status read_picture(const ot_image_source *s, int64_t row, int channel
                       : ot_picture_decode(room->bytes, (size_t)f->size, MOST_PIXELS, x, &bad);
     if (!status) status = ot_pixels_turn(x, &bad);
     if (!status && !p->masks) status = ot_pixels_to_bytes(x, channels, &bad);
-    if (status) return ot_fail(err, status, "%s/%s: %-s", p->m->path, f->name, bad.text);
+    if (status)
+        return ot_fail(
+            err, status, "%s/%s: %-s%s", p->m->path, f->name, bad.text,
+            p->masks && status == OT_E_DATA ? " (targets that are images need a table and a loss such as mse)" : "");
     *out = (ot_image){
         .data = x->data, .height = x->height, .width = x->width, .channels = channels, .stride = x->width * channels
     };
@@ -294,6 +299,23 @@ static ot_status check_empty(const found *f, const char *part, size_t length, ot
     return OT_OK;
 }
 
+/* A table beside the files may be what has their labels. */
+static ot_status no_class(const found *f, int64_t i, ot_error *err)
+{
+    const char *table = NULL;
+    for (int64_t k = 0; k < f->m->n && !table; k++) {
+        const char *name = f->m->list[k].name;
+        bool is = ot_ends_in(name, ".csv") || ot_ends_in(name, ".tsv") || ot_rows_mark(name) == OT_ROWS_JSON;
+        if (is && f->m->list[k].size > 0 && !is_hidden(name)) table = name;
+    }
+    char beside[400] = "";
+    if (table)
+        snprintf(beside, sizeof beside, "; if the table '%.150s' has their names and labels: --data '%.150s/%s'", table,
+                 f->m->path, table);
+    return ot_fail(err, OT_E_DATA, "%s/%s: is in no class folder; expected FOLDER/CLASS/%s%s", f->m->path,
+                   name_at(f, i), hears(f) ? "recording" : "image", beside);
+}
+
 static ot_status number_classes(const found *f, ot_dataset *d, ot_array *target, ot_error *err)
 {
     int64_t n = 0, room = 0;
@@ -302,9 +324,7 @@ static ot_status number_classes(const found *f, ot_dataset *d, ot_array *target,
     for (int64_t i = 0; i < f->n; i++) {
         size_t length;
         const char *p = class_at(f, i, &length);
-        if (!length)
-            return ot_fail(err, OT_E_DATA, "%s/%s: is in no class folder; expected FOLDER/CLASS/%s", f->m->path,
-                           name_at(f, i), hears(f) ? "recording" : "image");
+        if (!length) return no_class(f, i, err);
         if (!n || strncmp(name[n - 1], p, length) || name[n - 1][length]) {
             if (n == MOST_CLASSES)
                 return ot_fail(err, OT_E_DATA, "%s: has more than %d classes", f->m->path, MOST_CLASSES);
@@ -375,8 +395,32 @@ ot_status ot_pictures_number(ot_dataset *d, const char *const *name, int n, cons
 
 /* ---- the set --------------------------------------------------------------------------------- */
 
+/* What is known of the images of 16 bits among those that were looked at. */
+typedef struct deep {
+    int n;    /* 0: there is none */
+    int most; /* the largest value, without alpha */
+} deep;
+
+/* Adds the image in r, of 16 bits; what cannot be decoded is an error later. */
+static ot_status look_deep(const ot_file_room *r, int64_t size, deep *at, ot_error *err)
+{
+    ot_pixels x;
+    ot_error bad = { 0 };
+    ot_status s = ot_picture_decode(r->data, (size_t)size, MOST_PIXELS, &x, &bad);
+    if (s == OT_E_NOMEM) return ot_fail(err, s, "%s", bad.text);
+    if (s) return OT_OK;
+    const uint16_t *v = x.data;
+    int colours = x.channels > 2 ? 3 : 1;
+    for (int64_t i = 0; i < x.height * x.width && x.bits == 16; i++)
+        for (int c = 0; c < colours; c++)
+            if (v[i * x.channels + c] > at->most) at->most = v[i * x.channels + c];
+    at->n++;
+    ot_pixels_free(&x);
+    return OT_OK;
+}
+
 /* Sizes and channels of a few images, spread over the set. */
-static ot_status look_at(picture_source *s, int64_t n, ot_error *err)
+static ot_status look_at(picture_source *s, int64_t n, deep *bits, ot_error *err)
 {
     ot_file_room r = { 0 };
     ot_status status = OT_OK;
@@ -395,6 +439,7 @@ static ot_status look_at(picture_source *s, int64_t n, ot_error *err)
         if (first) s->base.height = h, s->base.width = w;
         if (s->base.height != h || s->base.width != w) s->base.height = s->base.width = 0;
         if (x.channels > 2) s->base.channels = 3;
+        if (x.bits == 16 && !s->masks) status = look_deep(&r, s->m->list[i].size, bits, err);
     }
     free(r.data);
     return status;
@@ -416,6 +461,19 @@ static bool sorted(const int64_t *x, int64_t n)
     bool is = true;
     for (int64_t i = 1; i < n; i++) is &= x[i] >= x[i - 1];
     return is;
+}
+
+/* Images of 16 bits lose the lower 8, which may be all that they have. */
+static bool say_deep(ot_dataset *d, const deep *x)
+{
+    enum { DIM = 1 << 15 }; /* a set without a value above half of the range is far from using it */
+    if (!x->n) return true;
+    if (x->most >= DIM) return say(d, "%s: images have 16 bits, of which the upper 8 are used", d->name);
+    return say(
+        d,
+        "%s: images have 16 bits, of which the upper 8 are used: the largest value of %d image%s is %d of 65535 and "
+        "becomes %d of 255; multiply the values, so that they fill the range, or use arrays of floats (.npz)",
+        d->name, x->n, x->n == 1 ? "" : "s", x->most, x->most >> 8);
 }
 
 /* "train: 1400 images of 2 classes: cat 700, dog 700". */
@@ -466,7 +524,10 @@ ot_status ot_pictures_array(ot_dataset *d, ot_array *x, const int64_t *member, i
         .member = member,
         .masks = masks
     };
-    OT_TRY(look_at(s, n, err));
+    deep bits = { 0 };
+    OT_TRY(look_at(s, n, &bits, err));
+    if (!say_deep(d, &bits)) return ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
+    s->colours = s->base.channels;
     if (masks) s->base.channels = 1;
     x->source = &s->base;
     x->mapped = true;
@@ -482,6 +543,19 @@ ot_status ot_pictures_array(ot_dataset *d, ot_array *x, const int64_t *member, i
     return OT_OK;
 }
 
+const ot_array *ot_pictures_of_masks(const ot_array *masks, ot_arena *arena)
+{
+    ot_array *a = ot_arena_copy(arena, masks, sizeof *masks);
+    picture_source *s = ot_arena_copy(arena, masks->source, sizeof *s);
+    if (!a || !s) return NULL;
+    s->masks = false;
+    s->base.channels = s->colours;
+    a->source = &s->base;
+    a->picture = true;
+    a->t.dim[3] = s->colours;
+    return a;
+}
+
 ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *there, ot_error *err)
 {
     found f;
@@ -491,8 +565,11 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     OT_TRY(find_pictures(m, d->arena, &f, err));
     prefer_sounds(m, &f);
     if (!f.n)
-        return ot_fail(err, OT_E_DATA, "%s: contains no images or recordings%s%s", m->path,
-                       f.others ? ", but other files, such as " : "", f.others ? f.other : "");
+        return ot_fail(
+            err, OT_E_DATA,
+            "%s: contains no images or recordings%s%s; images are JPEG, PNG, WebP, BMP, PNM, TIFF and JPEG 2000, "
+            "recordings are .wav and .flac",
+            m->path, f.others ? ", but other files, such as " : "", f.others ? f.other : "");
     find_layout(&f);
     bool masks = false;
     if (!hears(&f)) OT_TRY(ot_masks_open(d, f.member, f.n, f.skip, split, &masks, there, err));

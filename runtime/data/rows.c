@@ -30,8 +30,10 @@ struct ot_rows_state {
 
     /* JSON lines: the first object, whose members are the columns; the current one; texts of numbers and of lists. */
     json_t *first, *object;
-    bool again; /* the first object is the next row, too: it gave the names */
-    char **made;
+    bool again;     /* the first object is the next row, too: it gave the names */
+    char **made;    /* of each cell */
+    size_t cells;   /* of a row */
+    size_t *spread; /* of each member: numbers in its list, each a cell; 0: it is one cell */
 
     /* A folder: its files, the next one, the rest of the current one, what file names have in common at both ends. */
     ot_members *files;
@@ -246,7 +248,7 @@ ot_status ot_rows_open(ot_rows *r, const char *path, char mark, ot_error *err)
 
 static void forget_texts(state *x)
 {
-    for (size_t i = 0; x->made && i < json_object_size(x->first); i++) {
+    for (size_t i = 0; x->made && i < x->cells; i++) {
         free(x->made[i]);
         x->made[i] = NULL;
     }
@@ -264,6 +266,7 @@ void ot_rows_close(ot_rows *r)
         free(x->label);
         forget_texts(x);
         free(x->made);
+        free(x->spread);
         json_decref(x->object);
         json_decref(x->first);
         free(x->buffer);
@@ -416,8 +419,30 @@ static ot_status read_line(ot_rows *r, state *x, char **line, size_t *n, ot_erro
     return OT_OK;
 }
 
-static ot_status make_cells(ot_rows *r, state *x, size_t n, ot_error *err)
+/* How many numbers a list has; 0: it is something else. */
+static size_t numbers_in(const json_t *v)
 {
+    size_t n = json_array_size(v);
+    for (size_t i = 0; i < n; i++)
+        if (!json_is_number(json_array_get(v, i))) return 0;
+    return n;
+}
+
+/* Cells for the members of the first object. */
+static ot_status make_cells(ot_rows *r, state *x, ot_error *err)
+{
+    const char *key;
+    json_t *v;
+    size_t n = 0, k = 0;
+    x->spread = calloc(json_object_size(x->object), sizeof *x->spread);
+    if (!x->spread) return no_memory(r->path, err);
+    json_object_foreach(x->object, key, v)
+    {
+        x->spread[k] = numbers_in(v);
+        n += x->spread[k] ? x->spread[k] : 1;
+        k++;
+    }
+    x->cells = n;
     if (n > OT_MOST_COLUMNS)
         return ot_fail(err, OT_E_DATA, "%s: line %lld: more than %d columns", r->path, (long long)r->line,
                        OT_MOST_COLUMNS);
@@ -437,16 +462,42 @@ static const char *text_of(const json_t *v, char **made)
     return *made;
 }
 
+/* The cells of a list of n numbers, key.0, key.1 ...; one that is missing has empty cells. */
+static ot_status fill_list(ot_rows *r, state *x, const char *key, const json_t *list, size_t n, bool names,
+                           ot_error *err)
+{
+    bool missing = !names && (!list || json_is_null(list));
+    if (!names && !missing && numbers_in(list) != n)
+        return ot_fail(
+            err, OT_E_DATA,
+            "%s: line %lld: '%.100s' is not a list of %zu numbers, as in the first line; lists of several lengths "
+            "are not supported in a table: fill them up, or use an array (.npz)",
+            r->path, (long long)r->line, key, n);
+    for (size_t i = 0; i < n; i++) {
+        const char *text = "";
+        if (names && asprintf(&x->made[r->n], "%s.%zu", key, i) < 0) x->made[r->n] = NULL;
+        if (names) text = x->made[r->n];
+        else if (!missing) text = text_of(json_array_get(list, i), &x->made[r->n]);
+        if (!text) return no_memory(r->path, err);
+        r->cell[r->n++] = (char *)(uintptr_t)text;
+    }
+    return OT_OK;
+}
+
 static ot_status fill_cells(ot_rows *r, state *x, bool names, ot_error *err)
 {
     const char *key;
     json_t *v;
+    size_t k = 0;
     forget_texts(x);
     json_object_foreach(x->first, key, v)
     {
-        const char *text = names ? key : text_of(json_object_get(x->object, key), &x->made[r->n]);
+        const json_t *own = json_object_get(x->object, key);
+        size_t n = x->spread[k++];
+        const char *text = n ? "" : names ? key : text_of(own, &x->made[r->n]);
         if (!text) return no_memory(r->path, err);
-        r->cell[r->n++] = (char *)(uintptr_t)text;
+        if (n) OT_TRY(fill_list(r, x, key, names ? NULL : own, n, names, err));
+        else r->cell[r->n++] = (char *)(uintptr_t)text;
     }
     return OT_OK;
 }
@@ -474,7 +525,7 @@ static ot_status read_object(ot_rows *r, state *x, ot_error *err)
                        r->path, (long long)r->line, *why.text ? " (" : "", why.text, *why.text ? ")" : "");
     }
     if (x->first) return fill_cells(r, x, false, err);
-    OT_TRY(make_cells(r, x, json_object_size(x->object), err));
+    OT_TRY(make_cells(r, x, err));
     x->first = x->object;
     x->object = NULL;
     x->again = true;

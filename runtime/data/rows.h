@@ -3,7 +3,7 @@
  * Spec      RFC 4180: quotes, doubled quotes, line ends in quotes, CR LF. Also a semicolon or a tab if the first line has
  *           more of them; spaces around a field; empty lines between rows. Plain, .gz or .zst.
  *           JSON lines: an object in each line; the first row has the names of the first object's members, and a row what each
- *           object has under them. Lines: one cell, "text" is its name.
+ *           object has under them; a list of numbers is as many cells, name.0, name.1 .... Lines: one cell, "text" is its name.
  *           A folder: cells "text" and "label"; each file in a class folder is a row, each line of the files beside them too,
  *           whose classes are what differs in their names (reviews.pos, reviews.neg).
  * Memory    A buffer that holds the longest row; the file may be larger than memory. */

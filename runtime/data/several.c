@@ -35,6 +35,11 @@ static ot_status open_one(const char *part, ot_dataset *d, ot_error *err)
                        strerror_r(errno, (char[128]){ 0 }, 128));
     if (!S_ISREG(st.st_mode))
         return ot_fail(err, OT_E_DATA, "%s: is not a file; only files of arrays can be given together", path);
+    if (ot_ends_in(path, ".tar") || ot_ends_in(path, ".zip"))
+        return ot_fail(
+            err, OT_E_DATA,
+            "%s: is an archive: several .tar files can be given together, but without names, other files and .zip",
+            path);
     OT_TRY(ot_dataset_file(path, d, err));
     if (d->table || d->windows || d->members)
         return ot_fail(

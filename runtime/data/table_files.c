@@ -161,6 +161,8 @@ ot_status ot_table_labels(ot_dataset *d, const ot_columns *t, int *list, int *n,
     int takers = 0;
     *n = 0;
     for (int i = 0; i < t->options.n_inputs; i++) takers += ot_table_takes_images(t, &t->options.input[i]);
+    /* Of an unknown model the rule of other tables says whether the last column is what it learns of the images. */
+    if (!t->options.n_inputs && t->column[t->columns - 1].kind != OT_KIND_IMAGE) takers = t->images;
     for (int i = t->columns - 1; i >= 0 && t->images > (takers ? takers : 1); i--) {
         if (t->column[i].kind != OT_KIND_IMAGE) continue;
         list[(*n)++] = i;

@@ -199,7 +199,11 @@ ot_status ot_dataset_fit(ot_dataset *d, ot_dataset *part, ot_error *err)
     return OT_OK;
 }
 
-bool ot_table_is_scaled(const ot_dataset *d) { return d->table && d->table->scaled && !d->table->recorded; }
+bool ot_table_is_scaled(const ot_dataset *d)
+{
+    const ot_columns *t = d->table;
+    return t && !t->recorded && (t->scaled || t->images || t->text);
+}
 
 /* ---- classes ------------------------------------------------------------------------------------ */
 
@@ -230,6 +234,27 @@ int ot_dataset_classes(const ot_dataset *d, const ot_array *a, const char *const
     bool of_another = ot_dataset_string_column(d, NULL) && !ot_dataset_string_column(d, a);
     *name = of_another ? NULL : d->class_name;
     return of_another ? 0 : d->n_classes;
+}
+
+const char *ot_dataset_number_column(const ot_dataset *d, const ot_array *a, int64_t e)
+{
+    const ot_column *q = d->table && !d->table->recorded ? ot_table_column_of(d, a, e) : NULL;
+    return q && q->kind == OT_KIND_NUMBER ? q->name : NULL;
+}
+
+const ot_column *ot_table_column_of(const ot_dataset *d, const ot_array *a, int64_t e)
+{
+    const ot_columns *t = d->table;
+    int at = (int)(a - d->array);
+    for (int i = 0; t && i < t->n_inputs; i++) {
+        const ot_table_input *in = &t->input[i];
+        for (int k = 0; k < in->n && in->array == at && !in->member; k++)
+            if (e >= in->field[k].at && e < in->field[k].at + in->field[k].width)
+                return &t->column[in->field[k].column];
+    }
+    for (int i = 0; t && i < t->n_targets; i++)
+        if (t->wanted[i].array == at && e < t->wanted[i].n) return &t->column[t->wanted[i].column[e]];
+    return NULL;
 }
 
 const char *const *ot_dataset_target_columns(const ot_dataset *d, const ot_array *a, int *n)

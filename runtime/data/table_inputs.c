@@ -26,6 +26,23 @@ static int first_column(const ot_columns *t, const char *text, const char *end, 
     return -1;
 }
 
+/* The columns of a list of numbers in JSON lines, name.0, name.1 ...: how many, and from *first on; 0: there is none of that name. */
+static int columns_of_list(const ot_columns *t, const char *name, size_t length, int *first)
+{
+    for (int i = 0; i < t->columns && t->mark == OT_ROWS_JSON; i++) {
+        int n = 0;
+        for (; i + n < t->columns; n++) {
+            char number[16];
+            const char *is = t->column[i + n].name;
+            snprintf(number, sizeof number, "%d", n);
+            if (strncmp(is, name, length) || is[length] != '.' || strcmp(is + length + 1, number)) break;
+        }
+        *first = i;
+        if (n) return n;
+    }
+    return 0;
+}
+
 /* Of a list of names in an error; a wide table has thousands. */
 enum { MOST_NAMES = 20 };
 
@@ -56,12 +73,19 @@ static ot_status read_list(const ot_columns *t, const char *text, const char *en
     *n = 0;
     while (text < end) {
         const char *behind;
-        int c = first_column(t, text, end, &behind);
+        int c = first_column(t, text, end, &behind), many = 1;
         bool minus = c < 0 && without && *text == '-';
         if (minus) c = first_column(t, text + 1, end, &behind);
-        if (c < 0 || *n == t->columns) return no_column(t, text + minus, end, what, err);
-        if (minus) without[c] = true;
-        else list[(*n)++] = c;
+        if (c < 0) {
+            size_t length = strcspn(text + minus, ",");
+            if (text + minus + length > end) length = (size_t)(end - text - minus);
+            behind = text + minus + length + (text + minus + length < end);
+            many = columns_of_list(t, text + minus, length, &c);
+        }
+        if (c < 0 || !many || *n + many > t->columns) return no_column(t, text + minus, end, what, err);
+        for (int i = 0; i < many; i++)
+            if (minus) without[c + i] = true;
+            else list[(*n)++] = c + i;
         text = behind;
     }
     return OT_OK;
@@ -154,6 +178,12 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
             break;
         }
         w->text = w->text || is_text(q);
+        if (t->mark == OT_ROWS_JSON && is_text(q) && *q->odd.text == '[')
+            return ot_fail(
+                err, OT_E_DATA,
+                "%s: line %lld: column '%s', the target, contains lists that are not all numbers (%.40s): for several "
+                "labels use a column of 0 and 1 for each label, for a class at each place of a sample an array (.npz)",
+                t->path, (long long)q->odd.line, q->name, q->odd.text);
         bool values = q->whole < q->count[OT_CELL_NUMBER] + q->count[OT_CELL_CODE]; /* whole numbers may name classes */
         if (values) OT_TRY(check_stray(t, q, false, err));
         if (w->text && n > 1)
@@ -221,6 +251,24 @@ static int named_target(const ot_columns *t, int compare(const char *, const cha
     return n;
 }
 
+/* The column `last`; with it those of the same list of numbers, or all of the list `target`. */
+static ot_status target_by_rule(ot_dataset *d, ot_columns *t, bool named, int last, ot_error *err)
+{
+    const char *name = t->column[last].name, *dot = strrchr(name, '.');
+    int first = last, n = named ? 0 : columns_of_list(t, "target", strlen("target"), &first);
+    const char *list = n ? "target" : NULL;
+    d->last = !named && !n;
+    if (!n && !named && dot) n = columns_of_list(t, name, (size_t)(dot - name), &first);
+    if (n < 2) return add_target(d, t, "target", n ? &first : &last, 1, err);
+    int *all = ot_arena_alloc(d->arena, (size_t)n * sizeof *all);
+    if (!list) list = ot_arena_printf(d->arena, "%.*s", (int)(dot - name), name);
+    if (!all || !list) return no_memory(t, err);
+    for (int i = 0; i < n; i++) all[i] = first + i;
+    OT_TRY(add_target(d, t, "target", all, n, err));
+    d->column = list;
+    return OT_OK;
+}
+
 ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     const ot_data_options *o = &t->options;
@@ -254,9 +302,7 @@ ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
     if (named > 1) return ot_fail(err, OT_E_DATA, "%s: %d columns are named 'target', expected one", t->path, named);
     if (!named && o->unlabelled && o->n_inputs == 1 && elements_of(o->input) == t->columns) return OT_OK;
     if (!named && t->images) return image_labels(d, t, err);
-    d->last = !named;
-    OT_TRY(add_target(d, t, "target", &last, 1, err));
-    return OT_OK;
+    return target_by_rule(d, t, named > 0, last, err);
 }
 
 /* ---- groups of columns ------------------------------------------------------------------------ */
@@ -680,10 +726,14 @@ static ot_status choose(chooser *x)
     for (int i = 0; i < t->columns; i++) others[i] = others[i] || (t->ordered && !t->ordered[i]);
     if (given(t) && x->n) OT_TRY(given_groups(x, t->options.columns));
     for (int i = 0; i < x->n && x->n > 1; i++) {
-        int c = x->g[i].n ? -1 : ot_column_find(t, x->g[i].of->name);
-        if (c < 0 || x->taken[c] || x->without[c]) continue;
-        x->g[i].column[x->g[i].n++] = c;
-        x->taken[c] = true;
+        const char *name = x->g[i].of->name;
+        int c = x->g[i].n ? -1 : ot_column_find(t, name), n = 1;
+        if (c < 0 && !x->g[i].n) n = columns_of_list(t, name, strlen(name), &c);
+        for (int k = c; c >= 0 && k < c + n; k++) {
+            if (x->taken[k] || x->without[k]) continue;
+            x->g[i].column[x->g[i].n++] = k;
+            x->taken[k] = true;
+        }
     }
     spread_images(x);
     if (all_images(x)) t->mapped = t->scaled = false;
@@ -731,25 +781,4 @@ ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err)
     t->scaled = true;
     for (int i = 0; i < n; i++) t->scaled &= is_scaled(t, x.g[i].of);
     return choose(&x);
-}
-
-const char *ot_dataset_number_column(const ot_dataset *d, const ot_array *a, int64_t e)
-{
-    const ot_column *q = d->table && !d->table->recorded ? ot_table_column_of(d, a, e) : NULL;
-    return q && q->kind == OT_KIND_NUMBER ? q->name : NULL;
-}
-
-const ot_column *ot_table_column_of(const ot_dataset *d, const ot_array *a, int64_t e)
-{
-    const ot_columns *t = d->table;
-    int at = (int)(a - d->array);
-    for (int i = 0; t && i < t->n_inputs; i++) {
-        const ot_table_input *in = &t->input[i];
-        for (int k = 0; k < in->n && in->array == at && !in->member; k++)
-            if (e >= in->field[k].at && e < in->field[k].at + in->field[k].width)
-                return &t->column[in->field[k].column];
-    }
-    for (int i = 0; t && i < t->n_targets; i++)
-        if (t->wanted[i].array == at && e < t->wanted[i].n) return &t->column[t->wanted[i].column[e]];
-    return NULL;
 }

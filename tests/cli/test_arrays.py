@@ -198,6 +198,7 @@ def test_names_and_axes():
     s = rng.standard_normal((40, 5, 9)).astype(np.float32)
     np.savez('seq.npz', s=s, target=label)
     np.savez('seq-last.npz', s=s.transpose(0, 2, 1), target=label)
+    run('seq.onnx', '--data', 'seq-last.npz', *common, rc=4, says=("--permute 's=0,2,1'",))
     check('sequences', trained('seq.onnx', 'seq.npz') == trained('seq.onnx', 'seq-last.npz', '--permute', 's=0,2,1'))
     run('seq.onnx', '--data', 'seq-last.npz', *common, rc=4, says=("input 's' is [?,5,?], but array 's' is [40,9,5]",))
 

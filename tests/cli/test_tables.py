@@ -176,12 +176,53 @@ def documented_encoder():
         check(want.shape == got.shape and abs(want - got).max() < 1e-4, f'{columns} elements: {abs(want - got).max()}')
 
 
+def lists():
+    """Lists of numbers in JSON lines are columns; other lists are no target."""
+    words = [['no', 'yes'][i % 2] for i in range(ROWS)]
+    put = lambda path, rows: open(path, 'w').write(''.join(json.dumps(r) + '\n' for r in rows))
+    model('m.onnx')
+    put('list.jsonl', [dict(v=r, label=w) for r, w in zip(x.astype(float).round(3).tolist(), words)])
+    write('list.csv', 'v.0,v.1,v.2,v.3,label', [[*r, w] for r, w in zip(x.astype(float).round(3).tolist(), words)])
+    for name in 'csv', 'jsonl':
+        call('m.onnx', '--data', f'list.{name}', '--epochs', '2', '--run-dir', 'none', '-o', f'{name}.onnx')
+    check([numpy_helper.to_array(t).tobytes() for t in onnx.load('csv.onnx').graph.initializer] ==
+          [numpy_helper.to_array(t).tobytes() for t in onnx.load('jsonl.onnx').graph.initializer], 'a list trains as its columns do')
+    check(call('predict', 'csv.onnx', 'list.csv').stdout == call('predict', 'jsonl.onnx', 'list.jsonl').stdout, 'and predicts so')
+    # as a target: the last member, by its name, or called `target`
+    model('m.onnx', 4, 3)
+    for name, more in ('y', ()), ('target', ()), ('a', ('--target', 'a')):
+        rows = [dict(v=r, **{name: [float(r[0]), 2.5, -r[1]]}) for r in x.astype(float).tolist()]
+        put('y.jsonl', rows if not more else [dict(a=r[name], v=r['v']) for r in rows])
+        said = call('m.onnx', '--data', 'y.jsonl', '--loss', 'mse', '--epochs', '1', *OUT, *more).stderr
+        check(f'{ROWS} samples' in said, said)
+        rows = json.loads(call('predict', 'o.onnx', 'y.jsonl', '--json').stdout)
+        check(len(rows) == ROWS and len(rows[0]['y']) == 3, f'three values: {rows[0]}')
+        said = call('eval', 'o.onnx', '--data', 'y.jsonl').stdout
+        check('rmse' in said and f'  2 {name}.2 ' in said, f'the list is found again: {said}')
+    call('m.onnx', '--data', 'y.jsonl', '--target', 'a', '--inputs=-a', '--loss', 'mse', '--epochs', '1', *OUT)
+    for row, what in (dict(v=[1, 2], label='no'), 'line 41: '), (dict(v='x', label='no'), 'not a list of 4 numbers'):
+        put('bad.jsonl', [*(dict(v=r, label=w) for r, w in zip(x.astype(float).tolist(), words)), row])
+        said = call('m.onnx', '--data', 'bad.jsonl', '--epochs', '1', *OUT, code=4).stderr
+        check(what in said and "'v'" in said, said)
+    put('lost.jsonl', [*(dict(v=r, label=w) for r, w in zip(x.astype(float).tolist(), words)), dict(label='no')])
+    said = call('data', 'lost.jsonl').stdout
+    check('missing' in said, f'a list that is missing: {said}')
+    model('m.onnx')
+    write('pipe.csv', 'a,b,c,d,genres', [[*r, ['drama', 'comedy', 'comedy|drama', 'horror'][i % 4]] for i, r in enumerate(x.tolist())])
+    said = call('m.onnx', '--data', 'pipe.csv', '--epochs', '1', *OUT, code=4).stderr
+    check("'comedy|drama' looks like several labels" in said and '--classes' not in said, said)
+    put('tags.jsonl', [dict(v=r, tags=['B', 'O']) for r in x.astype(float).tolist()])
+    said = call('m.onnx', '--data', 'tags.jsonl', '--epochs', '1', *OUT, code=4).stderr
+    check('0 and 1 for each label' in said and '--classes' not in said, said)
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     headers()
     whole_numbers()
     messages()
     evaluation_line()
+    lists()
     documented_encoder()
     os.chdir('/')
 finish('tables')

@@ -193,6 +193,41 @@ def main():
             assert "input 'x' as it is fed, scaled alike" in said and "(train: loss 0," in said, said
     assert "no array 'y' for the target" in run("itself.onnx", "--data", "set", "--target", "y", "-o", "x.onnx", expect=4)
 
+    # several archives, and a folder of them, are one set
+    import tarfile
+    files = sorted(p for p in pathlib.Path("set").rglob("*") if p.is_file())
+    pathlib.Path("shards").mkdir()
+    for name, part in (("whole.tar", files), ("shards/0.tar", files[::2]), ("shards/1.tar", files[1::2])):
+        with tarfile.open(name, "w") as t:
+            for p in part:
+                t.add(p, p.relative_to("set"))
+    train("w.onnx", "whole.tar")
+    for data in ("shards",), ("shards/0.tar", "--data", "shards/1.tar"):
+        said = train("v.onnx", *data)
+        assert f"{len(files)} images" in said and weights("v.onnx") == weights("w.onnx"), said
+    assert "twice" in train("x.onnx", "shards/0.tar", "--data", "shards/0.tar", expect=4)
+    assert "several .tar files can be given together" in train("x.onnx", "shards/0.tar", "--data", "set/labels.npz", expect=4)
+
+    # a table beside the images; recordings in another format
+    pathlib.Path("hub").mkdir()
+    assert cv2.imwrite("hub/1.png", np.zeros((SIDE, SIDE, 3), np.uint8))
+    pathlib.Path("hub/metadata.jsonl").write_text('{"file_name": "1.png", "label": "a"}\n')
+    assert "--data 'hub/metadata.jsonl'" in train("x.onnx", "hub", expect=4)
+    pathlib.Path("songs/a").mkdir(parents=True)
+    pathlib.Path("songs/a/1.mp3").write_bytes(b"ID3" + bytes(100))
+    assert "recordings are .wav and .flac" in train("x.onnx", "songs", expect=4)
+
+    # 16 bits: it is said, and how much of the range the images use
+    for most, what in ((1700, "1700 of 65535 and becomes 6 of 255"), (65535, "16 bits, of which the upper 8 are used")):
+        for c in range(2):
+            pathlib.Path(f"deep/c{c}").mkdir(parents=True, exist_ok=True)
+            wide = rng.integers(0, most, (SIDE, SIDE), dtype=np.uint16)
+            wide[0, c] = most
+            assert cv2.imwrite(f"deep/c{c}/1.png", wide)
+        said = subprocess.run([program, "data", "deep"], capture_output=True, text=True, check=True).stdout
+        assert what in said, said
+        assert ("the largest value" in said) == (most < 65535), said
+
     # damaged files: an error with the name, or skipped and listed
     bad = pathlib.Path("set/class1") / sorted(p.name for p in pathlib.Path("set/class1").iterdir())[3]
     whole = bad.read_bytes()

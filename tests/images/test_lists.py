@@ -129,8 +129,22 @@ def numbers(images, files):
     write("set/value.csv", [("score", "file"), *zip(map(repr, value.tolist()), files)])
     np.savez("v.npz", x=images.transpose(0, 3, 1, 2), target=value)
     train("s.onnx", "v.npz", "--normalize", "1/255", "--loss", "mse", net="value.onnx")
-    train("t.onnx", "set/value.csv", "--loss", "mse", net="value.onnx")
+    train("t.onnx", "set/value.csv", "--loss", "mse", "--normalize-target", "none", net="value.onnx")
     assert weights("s.onnx") == weights("t.onnx")
+
+    # values beside images are standardised, as numbers of a table are
+    far = (300 + 40 * value).astype("f4")
+    write("set/far.csv", [("score", "file"), *zip(map(repr, far.tolist()), files)])
+    np.savez("v.npz", x=images.transpose(0, 3, 1, 2), target=far)
+    said = train("s.onnx", "v.npz", "--normalize", "1/255", "--loss", "mse", net="value.onnx")
+    assert "trains faster with --normalize-target mean,std" in said, said
+    train("s.onnx", "v.npz", "--normalize", "1/255", "--loss", "mse", "--normalize-target", "mean,std", net="value.onnx")
+    said = train("t.onnx", "set/far.csv", "--loss", "mse", net="value.onnx")
+    assert "values are standardised" in said and weights("s.onnx") == weights("t.onnx"), said
+    (target,) = kept("t.onnx")["onnxtrain.preprocess"]["targets"].values()
+    assert abs(target["mean"][0] - far.mean()) < 0.01, target
+    rows = [x.split(",") for x in run("predict", "t.onnx", "set/far.csv").splitlines() if x[:1].isdigit()]
+    assert abs(np.mean([float(x[-1]) for x in rows]) - far.mean()) < 200, "in the unit of the data"
 
     # an image and numbers of the same row
     rest = rng.normal(0, 1, (N, 2)).astype("f4")
@@ -191,6 +205,62 @@ def table_of_images(files):
     return train("x.onnx", "set/images.csv", expect=4)
 
 
+def to_images(files, images):
+    """An image from an image: the target is the second column, fed as the first is; it moves with it."""
+    def net(path, scale=1, kernel=None):
+        k = rng.normal(0, 0.3, (3, 3, 1, 1)).astype("f4") if kernel is None else kernel
+        nodes = [helper.make_node("Conv", ["x", "k"], ["y" if scale == 1 else "z"])]
+        w = [numpy_helper.from_array(k, "k")]
+        if scale > 1:
+            w.append(numpy_helper.from_array(np.array([1, 1, scale, scale], "f4"), "s"))
+            nodes.append(helper.make_node("Resize", ["z", "", "s"], ["y"], mode="nearest"))
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, ["n", 3, SIDE, SIDE])],
+                                  [helper.make_tensor_value_info("y", 1, ["n", 3, SIDE * scale, SIDE * scale])], w)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+    unit = (images.transpose(0, 3, 1, 2) / np.float32(255)).astype("f4")
+    pathlib.Path("set/clean").mkdir()
+    for k, file in enumerate(files):
+        assert cv2.imwrite(f"set/clean/{k}.png", images[(k + 1) % N][:, :, ::-1])
+        assert cv2.imwrite(f"set/clean/{k}_x2.png", images[k].repeat(2, 0).repeat(2, 1)[:, :, ::-1])
+    write("set/pairs.csv", [("noisy", "clean"), *[(f, f"clean/{k}.png") for k, f in enumerate(files)]])
+    np.savez("p.npz", x=unit, target=np.roll(unit, -1, 0))
+    net("to.onnx")
+    for loss in "mse", "huber":
+        train("s.onnx", "p.npz", "--loss", loss, net="to.onnx")
+        said = train("t.onnx", "set/pairs.csv", "--loss", loss, net="to.onnx")
+        got, want = (numpy_helper.to_array(onnx.load(p).graph.initializer[0]) for p in ("t.onnx", "s.onnx"))
+        assert np.allclose(got, want, atol=1e-5) and "scaled as those of the input" in said, (got, want, said)
+    assert kept("t.onnx")["onnxtrain.preprocess"]["images"] == ["y"]
+    a, b = (run("eval", "t.onnx", "--data", d, "--loss", "huber").split("loss ")[-1].split()[0] for d in ("p.npz", "set/pairs.csv"))
+    assert abs(float(a) - float(b)) < 1e-6, (a, b)
+    run("predict", "t.onnx", "set/pictures", "-o", "made/")
+    assert cv2.imread("made/000.png").shape == (SIDE, SIDE, 3)
+    assert "are images need a table and a loss such as mse" in train("x.onnx", "set/pairs.csv", net="to.onnx", expect=4)
+
+    # the identity: moved alike, the target is the input
+    write("set/same.csv", [("noisy", "clean"), *[(f, f) for f in files]])
+    net("one.onnx", kernel=np.eye(3, dtype="f4")[:, :, None, None])
+    for more in ((), ("--augment", "flip", "--augment", "crop"), ("--augment", "rotate:degrees=30")):
+        said = train("t.onnx", "set/same.csv", "--loss", "mse", "--lr", 0, *more, net="one.onnx")
+        assert "(train: loss 0," in said, said
+    said = train("t.onnx", "set/same.csv", "--loss", "mse", "--lr", 0, "--augment", "erase:p=1", net="one.onnx")
+    assert "(train: loss 0," not in said, "what changes values is of the input alone"
+
+    # of another size
+    write("set/larger.csv", [("low", "high"), *[(f, f"clean/{k}_x2.png") for k, f in enumerate(files)]])
+    net("two.onnx", scale=2, kernel=np.eye(3, dtype="f4")[:, :, None, None])
+    said = train("t.onnx", "set/larger.csv", "--loss", "l1", "--lr", 0, net="two.onnx")
+    assert f"decoded to {2 * SIDE}x{2 * SIDE}x3" in said and "loss 0" in said, said
+    said = train("t.onnx", "set/larger.csv", "--loss", "l1", "--augment", "flip", net="two.onnx", expect=2)
+    assert "cannot follow" in said, said
+
+    # without a model the last column tells what the target is
+    write("set/two.csv", [("left", "right", "same"), *[(f, f, i % 2) for i, f in enumerate(files)]])
+    assert "the target is column 'same'" in run("data", "set/two.csv")
+    assert "the target is column 'clean'" in run("data", "set/pairs.csv")
+
+
 def main():
     model("m.onnx")
     model("five.onnx", 5)
@@ -207,6 +277,7 @@ def main():
     assert cv2.imwrite("outside.png", images[0])
     classes(images, labels, files)
     numbers(images, files)
+    to_images(files, images)
     wrong(files)
 
 

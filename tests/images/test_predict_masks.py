@@ -1,4 +1,4 @@
-"""predict -o FOLDER/: the class of each pixel as a PNG for each image.
+"""predict -o FOLDER/: the class of each pixel as a PNG for each image, or the image that the output is.
 
 usage: test_predict_masks.py PROGRAM
 """
@@ -178,6 +178,72 @@ def sizes():
     run("m.onnx", "--data", "whole", "--steps", 1, "--run-dir", "sized-run", "-o", "t.onnx")
 
 
+def images():
+    """Outputs that are images are written as images: by --task, by what the training recorded, by a Sigmoid of three channels."""
+    x = rng.integers(0, 256, (N, SIDE, SIDE, 3), dtype=np.uint8)
+    pathlib.Path("pictures").mkdir()
+    for i, image in enumerate(x):
+        assert cv2.imwrite(f"pictures/{i}.png", image[:, :, ::-1])
+    unit = (x.transpose(0, 3, 1, 2) / np.float32(255)).astype("f4")
+
+    def compare(m, fed, scale, shift=0.0, more=(), to="pictures-out/"):
+        (y,) = onnxruntime.InferenceSession(m).run(None, {"x": fed})
+        said = run("predict", m, "pictures", "-o", to, *more)
+        assert f"{N} images, each named as its input image" in said, said
+        want = np.clip(np.floor(y * scale + shift + 0.5), 0, 255).transpose(0, 2, 3, 1)[..., ::-1]
+        for i in range(N):
+            got = cv2.imread(f"{to}{i}.png", cv2.IMREAD_UNCHANGED)
+            got = got[..., None] if got.ndim == 2 else got
+            assert got.shape == want[i].shape and np.abs(got - want[i]).max() <= 1, (m, got.shape, want[i].shape)
+        return said
+
+    # without a record: a Sigmoid of three channels; else by --task, and the line names it
+    model("m.onnx", 3)
+    assert "class of each pixel; for an image use --task values" in run("predict", "m.onnx", "pictures", "-o", "pictures-out/")
+    compare("m.onnx", unit, 255, more=("--task", "values"))
+    model("m.onnx", 1)
+    compare("m.onnx", unit, 255, more=("--task", "values"))
+    model("m.onnx", 3, tail="Sigmoid")
+    assert "an image; for classes use --task classes" in compare("m.onnx", unit, 255)
+    run("predict", "m.onnx", "pictures", "-o", "pictures-out/", "--task", "classes")
+    written("pictures-out/0.png")  # a palette
+    model("m.onnx", 5)
+    assert "has 1 or 3 channels" in run("predict", "m.onnx", "pictures", "-o", "pictures-out/", "--task", "values", expect=2)
+
+    # what trained with a loss of distances is no classes, whatever its data were
+    np.savez("pairs.npz", x=unit, target=unit[:, ::-1])
+    model("m.onnx", 3)
+    run("m.onnx", "--data", "pairs.npz", "--loss", "mse", "--steps", 2, "--run-dir", "none", "-o", "t.onnx")
+    compare("t.onnx", unit, 255)
+    run("m.onnx", "--data", "pairs.npz", "--loss", "mse", "--steps", 2, "--lr", 0, "--run-dir", "none", "-o", "same.onnx")
+    assert pathlib.Path("same.onnx").read_bytes() == pathlib.Path("m.onnx").read_bytes(), "weights that stay leave the file as it is"
+    np.savez("bytes.npz", x=unit, target=(255 * unit[:, ::-1]).astype("f4"))
+    run("m.onnx", "--data", "bytes.npz", "--loss", "l1", "--steps", 200, "--lr", 1, "--run-dir", "none", "-o", "t.onnx")
+    assert "0..255 are written as they are" in compare("t.onnx", unit, 1)
+
+    # an autoencoder: in the scaling of its input, also with a loss of classes
+    run("m.onnx", "--data", "pictures", "--target", "image", "--normalize", "imagenet", "--steps", 2, "--run-dir", "none", "-o", "t.onnx")
+    mean, std = (np.array(v, "f4")[:, None, None] for v in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
+    assert "scaling of the input" in compare("t.onnx", (unit - mean) / std, 255 * std, 255 * mean)
+    model("m.onnx", 3, tail="Sigmoid")
+    run("m.onnx", "--data", "pictures", "--target", "image", "--loss", "bce", "--steps", 2, "--run-dir", "none", "-o", "t.onnx")
+    compare("t.onnx", unit, 255)
+
+    # an output of twice the size makes images of twice the size
+    model("m.onnx", 3)
+    m = onnx.load("m.onnx")
+    m.graph.node[0].output[0] = "z"
+    m.graph.initializer.append(numpy_helper.from_array(np.array([1, 1, 2, 2], "f4"), "s"))
+    m.graph.node.append(helper.make_node("Resize", ["z", "", "s"], ["y"], mode="nearest"))
+    for d in m.graph.output[0].type.tensor_type.shape.dim[2:]:
+        d.dim_value = 2 * SIDE
+    onnx.save(m, "m.onnx")
+    compare("m.onnx", unit, 255, more=("--task", "values"))
+    assert cv2.imwrite("wide.png", cv2.resize(x[0], (3 * SIDE, SIDE)))  # in parts
+    run("predict", "m.onnx", "wide.png", "-o", "pictures-out/", "--task", "values")
+    assert cv2.imread("pictures-out/wide.png").shape == (2 * SIDE, 6 * SIDE, 3)
+
+
 def written(name):
     """The class numbers in a PNG with a palette."""
     raw = pathlib.Path(name).with_suffix(".png").read_bytes()
@@ -213,4 +279,5 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     main()
     sizes()
+    images()
 print("masks of images are written as PNG")

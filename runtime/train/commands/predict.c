@@ -5,8 +5,8 @@
  *            score per sample is that of class 1.  Others are values.  What an output is --task says, else labels from which the
  *            graph selects one (labels.c), else the loss that it was trained with (recorded_loss.c), else a Sigmoid or Softmax at
  *            its end, else names of classes.
- * Formats    CSV (the default), JSON or JSON lines, NPZ (the outputs themselves), a PNG of classes for each image (a folder); by
- *            the name of -o. */
+ * Formats    CSV (the default), JSON or JSON lines, NPZ (the outputs themselves), a PNG of classes for each image, or the image
+ *            that is the output (a folder); by the name of -o. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -38,6 +38,7 @@ typedef struct job {
     int64_t written;
     int64_t odd, first_odd; /* samples whose classes have no probability, because a score is not finite */
     ot_mask_form mask;      /* of the first of list */
+    bool painted;           /* images: it is known how their values become bytes */
     const char *folder;     /* of masks */
     ot_mask_parts parts;
 } job;
@@ -414,8 +415,74 @@ static const char *mask_file(const void *user, int64_t i)
     return file_of(j, low);
 }
 
+/* Whether the output is an image, by what was asked, else by what the model records of its training, else by its end.  *unsure: by
+ * nothing of these. */
+static bool is_image(const job *j, const ot_prediction *a, ot_task asked, bool *unsure)
+{
+    ot_normalize z;
+    const ot_mask_form *m = &j->mask;
+    const ot_spec *loss = ot_loss_on(j->t, a->name);
+    *unsure = false;
+    if (m->numbers || (m->classes != 1 && m->classes != 3)) return false;
+    if (asked != OT_TASK_AUTO) return asked == OT_TASK_VALUES;
+    if (ot_preprocess_is_image(j->t->record, a->name) || ot_preprocess_target(j->t->record, a->name, &z)) return true;
+    if (loss) return ot_loss_find(loss->name)->distance;
+    if (a->class_name || a->tail == OT_TAIL_SOFTMAX || a->tail == OT_TAIL_LOG_SOFTMAX) return false;
+    *unsure = true;
+    return a->tail == OT_TAIL_SIGMOID && m->classes == 3; /* as classes these would exclude each other */
+}
+
+/* How the values of an image become bytes.  Those of a model that was trained to give its input back are scaled as the input is,
+ * others are 0..1, or 0..255: `far` ones. */
+static void find_bytes(job *j, const ot_prediction *a, bool far)
+{
+    ot_mask_form *m = &j->mask;
+    const ot_feeder *f = images_of(j);
+    bool as_input = f && ot_preprocess_is_image(j->t->record, a->name);
+    const ot_normalize *z = f ? &f->normalize : NULL;
+    bool scaled = f && f->gather.scale && z->kind != OT_NORMALIZE_NONE;
+    bool given = as_input && scaled && z->kind == OT_NORMALIZE_GIVEN;
+    double unit = (as_input ? scaled : !far) ? 255 : 1;
+    for (int c = 0; c < m->classes; c++) {
+        int k = given && z->channels > 1 ? c : 0;
+        m->times[c] = given ? z->std[k] * 255 : unit;
+        m->plus[c] = given ? z->mean[k] * 255 : 0;
+    }
+    m->bgr = as_input && f->bgr && m->classes == 3;
+    j->painted = true;
+}
+
+/* The first image shows whether the values are 0..1 or 0..255. */
+static bool are_far(const ot_prediction *a)
+{
+    double most = 0;
+    for (int64_t k = 0; k < a->each; k++)
+        if (isfinite(a->v[k])) most = fmax(most, fabs(a->v[k]));
+    return most > 4;
+}
+
+static ot_status choose_image(job *j, ot_task asked, ot_error *err)
+{
+    ot_prediction *a = j->lines.list;
+    bool unsure;
+    j->mask.image = is_image(j, a, asked, &unsure);
+    if (asked == OT_TASK_VALUES && !j->mask.image)
+        return ot_fail(err, OT_E_USAGE,
+                       "--task values: an image in a folder has 1 or 3 channels of floats, but output '%s' has %lld%s; "
+                       "write the values with -o FILE.npz",
+                       a->name, (long long)j->mask.classes, j->mask.numbers ? " of integers" : "");
+    a->task = OT_TASK_VALUES;
+    if (j->mask.image) find_unit(j->t, false, a);
+    if (unsure)
+        ot_trainer_say(j->t, OT_INFO, "output '%s' has %lld channel%s, and the model records no loss: %s", a->name,
+                       (long long)j->mask.classes, j->mask.classes == 1 ? "" : "s",
+                       j->mask.image ? "it is written as an image; for classes use --task classes"
+                                     : "it is written as the class of each pixel; for an image use --task values");
+    return OT_OK;
+}
+
 /* Keeps the output that has a class for each pixel. */
-static ot_status open_masks(job *j, const char *to, ot_error *err)
+static ot_status open_masks(job *j, const char *to, ot_task asked, ot_error *err)
 {
     int found = -1;
     const ot_feeder *f = images_of(j);
@@ -434,12 +501,29 @@ static ot_status open_masks(job *j, const char *to, ot_error *err)
                        j->lines.list[found].name);
     j->lines.list[0] = j->lines.list[found];
     j->lines.n = 1;
-    j->lines.list[0].task = OT_TASK_VALUES;
+    OT_TRY(choose_image(j, asked, err));
     size_t n = strlen(to);
     while (n > 1 && to[n - 1] == '/') n--;
     j->folder = ot_arena_printf(j->a, "%.*s", (int)n, to);
     if (!j->folder) return ot_fail(err, OT_E_NOMEM, "no memory for the masks");
     return ot_mask_names(count_images(j), mask_file, j, j->t->eval.data, j->folder, err);
+}
+
+static int64_t times(int64_t n, double by) { return by == 1 ? n : (int64_t)fmax(1, floor((double)n * by + 0.5)); }
+
+/* An image is as much larger than that of the input as the output is: by y and x. */
+static void enlarge(ot_mask_place *p, double y, double x, int64_t *height, int64_t *width)
+{
+    p->scale[0] /= y;
+    p->scale[1] /= x;
+    *height = times(*height, y);
+    *width = times(*width, x);
+    p->top = (int64_t)((double)p->top * y);
+    p->left = (int64_t)((double)p->left * x);
+    p->h = times(p->h, y);
+    p->w = times(p->w, x);
+    if (p->top + p->h > *height) p->h = *height - p->top;
+    if (p->left + p->w > *width) p->w = *width - p->left;
 }
 
 /* Where the output of a sample is in its image, and how large that is. */
@@ -464,6 +548,7 @@ static ot_mask_place place_mask(const job *j, int64_t sample, int64_t *height, i
         p.scale[k] = side[k][1] / side[k][0] * side[k][3];
         p.shift[k] = side[k][2] * side[k][3] - (double)(k ? p.left : p.top) * p.scale[k];
     }
+    if (m->image) enlarge(&p, (double)m->h / (double)to_h, (double)m->w / (double)to_w, height, width);
     return p;
 }
 
@@ -471,6 +556,7 @@ static ot_status put_mask(job *j, int64_t sample, const char *file, ot_error *er
 {
     const ot_image_part *t = j->t->eval.data->tile;
     ot_mask_place at = place_mask(j, sample, &j->parts.height, &j->parts.width);
+    if (j->mask.image && !j->painted) find_bytes(j, j->lines.list, are_far(j->lines.list));
     OT_TRY(ot_mask_add(&j->parts, &j->mask, &at, j->lines.list[0].v, err));
     if (t && !t[sample].last) return OT_OK;
     j->written++;
@@ -637,12 +723,18 @@ static ot_status predict(job *j, const ot_options *o, char **text, ot_error *err
     const char *columns = ot_options_get(o, "copy");
     j->lines.to_file = to != NULL;
     if (columns) OT_TRY(ot_dataset_copy_columns(t->eval.data, columns, j->a, &j->lines.copied, err));
-    if (j->form == FORM_MASKS) OT_TRY(open_masks(j, to, err));
+    if (j->form == FORM_MASKS) OT_TRY(open_masks(j, to, task_of(o), err));
     OT_TRY(deliver(j, to, text, err));
     if (j->odd)
         ot_trainer_say(t, OT_WARNING, "%lld sample%s no probabilities: scores are NaN or infinite (first: sample %lld)",
                        (long long)j->odd, j->odd == 1 ? " has" : "s have", (long long)j->first_odd);
-    if (j->form == FORM_MASKS)
+    if (j->form == FORM_MASKS && j->mask.image)
+        ot_trainer_say(t, OT_INFO, "%s: %lld image%s, each named as its input image; values %s", j->folder,
+                       (long long)j->written, j->written == 1 ? "" : "s",
+                       j->mask.plus[0] != 0      ? "have the scaling of the input undone"
+                       : j->mask.times[0] == 255 ? "0..1 are written as 0..255"
+                                                 : "0..255 are written as they are");
+    else if (j->form == FORM_MASKS)
         ot_trainer_say(t, OT_INFO, "%s: mask%s of %lld image%s, each named as its image and of its size", j->folder,
                        j->written == 1 ? "" : "s", (long long)j->written, j->written == 1 ? "" : "s");
     else if (to)

@@ -11,10 +11,13 @@ ot_status ot_run_samples(const ot_model *m, const ot_options *o, const ot_callba
 
 /* How an output has the class of each pixel. */
 typedef struct ot_mask_form {
-    int64_t classes, h, w; /* scores of so many classes; 1: one score, or the number itself */
-    bool last;             /* (H,W,C) */
-    bool numbers;          /* of integers: the class */
-    double above;          /* one score: class 1 above it */
+    int64_t classes, h, w;    /* scores of so many classes; 1: one score, or the number itself */
+    bool last;                /* (H,W,C) */
+    bool numbers;             /* of integers: the class */
+    double above;             /* one score: class 1 above it */
+    bool image;               /* no scores: the channels of an image, grey or colour */
+    bool bgr;                 /* of an image: blue comes first */
+    double times[3], plus[3]; /* of an image: a byte of channel c is value * times[c] + plus[c] */
 } ot_mask_form;
 
 /* Which pixels of its image a part has, and where they are at the output: pixel y of the image is at
@@ -34,7 +37,8 @@ ot_status ot_mask_names(int64_t n, const char *(*file)(const void *user, int64_t
 
 /* The scores of an image, part by part. */
 typedef struct ot_mask_parts {
-    int64_t height, width; /* of the mask: those of the image */
+    int64_t height,
+        width; /* of the mask: those of the image; of an image as much larger as the output is than the input */
     int n, room;
     ot_mask_place *place; /* of each part */
     float **v;            /* its output */
@@ -43,7 +47,7 @@ typedef struct ot_mask_parts {
 /* Adds the output of a sample.  Errors: OT_E_NOMEM. */
 ot_status ot_mask_add(ot_mask_parts *p, const ot_mask_form *m, const ot_mask_place *at, const double *v, ot_error *err);
 
-/* Writes the mask of the parts that were added, and forgets them.  Errors: OT_E_IO, OT_E_NOMEM. */
+/* Writes the mask, or image, of the parts that were added, and forgets them.  Errors: OT_E_IO, OT_E_NOMEM. */
 ot_status ot_mask_write(ot_mask_parts *p, const ot_mask_form *m, const char *folder, const char *file, int64_t sample,
                         ot_error *err);
 

@@ -1,8 +1,9 @@
-/* predict_masks.c - predict -o FOLDER/: the class of each pixel as a PNG for each image, named as the image and of its size.
+/* predict_masks.c - predict -o FOLDER/: the class of each pixel as a PNG for each image, named as the image and of its size; or the
+ * image itself, of a model whose output is one.
  *
  * The scores of an output are interpolated linearly (pixel centres aligned, edges repeated, as PyTorch's interpolate with
  * align_corners=False), where parts of an image overlap their mean is taken, and then the class of the largest; class numbers
- * are those of the nearest pixel, of the part whose middle is nearest. */
+ * are those of the nearest pixel, of the part whose middle is nearest.  The channels of an image are interpolated as scores are. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -219,25 +220,41 @@ typedef struct row_room {
     between *x;              /* of each part, at the image's width */
 } row_room;
 
+/* r->sum: class or channel c at row y, added over the parts. */
+static void sum_row(const ot_mask_parts *p, const ot_mask_form *m, int64_t c, int64_t y, const row_room *r)
+{
+    memset(r->sum, 0, (size_t)p->width * sizeof *r->sum);
+    for (int k = 0; k < p->n; k++) {
+        const ot_mask_place *at = &p->place[k];
+        if (y < at->top || y >= at->top + at->h) continue;
+        between b = between_of(at, 0, y, m->h);
+        add_scores(m, p->v[k] + c * m->h * m->w, &b, r->x + k * p->width + at->left, at->w, r->row, r->sum + at->left);
+    }
+}
+
+/* Row y of an image, in bytes: rounded, and limited to 0..255.  A value that is not finite is black. */
+static void paint_row(const ot_mask_parts *p, const ot_mask_form *m, int64_t c, const row_room *r, uint8_t *to)
+{
+    int64_t at = m->bgr ? m->classes - 1 - c : c;
+    for (int64_t i = 0; i < p->width; i++) {
+        double v = r->count[i] > 0 ? (double)(r->sum[i] / r->count[i]) * m->times[c] + m->plus[c] : 0;
+        to[i * m->classes + at] = v > 0 ? (uint8_t)(fmin(v, 255) + 0.5) : 0;
+    }
+}
+
 /* Row y by its scores; of equal ones the first class. */
 static void classify_row(const ot_mask_parts *p, const ot_mask_form *m, int64_t y, const row_room *r, uint8_t *to)
 {
-    size_t bytes = (size_t)p->width * sizeof *r->sum;
-    memset(r->count, 0, bytes);
+    memset(r->count, 0, (size_t)p->width * sizeof *r->count);
     for (int k = 0; k < p->n; k++) {
         const ot_mask_place *at = &p->place[k];
         for (int64_t i = at->left; y >= at->top && y < at->top + at->h && i < at->left + at->w; i++) r->count[i]++;
     }
     for (int64_t c = 0; c < m->classes; c++) {
-        memset(r->sum, 0, bytes);
-        for (int k = 0; k < p->n; k++) {
-            const ot_mask_place *at = &p->place[k];
-            if (y < at->top || y >= at->top + at->h) continue;
-            between b = between_of(at, 0, y, m->h);
-            add_scores(m, p->v[k] + c * m->h * m->w, &b, r->x + k * p->width + at->left, at->w, r->row,
-                       r->sum + at->left);
-        }
-        if (m->classes == 1) {
+        sum_row(p, m, c, y, r);
+        if (m->image) {
+            paint_row(p, m, c, r, to);
+        } else if (m->classes == 1) {
             for (int64_t i = 0; i < p->width; i++) to[i] = r->sum[i] > (float)m->above * r->count[i];
         } else {
             for (int64_t i = 0; i < p->width; i++)
@@ -263,7 +280,8 @@ static ot_status fill_mask(const ot_mask_parts *p, const ot_mask_form *m, uint8_
     r.row = r.count + w;
     for (int k = 0; k < p->n; k++)
         for (int64_t i = 0; i < w; i++) r.x[k * w + i] = between_of(&p->place[k], 1, i, m->w);
-    for (int64_t y = 0; y < p->height; y++) classify_row(p, m, y, &r, pixels + y * w);
+    int64_t line = m->image ? w * m->classes : w;
+    for (int64_t y = 0; y < p->height; y++) classify_row(p, m, y, &r, pixels + y * line);
     free(r.sum);
     free(r.x);
     return OT_OK;
@@ -277,10 +295,12 @@ ot_status ot_mask_write(ot_mask_parts *p, const ot_mask_form *m, const char *fol
     size_t n = 0;
     if (!name_of(file, sample, name, sizeof name) || snprintf(path, sizeof path, "%s/%s", folder, name) >= PATH_MAX)
         return ot_fail(err, OT_E_IO, "-o %s: the name of the image '%s' is too long", folder, file ? file : "");
-    if (!(pixels = malloc((size_t)(p->height * p->width)))) return ot_fail(err, OT_E_NOMEM, "no memory for a mask");
+    int channels = m->image ? (int)m->classes : 0; /* 0: class numbers */
+    if (!(pixels = malloc((size_t)(p->height * p->width * (channels ? channels : 1)))))
+        return ot_fail(err, OT_E_NOMEM, "no memory for a mask");
     ot_status s = fill_mask(p, m, pixels, err);
     if (!s) s = make_folders(path, err);
-    if (!s) s = ot_picture_png(pixels, p->width, p->height, 0, &bytes, &n, err);
+    if (!s) s = ot_picture_png(pixels, p->width, p->height, channels, &bytes, &n, err);
     if (!s) s = ot_replace_file(AT_FDCWD, NULL, path, bytes, n, err);
     free(bytes);
     free(pixels);

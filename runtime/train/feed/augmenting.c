@@ -69,7 +69,9 @@ static ot_status check_followed(const ot_feeders *fs, const ot_augment *list, co
     for (int i = 0; i < fs->n && ot_augment_moves(list); i++) {
         const ot_feeder *f = &fs->f[i];
         ot_shape shape = ot_array_shape(f->src);
-        if (f->augment || !is_spatial(f, p)) continue;
+        if (!f->augment && f->as_input && f->src->source)
+            shape = (ot_shape){ 4, { shape.dim[0], f->to.h, f->to.w, f->to.c } };
+        else if (f->augment || !is_spatial(f, p)) continue;
         return ot_fail(
             err, OT_E_USAGE,
             "--augment %s: moves the pixels of images, but target '%s' of shape %s cannot follow: it needs "
@@ -116,7 +118,10 @@ static ot_status add_pictures(const ot_adapt_env *e, int threads, ot_feeders *fs
         ot_augmenting mask = *like;
         mask.kind = OT_AUGMENTED_MASK;
         mask.pixels = pixels_of(q, &like->at, like->from.channels_last);
-        if (q->as_input && q->src == f->src && !q->augment) { /* an autoencoder: noise is of the input alone */
+        bool other =
+            q->src != f->src; /* images beside those of the input, which move with them if they have their size */
+        bool sized = q->to.h == f->to.h && q->to.w == f->to.w && q->to.c == f->to.c;
+        if (q->as_input && !q->augment && (!other || sized)) { /* what changes values is of the input alone */
             ot_augment *still;
             ot_augmenting same = *like;
             OT_TRY(ot_augment_still(like->list, e->a, &still, err));
@@ -317,7 +322,9 @@ static bool any_sounds(const ot_feeders *fs)
 
 static ot_status no_floats(ot_error *err)
 {
-    return ot_fail(err, OT_E_USAGE, "--augment noise: needs inputs of floats; the data has none");
+    return ot_fail(err, OT_E_USAGE,
+                   "--augment noise: needs inputs of floats; the data has none (images are bytes: --augment "
+                   "jitter and erase change their values)");
 }
 
 static ot_status nothing_found(const ot_adapt_env *e, bool automatic, ot_error *err)

@@ -112,9 +112,18 @@ static ot_status draw_source(const ot_feeder *f, int64_t given, int64_t sample, 
                              ot_error *err)
 {
     ot_image from, out = { to, f->to.h, f->to.w, (int)f->to.c, f->to.w * f->to.c };
-    OT_TRY(ot_draw_base(f, sample, room, &from, &room->height, &room->width, err));
-    room->sample = sample + 1;
+    int64_t height, width;
+    OT_TRY(ot_draw_base(f, sample, room, &from, &height, &width, err));
     const ot_augmenting *g = given >= 0 ? f->augment : NULL;
+    if (f->target && g && room->sample == sample + 1 && (room->height != height || room->width != width))
+        return ot_fail(
+            err, OT_E_DATA,
+            "%s/%s: the target has %lldx%lld pixels, but its image %lldx%lld: with --augment they must be equal",
+            f->src->source->folder, f->src->source->name(f->src->source, f->src->row ? f->src->row[sample] : sample),
+            (long long)height, (long long)width, (long long)room->height, (long long)room->width);
+    room->height = height;
+    room->width = width;
+    room->sample = sample + 1;
     size_t n = g ? ot_augment_scratch(g->list, &f->fit, from.height, from.width, &out)
                  : ot_image_fit_scratch(&f->fit, from.height, from.width, &out);
     OT_TRY(ot_draw_reserve(room, n, &from, err));

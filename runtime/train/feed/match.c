@@ -276,16 +276,26 @@ static int channels_of(const ot_value *v, const ot_array *a)
 
 const char *ot_match_channels(const ot_value *v, const ot_array *a, char buf[300])
 {
-    const int64_t *d = a->t.dim;
+    int rank = a->t.rank;
+    char axes[8 * OT_MAX_RANK] = "0";
     *buf = '\0';
-    if (v->shape.rank != 4 || a->t.rank != 4) return buf;
-    ot_shape first = { 4, { d[0], d[3], d[1], d[2] } }, last = { 4, { d[0], d[2], d[3], d[1] } };
-    const char *axes = ot_shape_agrees(&v->shape, &first, 1)  ? "0,3,1,2"
-                       : ot_shape_agrees(&v->shape, &last, 1) ? "0,2,3,1"
-                                                              : NULL;
-    if (axes)
-        snprintf(buf, 300, "; channels %s? --permute '%.200s=%s' (as numpy.transpose) moves them",
-                 axes[2] == '3' ? "last" : "first", v->name, axes);
+    if (v->shape.rank != rank || rank < 3) return buf;
+    for (int s = 2; s < rank; s++) {
+        ot_shape turned = { rank, { a->t.dim[0] } };
+        size_t at = 1;
+        for (int i = 1; i < rank; i++) {
+            int from = (s - 1 + i - 1) % (rank - 1) + 1;
+            turned.dim[i] = a->t.dim[from];
+            at += (size_t)snprintf(axes + at, sizeof axes - at, ",%d", from);
+        }
+        if (!ot_shape_agrees(&v->shape, &turned, 1)) continue;
+        snprintf(buf, 300, "; %s? --permute '%.200s=%s' (as numpy.transpose) moves them",
+                 rank == 3       ? "axes in another order"
+                 : s + 1 == rank ? "channels last"
+                                 : "channels first",
+                 v->name, axes);
+        return buf;
+    }
     return buf;
 }
 

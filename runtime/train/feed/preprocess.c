@@ -82,6 +82,19 @@ static json_t *targets(const ot_feeders *fs)
     return all;
 }
 
+/* The outputs that were trained to give an input of images as it is fed; NULL: there is none. */
+static json_t *image_outputs(const ot_feeders *fs)
+{
+    json_t *all = NULL;
+    for (int i = 0; i < fs->n; i++) {
+        const ot_feeder *f = &fs->f[i];
+        if (!f->target || !f->as_input || !f->output || f->sample.rank != 3) continue;
+        if (!all) all = json_array();
+        ot_json_add(&all, json_string(f->output));
+    }
+    return all;
+}
+
 /* Is there anything to record of the inputs? */
 static bool any_input(const ot_feeders *fs)
 {
@@ -127,6 +140,10 @@ ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, const char
     y = targets(fs);
     const json_t *known = json_object_get(all, "targets"); /* a record that was made anew has none yet */
     any |= any_measured_target(fs) || !y != !known || (y && !json_equal(y, known));
+    json_t *images = image_outputs(fs), *given = json_object_get(all, "images");
+    any |= !images != !given || (images && !json_equal(images, given));
+    json_object_del(all, "images");
+    if (images) ot_json_set(&all, "images", images);
     json_object_del(all, "targets");
     if (y) ot_json_set(&all, "targets", y);
     char *text = any ? ot_json_dump(all, JSON_COMPACT) : NULL;
@@ -214,6 +231,16 @@ static bool read_target(const json_t *o, ot_normalize *out)
     good = good && ot_normalize_usable(&z);
     if (good) *out = z;
     return good;
+}
+
+bool ot_preprocess_is_image(const json_t *record, const char *output)
+{
+    const json_t *list = json_object_get(record, "images");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        if (name && !strcmp(name, output)) return true;
+    }
+    return false;
 }
 
 bool ot_preprocess_target(const json_t *record, const char *output, ot_normalize *out)

@@ -34,6 +34,9 @@ bool ot_preprocess_target(const json_t *record, const char *output, ot_normalize
 ot_status ot_preprocess_target_columns(const json_t *record, const char *output, bool plain, int64_t n, ot_arena *a,
                                        const char *const **out, ot_error *err);
 
+/* Was the output trained to give an input of images as this is fed: "images": ["y"]? */
+bool ot_preprocess_is_image(const json_t *record, const char *output);
+
 /* "multiply by 113560 and add 204980": from such an output to the unit of the data. */
 const char *ot_preprocess_unit(const ot_normalize *z, char text[160]);
 

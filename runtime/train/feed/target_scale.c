@@ -11,7 +11,7 @@
 #include "runtime/train/feed/preprocess.h"
 #include "runtime/train/feed/target_scale.h"
 
-static const double FAR = 1000; /* root mean square of values that are said to be far from what a new model gives */
+static const double FAR = 10; /* root mean square of values that are said to be far from what a new model gives */
 
 /* How the set that trains has the target of that output; NULL: it has none. */
 static const ot_feeder *in_training(const ot_adapt_env *e, const char *output)
@@ -45,7 +45,7 @@ static bool is_wanted(const ot_adapt_env *e, const ot_dataset *d, const ot_spec 
     if (f) return f->gather.scale;
     if (e->s->target_scale == OT_TARGET_STANDARD && e->measure) return true;
     if (ot_preprocess_target(e->preprocess, output->name, recorded)) return true;
-    /* A table whose numbers this training standardises: what the model gave for others says nothing of it. */
+    /* A table whose inputs this training scales: what the model gave for others says nothing of it. */
     return e->measure && ot_table_is_scaled(d) && ot_target_any_number(e, output);
 }
 
@@ -99,6 +99,7 @@ ot_status ot_target_scale(const ot_adapt_env *e, const ot_dataset *d, const ot_s
     const char *name = d->table && d->column && !strcmp(f->name, "target") ? d->column : f->src->t.name;
     ot_normalize z;
     ot_error bad = { 0 };
+    if (f->src->source) return OT_OK; /* images in files are not measured */
     bool given = e->s->target_scale == OT_TARGET_STANDARD, shares = f->adds_up[0] || f->adds_up[1];
     bool wanted = is_wanted(e, d, loss, output, &z), known = z.kind == OT_NORMALIZE_GIVEN;
     if (needs_unit(loss)) return given && !f->binary && !shares ? refuse(e, loss, name, err) : OT_OK;

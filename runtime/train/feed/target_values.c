@@ -1,5 +1,6 @@
-/* target_values.c - what the values of a target say of it: of two classes, shares of a whole. */
+/* target_values.c - which array is the target of an output, and what its values say of it: of two classes, shares of a whole. */
 #include <math.h>
+#include <string.h>
 
 #include "runtime/train/feed/bind_inputs.h"
 
@@ -48,4 +49,30 @@ bool ot_feeds_shares(const ot_feeder *f)
         in = fminf(first, last) > -1e-5f && fmaxf(first, last) < 1 + 1e-5f;
     }
     return in;
+}
+
+static bool is_named(const ot_array *a) { return !strncmp(a->t.name, "target_", 7); }
+
+/* The array that is a target of no output by its name: "target", or what --target or the format says. */
+const ot_array *ot_target_plain(const ot_dataset *d)
+{
+    const ot_array *plain = NULL;
+    int n = 0;
+    for (int i = 0; i < d->n; i++) {
+        const ot_array *a = &d->array[i];
+        if (a->role != OT_ARRAY_TARGET || is_named(a)) continue;
+        if (!strcmp(a->t.name, "target")) return a;
+        plain = a;
+        n++;
+    }
+    return n == 1 ? plain : NULL;
+}
+
+/* "target_<output>"; NULL: there is none. */
+const ot_array *ot_target_of(const ot_dataset *d, const char *output)
+{
+    for (int i = 0; i < d->n; i++)
+        if (d->array[i].role == OT_ARRAY_TARGET && is_named(&d->array[i]) && !strcmp(d->array[i].t.name + 7, output))
+            return &d->array[i];
+    return NULL;
 }

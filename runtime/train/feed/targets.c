@@ -5,6 +5,7 @@
 
 #include "runtime/losses/losses.h"
 #include "runtime/train/feed/augmenting.h"
+#include "runtime/train/feed/image_targets.h"
 #include "runtime/train/feed/masks.h"
 #include "runtime/train/feed/target_scale.h"
 
@@ -35,30 +36,6 @@ static const ot_output *find_output(const ot_output *o, int n, const char *name)
 }
 
 static bool is_named(const ot_array *a) { return !strncmp(a->t.name, "target_", 7); }
-
-/* The array that is a target of no output by its name: "target", or what --target or the format says. */
-const ot_array *ot_target_plain(const ot_dataset *d)
-{
-    const ot_array *plain = NULL;
-    int n = 0;
-    for (int i = 0; i < d->n; i++) {
-        const ot_array *a = &d->array[i];
-        if (a->role != OT_ARRAY_TARGET || is_named(a)) continue;
-        if (!strcmp(a->t.name, "target")) return a;
-        plain = a;
-        n++;
-    }
-    return n == 1 ? plain : NULL;
-}
-
-/* "target_<output>"; NULL: there is none. */
-const ot_array *ot_target_of(const ot_dataset *d, const char *output)
-{
-    for (int i = 0; i < d->n; i++)
-        if (d->array[i].role == OT_ARRAY_TARGET && is_named(&d->array[i]) && !strcmp(d->array[i].t.name + 7, output))
-            return &d->array[i];
-    return NULL;
-}
 
 static const char *names(ot_arena *a, const char *const *name, int n)
 {
@@ -404,9 +381,27 @@ static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
+/* The first class whose name is several labels, such as comedy|drama beside comedy; NULL: there is none. */
+static const char *several_labels(const want *w)
+{
+    const char *const *name;
+    int n = ot_dataset_classes(w->data, w->array, &name);
+    for (int i = 0; name && i < n && n <= 4096; i++) {
+        size_t first = strcspn(name[i], "|,;");
+        for (int k = 0; first && name[i][first] && k < n; k++)
+            if (!strncmp(name[k], name[i], first) && !name[k][first]) return name[i];
+    }
+    return NULL;
+}
+
 /* What gives the output as many classes as the data have: of one output `auto` finds it. */
 static const char *another_head(const ot_adapt_env *e, const want *w, char text[256])
 {
+    const char *several = several_labels(w);
+    if (several) {
+        snprintf(text, 256, "; '%.60s' looks like several labels: use a column of 0 and 1 for each label", several);
+        return text;
+    }
     static const char replaces[] = "replaces the last layer by a new one for the classes of the data";
     if (e->graph->n_outputs < 2) snprintf(text, 256, "; --classes auto %s", replaces);
     else snprintf(text, 256, "; --classes %.60s=N, with the number of classes, %s", w->output->name, replaces);
@@ -754,6 +749,8 @@ static ot_status adapt_one(const ot_adapt_env *e, const want *w, const ot_feeder
                             (long long)(a->rank ? a->dim[0] : 0), (long long)fs->samples);
     const ot_feeder *in = input_of(w, fs);
     if (in) return adapt_input(e, w, in, f, err);
+    if (ot_target_is_image(w->data, w->array, w->loss, w->output))
+        return ot_image_target(e, fs, w->array, w->loss, w->output, w->name, f, err);
     for (int i = 0; i < t.rank; i++) t.dim[i] = a->dim[i + 1];
     if (!w->array->source) return adapt_array(e, w, &t, fs->samples, f, err);
     OT_TRY(ot_mask_shape(fs, w->output, a->name, &t, err));

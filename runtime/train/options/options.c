@@ -79,7 +79,7 @@ static const row table[] = {
         FED, 0, 0, TEXT, 0, 0),
     ROW("normalize-target", 0, "auto|mean,std|none", "auto", G,
         "scaling of targets that are values, recorded in the model: (target - mean)/std of the training set; auto: for losses of "
-        "distances (mse, l1, huber, smooth_l1) where the numbers of a table are standardised; predict and the metrics "
+        "distances (mse, l1, huber, smooth_l1) where a table's numbers are standardised, or its inputs are images, recordings or strings; predict and the metrics "
         "are in the unit of the data; none: never, and predict gives the outputs themselves",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT, 0, 0, CHOICE, 0, 0),
     ROW("augment", 0, "NAME[:key=value,...],...", NULL, G,
