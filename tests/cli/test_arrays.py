@@ -133,6 +133,20 @@ def test_sample_counts():
     run('predict', 'named.onnx', 'first.npz', rc=4, says=("array 'x' has 5 samples, but array 'm' for input 'm' has 8",))
 
 
+def test_gradient_types():
+    """NumPy has no bfloat16: gradients of such weights are bits, which is said."""
+    w = weight('w', 4, 3)
+    half = helper.make_tensor('w', T.BFLOAT16, [4, 3], numpy_helper.to_array(w).ravel())
+    x, y = rng.standard_normal((8, 4)).astype(np.float32), rng.standard_normal((8, 3)).astype(np.float32)
+    np.savez('half.npz', x=x, target=y)
+    make_model('half.onnx', [('Cast', ['w'], ['v'], {'to': T.FLOAT}), ('MatMul', ['x', 'v'], ['out'])], [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])], [half])
+    run('grad', 'half.onnx', '--data', 'half.npz', '-o', 'half-g.npz', '--loss', 'mse', says=('1 gradients are bfloat16',))
+    bits = np.load('half-g.npz')['w']
+    got = (bits.astype('uint32') << 16).view('float32')
+    right = 2 * x.T @ (x @ numpy_helper.to_array(w) - y) / y.size
+    check(f'gradients of bfloat16: {got}, {right} is right', bits.dtype == np.uint16 and np.allclose(got, right, rtol=2e-2, atol=5e-3))
+
+
 def test_foreign():
     with open('x.h5', 'wb') as f:
         f.write(b'\x89HDF\r\n\x1a\n' + bytes(100))
