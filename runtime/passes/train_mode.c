@@ -4,7 +4,7 @@
  * or a channel has a single value; one whose input depends on weights alone (weight standardisation) keeps the mode of
  * the file.  Constant scale and bias leave it frozen, unless they are 1 and 0 (PyTorch's affine=False) or the file has
  * it in training mode: then running statistics are updated. In training its new running statistics are assigned.
- * Dropout acts in training only, and in gradients that are asked for with it. */
+ * Dropout acts in training only, and in `grad` with --dropout. */
 #include <string.h>
 
 #include "ops/kernels/batchnorm.h"
