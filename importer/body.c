@@ -185,6 +185,8 @@ static void output_declared(ot_job *j, ot_scope *s, ot_value *v, const Onnx__Val
 
 ot_status ot_graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g)
 {
+    const char *first = "";
+    int sparse = 0;
     for (size_t i = 0; i < g->n_initializer; i++) {
         const char *name = ot_text(g->initializer[i]->name);
         ot_value *v = ot_tensor_value(j, s, g->initializer[i], name, OT_FROM_INITIALIZER);
@@ -196,7 +198,13 @@ ot_status ot_graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g)
         ot_value *v = ot_sparse_value(j, s, t, t->values ? ot_text(t->values->name) : "");
         OT_TRY(ot_status_of(v));
         OT_TRY(ot_scope_bind(j, s, ot_text(t->values->name), v));
+        if (ot_is_float(v->dtype) && !sparse++) first = ot_text(t->values->name);
     }
+    if (sparse)
+        ot_note(
+            j,
+            "sparse initializers do not train (%d, first: '%.200s'): they are constants; to train one, store it as a dense initializer",
+            sparse, first);
     for (size_t i = 0; i < g->n_input; i++) OT_TRY(input_build(j, s, g->input[i]));
     OT_TRY(ot_body_build(j, s, g->node, g->n_node));
     for (size_t i = 0; i < g->n_output; i++) {

@@ -103,24 +103,52 @@ static ot_status quick_gelu(ot_form *f)
     return made(f, ot_form_finish(&g));
 }
 
-/* The last two axes change places. */
-static ot_value *turned(ot_form *f, ot_value *x)
+/* x with its axes in the order that an Einsum names; x itself without one. */
+static ot_value *turned(ot_form *f, ot_value *x, const char *order)
 {
     ot_form g;
-    if (!x || ot_form_begin(f, &g, "Einsum", &x, 1, 1) || ot_form_set_text(&g, "equation", "...ij->...ji")) return NULL;
+    if (!x || !order) return x;
+    if (ot_form_begin(f, &g, "Einsum", &x, 1, 1) || ot_form_set_text(&g, "equation", order)) return NULL;
     return ot_form_finish(&g);
+}
+
+/* The order of the axes that makes an operand of FusedMatMul one of MatMul; NULL: the operand is one.  transBatch moves the first
+ * axis before the last, trans then turns the last two.  An Einsum of known rank: its dots stand for axes of a batch only. */
+static ot_status order_of(ot_form *f, const ot_value *x, bool trans, bool batch, const char **order)
+{
+    static const char letters[] = "abcdefghijklmnop";
+    int rank = rank_of(x, -1);
+    *order = trans ? "...ij->...ji" : NULL;
+    if (!batch || rank == 2) return OT_OK; /* of a matrix the rows are moved where they are */
+    if (rank < 0 || rank >= (int)sizeof letters)
+        return ot_form_finding(f, "transBatchA or transBatchB of an operand whose rank the file does not say");
+    if (rank < 2) return OT_OK;
+    *order = trans ? ot_arena_printf(f->job->f->arena, "%.*s->%.*s%c%c", rank, letters, rank - 2, letters + 1,
+                                     letters[rank - 1], letters[0])
+                   : ot_arena_printf(f->job->f->arena, "%.*s->%.*s%c%c", rank, letters, rank - 2, letters + 1,
+                                     letters[0], letters[rank - 1]);
+    return ot_status_of(*order);
 }
 
 static ot_status fused_matmul(ot_form *f)
 {
+    static const char *const trans[] = { "transA", "transB" }, *const batch[] = { "transBatchA", "transBatchB" };
     double alpha = ot_form_float(f, "alpha", 1);
-    ot_value *a = f->in[0], *b = f->in[1];
-    OT_TRY(refuse_if(f, ot_form_int(f, "transBatchA", 0) || ot_form_int(f, "transBatchB", 0),
-                     "transBatchA or transBatchB"));
-    if (ot_form_int(f, "transA", 0)) a = turned(f, a);
-    if (ot_form_int(f, "transB", 0)) b = turned(f, b);
-    ot_value *y = OP("MatMul", a, b);
+    ot_value *in[2];
+    for (int i = 0; i < 2; i++) {
+        const char *order;
+        OT_TRY(order_of(f, f->in[i], ot_form_int(f, trans[i], 0) != 0, ot_form_int(f, batch[i], 0) != 0, &order));
+        in[i] = turned(f, f->in[i], order);
+    }
+    ot_value *y = OP("MatMul", in[0], in[1]);
     return made(f, y && alpha != 1 ? OP("Mul", y, number(f, alpha, y)) : y);
+}
+
+/* The axis is an input of one element. */
+static ot_status expand_dims(ot_form *f)
+{
+    ot_value *axis = OP("CastLike", f->in[1], list1(f, 0));
+    return made(f, OP("Unsqueeze", f->in[0], OP("Reshape", axis, list1(f, -1))));
 }
 
 static double parameter(const ot_form *f, int i, double dflt)
@@ -598,6 +626,7 @@ static const ot_rewriting table[] = {
     { "DequantizeLinear", 2, 1, same_there },
     { "DynamicQuantizeMatMul", 3, 1, ot_dynamic_quantize_matmul },
     { "EmbedLayerNormalization", 1, 3, embed_norm },
+    { "ExpandDims", 2, 1, expand_dims },
     { "FastGelu", 1, 1, fast_gelu },
     { "FusedConv", 2, 1, fused_conv },
     { "FusedGemm", 2, 1, fused_gemm },

@@ -301,8 +301,6 @@ static ot_status vectorizer(ot_form *f)
     return ot_ml_made(f, ot_form_before_int(f, "Concat", part, f->n_in, "axis", 1));
 }
 
-static ot_status zipmap(ot_form *f) { return ot_ml_made(f, ot_form_before(f, "Identity", IN(f->in[0]))); }
-
 /* A list of keys or values: `kind`_int64s, _floats, _strings or _tensor. */
 static ot_value *labels(ot_form *f, const char *kind)
 {
@@ -325,6 +323,14 @@ static ot_value *labels(ot_form *f, const char *kind)
                                  &(ot_shape){ .rank = 1, .dim = { ot_numel(&b.shape) } });
     if (v) v->data = b.data;
     return v;
+}
+
+static ot_status zipmap(ot_form *f)
+{
+    ot_value *y = ot_form_before(f, "Identity", IN(f->in[0]));
+    if (y && (ot_form_get(f, "classlabels_int64s") || ot_form_get(f, "classlabels_strings")))
+        y->labels = labels(f, "classlabels");
+    return ot_ml_made(f, y);
 }
 
 static ot_value *text(ot_form *f, const char *name, const char *dflt)

@@ -226,17 +226,28 @@ static ot_status softmax_11(ot_form *f)
 
 /* ---- normalisation ------------------------------------------------------------------------------ */
 
-/* spatial=0: statistics for every element of (C, D1, ...).  With scales of rank 1 the attribute is a
- * known slip of writers, and one per channel is meant. */
+/* spatial=0: statistics for every element of (C, D1, ...), which are the channels of a sample in one row.  With scales of rank 1
+ * the attribute is a known slip of writers, and one per channel is meant. */
 static ot_status per_element_norm(ot_form *f, bool training)
 {
-    if (training) return ot_form_finding(f, "spatial=0 in training mode is not supported");
-    ot_value *eps = ot_form_const(f, ot_hint(f->in[0]), 0, 1, &(double){ ot_form_float(f, "epsilon", 1e-5) });
-    ot_value *centred = ot_form_before(f, "Sub", IN(f->in[0], f->in[3]));
-    ot_value *deviation = ot_form_before(f, "Sqrt", IN(ot_form_before(f, "Add", IN(f->in[4], eps))));
-    ot_value *unit = ot_form_before(f, "Div", IN(centred, deviation));
-    ot_value *scaled = ot_form_before(f, "Mul", IN(unit, f->in[1]));
-    return becomes(f, ot_form_before(f, "Add", IN(scaled, f->in[2])));
+    ot_form g;
+    int64_t row[] = { -1 };
+    ot_value *in[5] = { ot_form_before_int(f, "Flatten", f->in, 1, "axis", 1) };
+    for (int i = 1; i < 5; i++) in[i] = ot_form_before(f, "Reshape", IN(f->in[i], ot_form_ints(f, row, 1)));
+    for (int i = 0; i < 5; i++) OT_TRY(ot_status_of(in[i]));
+    OT_TRY(ot_form_begin(f, &g, f->op, in, 5, training ? f->n_out : 1));
+    OT_TRY(ot_form_set_float(&g, "epsilon", (float)ot_form_float(f, "epsilon", 1e-5)));
+    OT_TRY(ot_form_set_float(&g, "momentum", (float)ot_form_float(f, "momentum", 0.9)));
+    if (training) OT_TRY(ot_form_set_int(&g, "training_mode", 1));
+    OT_TRY(ot_status_of(ot_form_finish(&g)));
+    for (int i = 0; i < g.n_out; i++) {
+        ot_value *like = f->in[i ? i + 2 : 0], *shape = shape_of(f, like);
+        OT_TRY(ot_status_of(shape));
+        f->out[i] = ot_form_before(f, "Reshape", IN(g.out[i], shape));
+        OT_TRY(ot_status_of(f->out[i]));
+    }
+    f->done = true;
+    return OT_OK;
 }
 
 /* Mode: up to 6 by is_test and the number of outputs, from 7 to 13 by the number of outputs alone. */
@@ -251,6 +262,21 @@ static ot_status batchnorm_9(ot_form *f)
     bool full = f->n_in == 5 && f->in[0] && f->in[1] && f->in[2] && f->in[3] && f->in[4];
     if (!spatial && full && f->in[1]->shape.rank != 1) return per_element_norm(f, training);
     return training ? ot_form_set_int(f, "training_mode", 1) : OT_OK;
+}
+
+/* Below 9 across_channels stands for the axes, and normalize_variance=0 subtracts the mean only. */
+static ot_status meanvariance_1(ot_form *f)
+{
+    int64_t all[] = { 0, 1, 2, 3 }, each[] = { 0, 2, 3 };
+    bool across = ot_form_int(f, "across_channels", 0) != 0, divides = ot_form_int(f, "normalize_variance", 1) != 0;
+    const int64_t *axes = across ? all : each;
+    size_t n = across ? 4 : 3;
+    ot_form_drop(f, "across_channels");
+    ot_form_drop(f, "normalize_variance");
+    if (divides || !f->n_in || !f->in[0]) return ot_form_set_ints(f, "axes", axes, n);
+    ot_value *mean = ot_form_before(f, "ReduceMean", IN(f->in[0], ot_form_ints(f, axes, n)));
+    OT_TRY(ot_status_of(mean));
+    return becomes(f, ot_form_before(f, "Sub", IN(f->in[0], mean)));
 }
 
 /* Below 21 scale and bias are per group: every one is repeated for the channels of its group. */
@@ -506,6 +532,7 @@ static const upgrade table[] = {
     /* softmax, norms */
     { "BatchNormalization", 14, batchnorm_9 },
     { "GroupNormalization", 21, groupnorm_18 },
+    { "MeanVarianceNormalization", 9, meanvariance_1 },
     { "SimplifiedLayerNormalization", EVER, ot_simplified_norm },
     { "Hardmax", 13, softmax_11 },
     { "LogSoftmax", 13, softmax_11 },

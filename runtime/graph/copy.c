@@ -79,6 +79,7 @@ static bool copy_body(const ot_graph *src, ot_graph *g, const frame *outer, ot_v
         v->source = s->source;
         v->declared = s->declared;
         v->dim_names = s->dim_names;
+        v->labels = s->labels;
         v->port = s->port;
         v->why = s->why;
         v->from_constant = s->from_constant;

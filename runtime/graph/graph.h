@@ -91,6 +91,7 @@ struct ot_value {
     ot_value *grad;    /* set by autodiff; NULL: none */
     const char *left_out; /* of an output of the file: why it cannot be computed; it is then empty.  NULL: it can */
     const char *const *dim_names; /* inputs of the file: symbolic names by axis; may be NULL */
+    const ot_value *labels;       /* a list of constants: what the file calls its columns, classes; NULL: nothing */
     const char *why;              /* set by classify: the reason for its role; NULL: not classified */
     const ot_op *slot_op;         /* set by classify: the slot that decided; NULL: none */
     const ot_stored *stored;      /* set by classify: stored as integers in the file; NULL: as it is here */

@@ -13,6 +13,7 @@
 #include "ops/kernels/map.h"
 #include "runtime/losses/shares.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -107,13 +108,38 @@ static const ot_node *producer_in(const ot_node *n, int i)
     return n->n_in > i && n->in[i] ? n->in[i]->producer : NULL;
 }
 
-/* Does n divide by the sum along one axis, *axis as written, which a Max may keep from 0? */
+/* Does c, a float, say where the sum of x along an axis is 0, as 1 there and 0 elsewhere? */
+static bool marks_zero_sum(const ot_value *c, const ot_value *x)
+{
+    const ot_node *cast = c ? c->producer : NULL, *no, *n;
+    if (!ot_is(cast, &ot_op_Cast) || !ot_is_float(c->dtype)) return false;
+    no = producer_in(cast, 0);
+    n = ot_is(no, &ot_op_Not) ? producer_in(no, 0) : NULL;
+    if (!ot_is(n, &ot_op_Cast) || n->out[0]->dtype != OT_BOOL) return false;
+    n = producer_in(n, 0);
+    return (ot_is(n, &ot_op_ReduceL1) || ot_is(n, &ot_op_ReduceSum)) && n->in[0] == x;
+}
+
+/* Does n add to x what changes it only where its sum is 0, so that a division by the sum has a result there? */
+static bool guards_sum(const ot_node *n) { return ot_is(n, &ot_op_Add) && marks_zero_sum(n->in[1], n->in[0]); }
+
+/* The sum in s, a sum of x plus what a guard of x added to it. */
+static const ot_node *unguarded_sum(const ot_node *s, const ot_node *guard)
+{
+    const ot_node *more = ot_is(s, &ot_op_Add) ? producer_in(s, 1) : NULL;
+    if (!ot_is(more, &ot_op_Mul) || more->in[0] != guard->in[1]) return NULL;
+    return ot_is_const(more->in[1]) && ot_numel(&more->in[1]->shape) == 1 ? producer_in(s, 0) : NULL;
+}
+
+/* Does n divide by the sum along one axis, *axis as written, which a Max or a guard may keep from 0? */
 static bool divides_by_sum(const ot_node *n, int64_t *axis)
 {
-    const ot_node *s = ot_is(n, &ot_op_Div) ? producer_in(n, 1) : NULL;
+    const ot_node *s = ot_is(n, &ot_op_Div) ? producer_in(n, 1) : NULL, *guard = producer_in(n, 0);
+    const ot_value *x = n->in[0];
     if (ot_is(s, &ot_op_Max)) s = producer_in(s, 0) ? producer_in(s, 0) : producer_in(s, 1);
+    if (s && guard && guards_sum(guard)) s = unguarded_sum(s, guard), x = guard->in[0];
     if (!ot_is(s, &ot_op_ReduceL1) && !ot_is(s, &ot_op_ReduceSum)) return false;
-    if (s->in[0] != n->in[0] || s->n_in < 2 || !s->in[1] || !ot_is_const(s->in[1]) || ot_numel(&s->in[1]->shape) != 1)
+    if (s->in[0] != x || s->n_in < 2 || !s->in[1] || !ot_is_const(s->in[1]) || ot_numel(&s->in[1]->shape) != 1)
         return false;
     *axis = ot_get_i64(s->in[1]->data, s->in[1]->dtype, 0);
     return ot_attr_get(s, "keepdims", 1) != 0;
@@ -181,10 +207,12 @@ static bool find_probabilities(ot_tail *t, int least, int most, const ot_value *
     return false;
 }
 
-/* The logarithms whose Softmax is the tail.  Of 0 there is none: probabilities are at least 1e-7, as in Keras. */
+/* The logarithms whose Softmax is the tail.  Of 0 there is none: probabilities are at least the smallest normal number (of float16
+ * the smallest of all), so that smaller ones alone get no gradient. */
 static ot_value *log_probabilities(ot_build *b, const ot_tail *t)
 {
-    return ot_map1(b, OT_FN_Log, 0, 0, ot_map2(b, OT_FN_Max, 0, 0, t->x, ot_scalar(b, t->x->dtype, 1e-7)));
+    double least = t->x->dtype == OT_F16 ? 0x1p-24 : (double)FLT_MIN;
+    return ot_map1(b, OT_FN_Log, 0, 0, ot_map2(b, OT_FN_Max, 0, 0, t->x, ot_scalar(b, t->x->dtype, least)));
 }
 
 static ot_value *log_shares(ot_build *b, const ot_tail *t)
@@ -227,6 +255,7 @@ static int follow(const ot_tail *t, const ot_node *n, int axis)
     int64_t along;
     int same;
     if (!known(n->in[0]) || !known(n->out[0])) return -1;
+    if (guards_sum(n)) return axis;
     if (!divides_by_sum(n, &along)) return axis < 0 ? -1 : ot_mover_of(n)->follow(n, axis);
     if (!ot_axis(along, n->in[0]->shape.rank, &same)) return -1;
     return same == axis || (axis < 0 && t->shares && !t->pair) ? same : -1;
@@ -246,7 +275,8 @@ ot_tail ot_tail_find(const ot_value *v)
             continue;
         }
         bool divides = !divided && !log && divides_by_sum(n, &along);
-        if (!divides && !ot_mover_of(n)) break;
+        bool guards = divided && t.n && t.move[t.n - 1]->in[0]->producer == n && guards_sum(n);
+        if (!divides && !guards && !ot_mover_of(n)) break;
         if (t.n == OT_TAIL_MOVES) return (ot_tail){ .axis = -1 };
         if (divides) divided = true, divided_at = t.n;
         clip |= ot_is(n, &ot_op_Clip);
@@ -282,7 +312,8 @@ ot_value *ot_tail_undo(ot_build *b, const ot_tail *t)
     for (int i = t->n - 1; i >= 0 && v; i--) {
         const ot_node *n = t->move[i];
         ot_value *in[8] = { v };
-        if (ot_is(n, &ot_op_Clip) || ot_is(n, &ot_op_Identity) || ot_is(n, &ot_op_Div) || n->n_in > OT_LEN(in))
+        if (ot_is(n, &ot_op_Clip) || ot_is(n, &ot_op_Identity) || ot_is(n, &ot_op_Div) || guards_sum(n) ||
+            n->n_in > OT_LEN(in))
             continue;
         for (int k = 1; k < n->n_in; k++) in[k] = n->in[k];
         v = ot_emit(b, n->op, n->attrs, in, n->n_in);

@@ -222,9 +222,13 @@ static void other_output(choice *x)
 {
     const ot_graph *g = x->p->graph;
     const char *what = ot_dtype_name(x->l.out->dtype), *more = "; the model has no float output";
-    char named[300];
+    char named[700];
     for (int i = 0; i < g->n_outputs; i++) {
         const ot_value *v = g->outputs[i];
+        if (v->left_out) {
+            snprintf(named, sizeof named, "; output '%.200s' cannot have one: %.400s", v->name, v->left_out);
+            more = named;
+        }
         if (!ot_is_float(v->dtype) || v->left_out) continue;
         snprintf(named, sizeof named, "; use another output: --loss '%.200s=%s'", v->name,
                  v->shape.rank > 1 ? "cross_entropy" : "mse");

@@ -86,9 +86,19 @@ static ot_status add_output(ot_plan *p, ot_value *v, const char *name, int k)
     return g->err->status;
 }
 
+/* Why an output that is a list k is skipped, and how its elements can train. */
+static const char *list_text(const ot_node *k, char buf[300])
+{
+    if (k->op != &ot_op_SequenceConstruct) return "it is an empty optional";
+    if (!k->n_in) return "it is a sequence";
+    snprintf(buf, 300, "it is a sequence; --output '%.200s' trains an element of it", k->in[0]->name);
+    return buf;
+}
+
 static ot_status spread(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
+    char why[300];
     for (int i = 0, n = g->n_outputs; i < n; i++) {
         ot_value *v = g->outputs[i];
         const ot_node *k = v->producer;
@@ -97,7 +107,7 @@ static ot_status spread(ot_plan *p, const ot_config *c)
             g->outputs[i] = k->in[0];
         } else if (ot_is_list(v) || ot_is_optional(v)) {
             for (int e = 0; e < k->n_in && c->want == OT_WANT_RUN; e++) OT_TRY(add_output(p, k->in[e], v->name, e));
-            OT_TRY(leave_out(p, i, k->op == &ot_op_SequenceConstruct ? "it is a sequence" : "it is an empty optional"));
+            OT_TRY(leave_out(p, i, list_text(k, why)));
         }
     }
     return g->err->status;

@@ -49,7 +49,7 @@ typedef enum ot_want {
     OT_WANT_RUN,     /* the outputs of the file, as it is written */
     OT_WANT_PREDICT, /* outputs in evaluation mode, by weights that may have been trained */
     OT_WANT_EVAL,    /* outputs, loss and metrics in evaluation mode */
-    OT_WANT_GRAD,    /* loss and gradients, training mode without Dropout */
+    OT_WANT_GRAD,    /* loss and gradients in training mode; Dropout as the options say */
     OT_WANT_TRAIN    /* loss, gradients, update */
 } ot_want;
 

@@ -4,7 +4,7 @@
  * or a channel has a single value; one whose input depends on weights alone (weight standardisation) keeps the mode of
  * the file.  Constant scale and bias leave it frozen, unless they are 1 and 0 (PyTorch's affine=False) or the file has
  * it in training mode: then running statistics are updated. In training its new running statistics are assigned.
- * Dropout acts in training only. */
+ * Dropout acts in training only, and in `grad` with --dropout. */
 #include <string.h>
 
 #include "ops/kernels/batchnorm.h"
@@ -198,7 +198,7 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
 static ot_status dropout(ot_plan *p, const ot_config *c, ot_node *n, int *acting)
 {
     ot_graph *g = p->graph;
-    bool on = c->want == OT_WANT_TRAIN && c->options.dropout != 0;
+    bool on = (c->want == OT_WANT_TRAIN || c->want == OT_WANT_GRAD) && c->options.dropout != 0;
     ot_value **in = ot_graph_alloc(g, 3 * sizeof *in);
     float ratio = (float)c->options.dropout;
     uint8_t train = on;
@@ -223,6 +223,8 @@ ot_status ot_pass_train_mode(ot_plan *p, const ot_config *c)
         if (n->op == &ot_op_Dropout) drops++, dropout(p, c, n, &acting);
         if (g->err->status != OT_OK) return g->err->status;
     }
+    bool gradient = c->want == OT_WANT_GRAD && acting;
+    if (gradient) ot_plan_note(p, "Dropout: %d of %d active (--dropout)", acting, drops);
     if (c->want != OT_WANT_TRAIN) return OT_OK;
     if (norms) ot_plan_note(p, "BatchNormalization: %d of %d use and update batch statistics (--bn)", trained, norms);
     else if (c->options.bn != OT_BN_AUTO)

@@ -99,6 +99,54 @@ def test_several():
     check('a config file with two files', weights('a.onnx') == weights('e.onnx'))
 
 
+def test_sample_counts():
+    """An input whose first axis is the batch has as many rows as the other arrays; an axis of its own has its own size."""
+    def sums(path, first, other):
+        make_model(path, [('Shape', ['x'], ['s'], {'start': 0, 'end': 1}), ('Slice', ['m', 'zero', 's'], ['head']), ('Add', ['x', 'head'], ['h']),
+                          ('Gemm', ['h', 'w', 'b'], ['out'])], [value('x', T.FLOAT, [first, 4]), value('m', T.FLOAT, [other, 4])],
+                   [value('out', T.FLOAT, [first, 3])], [weight('w', 4, 3), weight('b', 3), numpy_helper.from_array(np.zeros(1, np.int64), 'zero')])
+
+    x, m, y = rng.standard_normal((8, 4)).astype(np.float32), rng.standard_normal((16, 4)).astype(np.float32), rng.integers(0, 3, 8)
+    sums('named.onnx', 'N', 'N')
+    sums('open.onnx', None, None)
+    sums('edges.onnx', 'N', 'E')
+    sums('one.onnx', 'N', 4)
+    train = ['--batch-size', '4', '--epochs', '1', '--run-dir', 'none', '-o', 'counts.onnx', '--device', 'cpu']
+    np.savez('right.npz', x=x, m=m[:8], target=y)
+    run('named.onnx', '--data', 'right.npz', *train)
+    for rows in (16, 5, 4, 1):
+        np.savez('rows.npz', x=x, m=m[:rows], target=y)
+        says = (f"the target 'target' has 8 samples, but array 'm' for input 'm' has {rows}\n",)
+        for model in ('named.onnx', 'open.onnx'):
+            run(model, '--data', 'rows.npz', *train, rc=4, says=says)
+        run('eval', 'named.onnx', '--data', 'rows.npz', rc=4, says=says)
+        run('check', 'named.onnx', '--data', 'rows.npz', rc=4, says=says)
+        run('grad', 'named.onnx', '--data', 'rows.npz', '-o', 'g.npz', rc=4, says=says)
+        run('predict', 'named.onnx', 'rows.npz', rc=4, says=says)
+    np.savez('rows.npz', x=x, m=m, target=y)
+    run('edges.onnx', '--data', 'rows.npz', *train, says=("array 'm' has 16 rows, not 8 as the samples", "first axis 'E'"))
+    np.savez('four.npz', x=x, m=m[:4], target=y)
+    run('one.onnx', '--data', 'four.npz', *train)
+    np.savez('first.npz', x=x[:5], m=m[:8], target=y)
+    run('named.onnx', '--data', 'first.npz', *train, rc=4, says=("the target 'target' has 8 samples, but array 'x' for input 'x' has 5",))
+    np.savez('first.npz', x=x[:5], m=m[:8])
+    run('predict', 'named.onnx', 'first.npz', rc=4, says=("array 'x' has 5 samples, but array 'm' for input 'm' has 8",))
+
+
+def test_gradient_types():
+    """NumPy has no bfloat16: gradients of such weights are bits, which is said."""
+    w = weight('w', 4, 3)
+    half = helper.make_tensor('w', T.BFLOAT16, [4, 3], numpy_helper.to_array(w).ravel())
+    x, y = rng.standard_normal((8, 4)).astype(np.float32), rng.standard_normal((8, 3)).astype(np.float32)
+    np.savez('half.npz', x=x, target=y)
+    make_model('half.onnx', [('Cast', ['w'], ['v'], {'to': T.FLOAT}), ('MatMul', ['x', 'v'], ['out'])], [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])], [half])
+    run('grad', 'half.onnx', '--data', 'half.npz', '-o', 'half-g.npz', '--loss', 'mse', says=('1 gradients are bfloat16',))
+    bits = np.load('half-g.npz')['w']
+    got = (bits.astype('uint32') << 16).view('float32')
+    right = 2 * x.T @ (x @ numpy_helper.to_array(w) - y) / y.size
+    check(f'gradients of bfloat16: {got}, {right} is right', bits.dtype == np.uint16 and np.allclose(got, right, rtol=2e-2, atol=5e-3))
+
+
 def test_foreign():
     with open('x.h5', 'wb') as f:
         f.write(b'\x89HDF\r\n\x1a\n' + bytes(100))

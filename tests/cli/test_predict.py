@@ -194,7 +194,7 @@ def learnt(d):
 
 
 def labelled(path, labels, kind):
-    """A classifier as skl2onnx writes it: its labels in attributes, or in a constant that its ArgMax selects from.  ONNX Runtime's labels."""
+    """A classifier as skl2onnx writes it: its labels in attributes, in a constant that its ArgMax selects from, or only in its ZipMap.  ONNX Runtime's labels."""
     n = len(labels)
     w, b = rng.standard_normal((n, FEATURES)).astype('f4'), rng.standard_normal(n).astype('f4')
     texts = isinstance(labels[0], str)
@@ -205,6 +205,10 @@ def labelled(path, labels, kind):
     elif kind == 'sigmoids':  # one row for two classes: the first scores the opposite
         nodes = [h.make_node('LinearClassifier', ['x'], ['label', 'p'], domain='ai.onnx.ml', coefficients=np.ravel([-w[0], w[0]]), intercepts=[-b[0], b[0]],
                              post_transform='LOGISTIC', multi_class=0, **named)]
+    elif kind == 'map':
+        weights = [numpy_helper.from_array(w.T.copy(), 'w'), numpy_helper.from_array(b, 'b')]
+        nodes = [h.make_node('Gemm', ['x', 'w', 'b'], ['z']), h.make_node('Softmax', ['z'], ['q'], axis=1), h.make_node('ArgMax', ['q'], ['label'], axis=1, keepdims=0),
+                 h.make_node('ZipMap', ['q'], ['p'], domain='ai.onnx.ml', **{k.replace('_ints', '_int64s'): v for k, v in named.items()})]
     else:
         weights = [numpy_helper.from_array(w.T.copy(), 'w'), numpy_helper.from_array(b, 'b'), numpy_helper.from_array(np.array([-1]), 'flat'),
                    h.make_tensor('classes', T.STRING if texts else T.INT32, [n], labels)]
@@ -212,10 +216,14 @@ def labelled(path, labels, kind):
                  h.make_node('ArrayFeatureExtractor', ['classes', 'best'], ['one'], domain='ai.onnx.ml')]
         nodes += [h.make_node('Reshape', ['one', 'flat'], ['label'])] if texts else \
             [h.make_node('Reshape', ['one', 'flat'], ['flat_one']), h.make_node('Cast', ['flat_one'], ['label'], to=T.INT64)]
+    maps = h.make_sequence_type_proto(h.make_map_type_proto(T.STRING if texts else T.INT64, h.make_tensor_type_proto(T.FLOAT, [])))
     g = h.make_graph(nodes, 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', FEATURES])],
-                     [h.make_tensor_value_info('label', T.STRING if texts else T.INT64, ['n']), h.make_tensor_value_info('p', T.FLOAT, ['n', n])], weights)
+                     [h.make_tensor_value_info('label', T.STRING if texts and kind != 'map' else T.INT64, ['n']),
+                      h.make_value_info('p', maps) if kind == 'map' else h.make_tensor_value_info('p', T.FLOAT, ['n', n])], weights)
     onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17), h.make_opsetid('ai.onnx.ml', 1)], ir_version=8), path)
     label, p = onnxruntime.InferenceSession(path).run(None, {'x': np.round(x, 4)})
+    if kind == 'map':
+        label, p = [max(q, key=q.get) for q in p], np.array([[q[v] for v in labels] for q in p])
     return [str(v) for v in label], p
 
 
@@ -226,7 +234,7 @@ def own_labels(d):
         open(f'{d}/{name}', 'w').write('a,b,c,d,e,f,target\n' + '\n'.join(rows) + '\n')
 
     many = [(1, 2, 3), (7, -5), ('bird', 'cat', 'dog'), ('2', '10', '1')]
-    for kind, each in ('linear', many), ('extractor', many), ('sigmoids', [(5, 7), ('no', 'yes')]):
+    for kind, each in ('linear', many), ('extractor', many), ('map', many), ('sigmoids', [(5, 7), ('no', 'yes')]):
         for labels in each:
             path, first = f'{d}/o.onnx', str(labels[0])
             says, p = labelled(path, list(labels), kind)

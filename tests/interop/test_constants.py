@@ -116,4 +116,11 @@ with tempfile.TemporaryDirectory() as d:
     onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), f'{d}/m.onnx')
     r = call('plan', f'{d}/m.onnx')
     check(r.returncode == 0, f'a join of {count} slices: exit {r.returncode}: {r.stderr}')
+    # A sparse initializer is a constant, which is said.
+    entries = h.make_sparse_tensor(h.make_tensor('S', T.FLOAT, [2], [1., 2.]), h.make_tensor('places', T.INT64, [2], [0, 5]), [4, 3])
+    g = h.make_graph([h.make_node('MatMul', ['x', 'S'], ['a']), h.make_node('MatMul', ['a', 'w'], ['y'])], 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', 4])],
+                     [h.make_tensor_value_info('y', T.FLOAT, ['n', 2])], [numpy_helper.from_array(rng.standard_normal((3, 2)).astype('f4'), 'w')], sparse_initializer=[entries])
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), f'{d}/m.onnx')
+    r = call('inspect', f'{d}/m.onnx')
+    check("sparse initializers do not train (1, first: 'S')" in r.stdout, f'sparse: {r.stdout}')
 finish('checks')

@@ -123,4 +123,33 @@ with tempfile.TemporaryDirectory() as d:
     tensors, _ = listed(d, model(bayes, {'theta': some(1, 2, 3), 'sigma': abs(some(1, 2, 3)) + 1, 'jointi': some(1, 2), 'last': np.array([2]), 'two': np.float32(2)}, {'X': ['N', 1, 3]}, {'y': ['N', 2]}, 'skl2onnx'))
     check(tensors['sigma']['role'] == 'trains' and tensors['jointi']['role'] == 'trains', f'naive Bayes: {tensors}')
 
+    # Norms of old opsets, as CNTK and MXNet write them: a mean and a variance for each element of a sample; axes by a flag.
+    def old(op, tensors, opset, **attrs):
+        m = model([h.make_node(op, ['x', *tensors], ['y'], **attrs)], tensors, {'x': ['N', 3, 4, 2]}, {'y': ['N', 3, 4, 2]}, '', onnx=opset)
+        m.ir_version = 3
+        return m
+
+    x = some(8, 3, 4, 2)
+    norm = old('BatchNormalization', {'scale': some(3, 4, 2), 'shift': some(3, 4, 2), 'mean': some(3, 4, 2), 'var': abs(some(3, 4, 2)) + 1}, 7, spatial=0, momentum=0.8)
+    tensors, _ = listed(d, norm)
+    check([tensors[k]['role'] for k in ('scale', 'shift', 'mean', 'var')] == ['trains', 'trains', 'statistic', 'statistic'], f'spatial=0: {tensors}')
+    before = {i.name: numpy_helper.to_array(i) for i in norm.graph.initializer}
+    r, got = arrays(d, 'run', norm, {'x': x})
+    right = (x - before['mean']) / np.sqrt(before['var'] + 1e-5) * before['scale'] + before['shift']
+    check(not r.returncode and np.allclose(got['y'], right, atol=1e-5), f'spatial=0: outputs: {r.stderr}')
+    feeds = {'x': x[:4], 'target': some(4, 3, 4, 2)}
+    got = trained(d, norm, feeds, '--lr', '0')
+    mean, var = before['mean'], before['var']
+    for _ in range(3):
+        mean, var = 0.8 * mean + 0.2 * x[:4].mean(0), 0.8 * var + 0.2 * x[:4].var(0)
+    check(np.allclose(got['mean'], mean, atol=1e-5) and np.allclose(got['var'], var, atol=1e-5), 'spatial=0: running statistics')
+    got = trained(d, norm, feeds, '--bn', 'frozen')
+    check((got['mean'] == before['mean']).all() and (got['var'] == before['var']).all() and (got['scale'] != before['scale']).any(), 'spatial=0, --bn frozen')
+    for across in (0, 1):
+        for divides in (0, 1):
+            axes = (0, 1, 2, 3) if across else (0, 2, 3)
+            right = x - x.mean(axes, keepdims=True)
+            r, got = arrays(d, 'run', old('MeanVarianceNormalization', {}, 8, across_channels=across, normalize_variance=divides), {'x': x})
+            check(not r.returncode and np.allclose(got['y'], right / x.std(axes, keepdims=True) if divides else right, atol=1e-5), f'MeanVarianceNormalization {across} {divides}: {r.stderr}')
+
 finish('checks')

@@ -1,5 +1,6 @@
 """MultiHeadAttention of com.microsoft with q, k and v in one input, or k and v: as ONNX Runtime computes it from three (its kernel for a CPU
-takes no packed ones), and as the gradient of three.  Forms of masks and of places that Attention and RotaryEmbedding have there.
+takes no packed ones), and as the gradient of three.  Forms of masks and of places that Attention and RotaryEmbedding have there.  FusedMatMul
+with operands whose first axis is moved, ExpandDims.
 
 usage: test_packed.py PROGRAM
 """
@@ -85,4 +86,14 @@ for place in (0, 3):  # of the first token, in an operand whose rank the file do
     tables = {'cos': np.cos(normal(12, 4)), 'sin': np.sin(normal(12, 4)), 'w': normal(8, 8), 'place': np.array([place], np.int64)}
     as_runtime(f'rotation of heads, from place {place}', [node('MatMul', 'x w', 'q'), node('RotaryEmbedding', 'q place cos sin', 'y', domain='com.microsoft')],
                {'x': normal(2, 2, S, 8)}, tables)
+for turns in range(16):
+    transA, transB, transBatchA, transBatchB = (turns >> i & 1 for i in range(4))
+    operands = []
+    for a, trans, batch in ((normal(2, 3, 4, 5), transA, transBatchA), (normal(2, 3, 5, 6), transB, transBatchB)):
+        a = np.swapaxes(a, -1, -2) if trans else a
+        operands.append(np.ascontiguousarray(np.moveaxis(a, -2, 0) if batch else a))
+    attrs = dict(transA=transA, transB=transB, transBatchA=transBatchA, transBatchB=transBatchB)
+    as_runtime(f'FusedMatMul {attrs}', [node('FusedMatMul', 'x w', 'y', domain='com.microsoft', alpha=0.5, **attrs)], {'x': operands[0]}, {'w': operands[1]})
+as_runtime('ExpandDims', [node('MatMul', 'x w', 'm'), node('ExpandDims', 'm axis', 'y', domain='com.microsoft')], {'x': normal(2, 3)},
+           {'w': normal(3, 4), 'axis': np.array(-1, np.int32)})
 finish('models')

@@ -83,6 +83,17 @@ beside('an operator that nobody knows', [h.make_node('Efficient', ['scores'], ['
        said="output 'boxes' is omitted")
 beside('a map', [h.make_node('ZipMap', ['scores'], ['map'], domain='ai.onnx.ml', classlabels_strings=['no', 'yes'])], [h.make_tensor_value_info('map', T.FLOAT, None)])
 beside('a sequence', [h.make_node('SplitToSequence', ['scores'], ['parts'], axis=1)], [h.make_value_info('parts', PARTS)], never='is left out')
+# Probabilities in a sequence only, as scikit-learn writes several targets: its elements train by their names.
+m = model(head + [h.make_node('SequenceConstruct', ['scores', 'scores'], ['all']), h.make_node('Add', ['best', 'best'], ['twice'])], {'x': x}, [('twice', T.INT64)], [W])
+m.graph.output.append(h.make_value_info('all', PARTS))
+with tempfile.TemporaryDirectory() as d:
+    for options in [], ['--loss', 'twice=mse']:
+        g, _ = arrays(d, 'grad', m, {'x': x, 'target': np.array([0, 1, 1, 0])}, *options)
+        verdict(f'a sequence alone {options}', g.stderr if g.returncode != 3 or "it is a sequence; --output 'scores' trains an element of it" not in g.stderr else None)
+    c = subprocess.run([program, 'check', d + '/m.onnx'], capture_output=True, text=True, timeout=120)
+    verdict('a sequence alone, check', c.stderr if c.returncode != 3 or "--output 'scores' trains an element" not in c.stderr else None)
+    g, got = arrays(d, 'grad', m, {'x': x, 'target': np.array([0, 1, 1, 0])}, '--output', 'scores')
+    verdict('an element of a sequence', g.stderr if g.returncode or not np.abs(got['w']).max() > 0 else None)
 boxes = [numpy_helper.from_array(np.array([[[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3], [5, 5, 6, 6]]], np.float32), 'boxes'), numpy_helper.from_array(np.array([9]), 'most'),
          numpy_helper.from_array(np.array([0.5], np.float32), 'iou'), numpy_helper.from_array(np.array([1, 0]), 'turn'), numpy_helper.from_array(np.array([0]), 'ax0')]
 beside('boxes', [h.make_node('Transpose', ['scores'], ['s0'], perm=[1, 0]), h.make_node('Unsqueeze', ['s0', 'ax0'], ['s1']), h.make_node('NonMaxSuppression', ['boxes', 's1', 'most', 'iou'], ['kept'])],

@@ -103,7 +103,7 @@ with tempfile.TemporaryDirectory() as d:
         write(d, text)
         y = onnxruntime.InferenceSession(d + '/m.onnx', providers=['CPUExecutionProvider']).run(None, {'x': x})[0].astype('f8')
         p = np.exp(y) if logs else y
-        want = -np.log(np.maximum(p[np.arange(N), t], 1e-7)).mean()
+        want = -np.log(np.maximum(p[np.arange(N), t], np.finfo(np.float32).tiny)).mean()
         r = call('eval', d + '/m.onnx', '--data', d + '/x.npz', '--json')
         got = json.loads(r.stdout) if not r.returncode else {}
         for k in ('loss', 'log_loss'):

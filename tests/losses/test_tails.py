@@ -22,17 +22,17 @@ def const(name, v, t=np.int64):
 
 
 CONSTANTS = [const('one', [1]), const('minus', [-1]), const('two', [2]), const('three', [3]), const('zero', [0]), const('first', 0),
-             const('lo', 1e-7, np.float32), const('hi', 1 - 1e-7, np.float32), const('half', 0.5, np.float32), const('hi1', 1, np.float32), const('nct', [0, 4, 5]),
+             const('lo', 1e-7, np.float32), const('hi', 1 - 1e-7, np.float32), const('half', 0.5, np.float32), const('hi1', 1, np.float32), const('four', 4, np.float32), const('nct', [0, 4, 5]),
              const('ntc', [0, 5, 4]), const('square', [0, 4, 4]), const('pixels', [0, 4, 1, 1])]
 
 
-def model(path, nodes, features, shape, opset=17):
+def model(path, nodes, features, shape, opset=17, type=None):
     """x (N, 6) -> z = x w + b, then the nodes -> out."""
     w, b = rng.standard_normal((6, features)).astype(np.float32) * 12, rng.standard_normal(features).astype(np.float32)
     used = {i for n in nodes for i in n.input}
     graph = helper.make_graph([helper.make_node('Gemm', ['x', 'w', 'b'], ['z'], name='fc')] + nodes, 'g',
                               [helper.make_tensor_value_info('x', T.FLOAT, ['N', 6])],
-                              [helper.make_tensor_value_info('out', T.DOUBLE if any(n.op_type == 'Cast' for n in nodes) else T.FLOAT, shape)],
+                              [helper.make_tensor_value_info('out', type or (T.DOUBLE if any(n.op_type == 'Cast' for n in nodes) else T.FLOAT), shape)],
                               [numpy_helper.from_array(w, 'w'), numpy_helper.from_array(b, 'b')] + [c for c in CONSTANTS if c.name in used])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', opset)], ir_version=8), path)
     return w.astype(np.float64), b.astype(np.float64)
@@ -139,7 +139,33 @@ def tails():
         w, b = model('m.onnx', [first, *last], features, ['N', max(features, 2)])
         x = rng.standard_normal((N, 6)).astype(np.float32)
         np.savez('d.npz', x=x, target=t)
-        look(name, 'loss cross_entropy combined with the probabilities that add up to 1', ce(np.log(np.maximum(p(x @ w + b), 1e-7)), t), (), ())
+        look(name, 'loss cross_entropy combined with the probabilities that add up to 1', ce(np.log(np.maximum(p(x @ w + b), np.finfo(np.float32).tiny)), t), (), ())
+    # As scikit-learn's converter writes one network against the rest: a guard keeps the sum from 0, and small probabilities have their gradient.
+    spelled = [node('Neg', ['z'], ['m']), node('Exp', ['m'], ['e']), node('Add', ['e', 'hi1'], ['a']), node('Reciprocal', ['a'], ['p'])]
+    guard = [node('ReduceSum', ['p', 'one'], ['r']), node('Cast', ['r'], ['some'], to=T.BOOL), node('Not', ['some'], ['none']), node('Cast', ['none'], ['c'], to=T.FLOAT),
+             node('Add', ['p', 'c'], ['above']), node('Mul', ['c', 'four'], ['more']), node('Add', ['r', 'more'], ['below']), node('Div', ['above', 'below'], ['q']), node('Identity', ['q'], ['out'])]
+    w, b = model('m.onnx', [*spelled, *guard], 4, ['N', 4], type=T.FLOAT)
+    x = rng.standard_normal((N, 6)).astype(np.float32)
+    np.savez('d.npz', x=x, target=c4)
+    z = x @ w + b
+    look('guarded sum of Sigmoids', 'loss cross_entropy combined with the normalised Sigmoid', ce(-np.logaddexp(0, -z), c4), (), ())
+    far = np.log(np.exp(log_softmax(z)).min(1)).argmin()
+    np.savez('d.npz', x=x[far:far + 1], target=z[far:far + 1].argmin(1))
+    code, _, err = call('grad', 'm.onnx', '--data', 'd.npz', '-o', 'g.npz', '--device', 'cpu')
+    if code or not np.abs(np.load('g.npz')['b']).max() > 0.5:
+        bad.append(f'guarded sum of Sigmoids: no gradient of the smallest probability: {err}')
+    # Another origin: the smallest probability of a mean of two networks.
+    mean = [node('Mul', ['z', 'four'], ['z4']), node('Softmax', ['z'], ['s1'], axis=-1), node('Softmax', ['z4'], ['s4'], axis=-1), node('Mean', ['s1', 's4'], ['out'])]
+    w, b = model('m.onnx', mean, 4, ['N', 4])
+    z = x @ w + b
+    far = z.max(1) - z.min(1)
+    far = np.where((far > 20) & (far < 80), far, 0).argmax()
+    np.savez('d.npz', x=x[far:far + 1], target=z[far:far + 1].argmin(1))
+    want = -np.log((np.exp(log_softmax(z)) + np.exp(log_softmax(4 * z)))[far].min() / 2)
+    look('a small probability of a mean', 'loss cross_entropy combined with the probabilities that add up to 1', want, (), ())
+    call('grad', 'm.onnx', '--data', 'd.npz', '-o', 'g.npz', '--device', 'cpu')
+    if not np.abs(np.load('g.npz')['b']).max() > 0.5:
+        bad.append('a small probability of a mean: no gradient')
     row('Softmax along axis 1, Transpose', [('Reshape', 'nct'), ('Softmax', {'axis': 1}), ('Transpose', {'perm': [0, 2, 1]})], 20, ['N', 5, 4], c45,
         'combined with the Softmax', lambda z, t: ce(z.reshape(N, 4, 5), t, 1))
     row('Softmax along the last axis, Transpose', [('Reshape', 'ntc'), softmax, ('Transpose', {'perm': [0, 2, 1]})], 20, ['N', 4, 5], c45,

@@ -63,6 +63,16 @@ with tempfile.TemporaryDirectory() as d:
         check(abs(slight[0] - plain[0]) < .02 * plain[0], f'what is kept is not scaled up: {slight[0]}, {plain[0]}')
         # evaluation sees all of it: the losses of evaluation follow from the written file alone
         call('eval', f'{d}/t.onnx', '--data', f'{d}/data.npz')
+    # grad computes without Dropout unless --dropout is given, as a training step does.
+    def grad(model, *options):
+        said = call('grad', model, '--data', f'{d}/data.npz', '-o', f'{d}/g.npz', '--device', 'cpu', '--batch-size', '256', *options).stderr
+        return float(np.load(f'{d}/g.npz')['loss']), said
+
+    half, _, _ = train(d, f'{d}/half.onnx', '--no-shuffle')
+    check(grad(f'{d}/half.onnx')[0] == grad(f'{d}/m.onnx')[0] == grad(f'{d}/half.onnx', '--dropout', 'off')[0], 'grad without --dropout')
+    for model, how in ('half', 'file'), ('none', '0.5'):
+        loss, said = grad(f'{d}/{model}.onnx', '--dropout', how)
+        check(abs(loss - half[0]) < 1e-5 * loss and 'Dropout: 1 of 1 active' in said, f'grad --dropout {how}: {loss}, {half[0]}: {said}')
     r = call('check', f'{d}/half.onnx', '--add-dropout', '0.3')
     check('already has Dropout' in r.stdout, f'a Dropout that is there: {r.stdout}')
     r = call('check', f'{d}/m.onnx', '--add-dropout', '0.3', '--freeze', 'b.*')

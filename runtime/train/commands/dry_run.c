@@ -111,6 +111,18 @@ static ot_status keep_limit(const ot_model *m, const ot_settings *s, ot_config *
     return OT_OK;
 }
 
+static ot_status no_float(const ot_graph *g, ot_error *err)
+{
+    const ot_value *list = NULL;
+    for (int i = 0; i < g->n_outputs; i++)
+        if (g->outputs[i]->left_out) list = g->outputs[i];
+    return ot_fail(
+        err, OT_E_MODEL, "no output of the model is a float (the first is %s), so it cannot have a loss; %s%s%s%s",
+        ot_dtype_name(g->n_outputs ? g->outputs[0]->dtype : OT_UNDEFINED), list ? "output '" : "",
+        list ? list->name : "use --output NAME to train a tensor inside the graph, such as the one before it",
+        list ? "': " : "", list ? list->left_out : "");
+}
+
 ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_device *d, ot_arena *a,
                       ot_rehearsal *out, ot_error *err)
 {
@@ -152,11 +164,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
                                            loss->name, y->name, (long long)out->batch,
                                            run->graph->n_outputs > 1 ? ", and no loss on the other outputs" : "");
         if (!out->assumed) r = ot_fail(err, OT_E_NOMEM, "no memory to plan");
-        if (!y)
-            r = ot_fail(err, OT_E_MODEL,
-                        "no output of the model is a float (the first is %s), so it cannot have a loss; make the "
-                        "tensor before it an output",
-                        ot_dtype_name(run->graph->n_outputs ? run->graph->outputs[0]->dtype : OT_UNDEFINED));
+        if (!y) r = no_float(run->graph, err);
     }
     for (int i = 0; !r && i < c.options.n_losses; i++) {
         const ot_spec *t = &c.options.losses[i];

@@ -30,6 +30,7 @@ typedef struct deployment {
     ot_tensors answers;   /* of it */
     const ot_node *draws; /* a node of random numbers that evaluation computes too; NULL: none */
     double difference;
+    int64_t batch; /* of the training behind which it is exported; 0: none */
 } deployment;
 
 static void say(const deployment *d, ot_level level, const char *fmt, ...) OT_PRINTF(3, 4);
@@ -58,14 +59,43 @@ static const ot_node *drawing_node(const ot_graph *g)
 
 /* ---- answers ------------------------------------------------------------------------- */
 
-/* Inputs of a batch of 2, or of 1, as some files can only be run with one of them; in float16, which is slow here, of 1 first. */
+enum { MOST_BATCHES = 24, LARGEST_BATCH = 64 };
+
+static void add_batch(int64_t *list, int *n, int64_t batch)
+{
+    for (int i = 0; i < *n; i++)
+        if (list[i] == batch) return;
+    if (*n < MOST_BATCHES) list[(*n)++] = batch;
+}
+
+/* The batches that the comparison tries: 2, or 1, as some files can only be run with one of them (in float16, which is slow here, 1
+ * first); the one of the training; sizes of tensors in the file, as a constant of it may have been made for a batch. */
+static int batches_of(const deployment *d, int64_t *list)
+{
+    const ot_graph *g = d->m->file->graph;
+    int n = 0;
+    add_batch(list, &n, d->half ? 1 : 2);
+    add_batch(list, &n, d->half ? 2 : 1);
+    if (d->batch > 0) add_batch(list, &n, d->batch);
+    for (int i = 0; i < g->n_values; i++) {
+        const ot_value *v = g->values[i];
+        for (int k = 0; k < v->shape.rank && ot_is_const(v); k++)
+            if (v->shape.dim[k] > 2 && v->shape.dim[k] <= LARGEST_BATCH) add_batch(list, &n, v->shape.dim[k]);
+    }
+    return n;
+}
+
+/* Inputs of the first batch that the file can be run with. */
 static ot_status sizes_find(deployment *d, ot_error *err)
 {
-    ot_error first = { 0 }, second = { 0 };
-    if (!ot_rehearse_inputs(d->m, &d->s, d->half ? 1 : 2, d->a, &d->feeds, &d->n_feeds, &first)) return OT_OK;
-    if (first.status == OT_E_MODEL &&
-        !ot_rehearse_inputs(d->m, &d->s, d->half ? 2 : 1, d->a, &d->feeds, &d->n_feeds, &second))
-        return OT_OK;
+    int64_t list[MOST_BATCHES];
+    ot_error first = { 0 };
+    for (int i = 0, n = batches_of(d, list); i < n; i++) {
+        ot_error e = { 0 };
+        if (!ot_rehearse_inputs(d->m, &d->s, list[i], d->a, &d->feeds, &d->n_feeds, &e)) return OT_OK;
+        if (!i) first = e;
+        if (e.status != OT_E_MODEL) break;
+    }
     return ot_fail(err, first.status, "%s", first.text);
 }
 
@@ -335,6 +365,7 @@ static ot_status deploy(deployment *d, const ot_trainer *t, const char *path, ot
     d->draws = drawing_node(d->m->file->graph);
     OT_TRY(ot_preprocess_read(ot_import_metadata(d->m->file, OT_PREPROCESS_KEY), &d->record, err));
     OT_TRY(metadata_collect(d, t, &md, err));
+    d->batch = t ? t->batch : 0;
     OT_TRY(sizes_find(d, err));
     OT_TRY(inputs_make(d, err));
     OT_TRY(answer(d, d->m, &d->answers, err));

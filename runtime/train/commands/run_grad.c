@@ -172,6 +172,21 @@ static void say_nonfinite(const ot_trainer *t, const ot_plan *p, double **sum)
                        first);
 }
 
+/* NumPy has no bfloat16: whoever reads such an array must know what it holds. */
+static void say_bits(const ot_trainer *t, const ot_plan *p)
+{
+    const char *first = NULL;
+    int n = 0;
+    for (int i = 0; i < p->n_weights; i++)
+        if (p->weights[i]->dtype == OT_BF16 && !n++) first = t->m->file->sources[p->weights[i]->source].name;
+    if (n)
+        ot_trainer_say(
+            t, OT_INFO,
+            "%d gradients are bfloat16, as their weights, and are written as bits in uint16 (first: '%s'); in "
+            "NumPy: (g.astype('uint32') << 16).view('float32')",
+            n, first);
+}
+
 static ot_status gradients(ot_trainer *t, ot_error *err)
 {
     double **sum, loss = 0;
@@ -195,6 +210,7 @@ static ot_status gradients(ot_trainer *t, ot_error *err)
     }
     if (!isfinite(loss)) ot_trainer_say(t, OT_WARNING, "the loss is %s", isnan(loss) ? "NaN" : "infinite");
     say_nonfinite(t, q->plan, sum);
+    say_bits(t, q->plan);
     return write_gradients(t, q->plan, sum, loss, batches, err);
 }
 

@@ -554,14 +554,51 @@ static ot_status check_size(const ot_adapt_env *e, const ot_dataset *d, const ot
     return ot_fail(err, OT_E_USAGE, "--image-size: applies to images in files; %s has none", d->name);
 }
 
-static void say_samples(const ot_dataset *d, const ot_feeder *f, ot_error *err)
+/* Array of feeder f for an input with a batch axis.  like: a feeder of the number of samples that is expected; may be NULL. */
+static void say_samples(const ot_dataset *d, const ot_feeder *f, const ot_feeder *like, ot_error *err)
 {
     char hint[160];
     int64_t n = f->src->t.rank ? f->src->t.dim[0] : 0;
-    const char *of = counts(d);
-    ot_fail_more(err, OT_E_DATA, "the target%s%.280s%s has %lld samples, but array '%s' for input '%s' has %lld%s",
+    const char *of = counts(d), *what = of || !like ? "the target" : "array";
+    if (!of && like) of = like->src->t.name;
+    ot_fail_more(err, OT_E_DATA, "%s%s%.280s%s has %lld samples, but array '%s' for input '%s' has %lld%s", what,
                  of ? " '" : "", of ? of : "", of ? "'" : "", (long long)d->samples, f->src->t.name, f->name,
-                 (long long)n, flat_target(d, n, hint));
+                 (long long)n, like ? "" : flat_target(d, n, hint));
+}
+
+/* The name that the file gives the first axis of the input called `input`; "" without a name. */
+static const char *first_axis(const ot_graph *g, const char *input)
+{
+    const char *name = NULL;
+    for (int i = 0; i < g->n_inputs; i++)
+        if (!strcmp(g->inputs[i]->name, input) && g->inputs[i]->dim_names) name = g->inputs[i]->dim_names[0];
+    return name ? name : "";
+}
+
+/* An open first axis is the batch if the file calls it as it calls that of an input that gets samples (such as "batch"), also
+ * if neither has a name.  An array of another size is an error there.  An axis of another name (the edges of a graph, say) has
+ * a size of its own, and its array is fed whole. */
+static void check_samples(const ot_adapt_env *e, const ot_dataset *d, const ot_feeders *fs, ot_error *err)
+{
+    for (int i = 0; i < fs->n; i++) {
+        const ot_feeder *f = &fs->f[i], *like = NULL;
+        const char *axis = first_axis(e->graph, f->name);
+        bool sampled = false;
+        if (!f->whole || !f->open || f->as_is) continue;
+        for (int k = 0; k < fs->n; k++) {
+            const ot_feeder *other = &fs->f[k];
+            sampled |= !other->whole;
+            if (!like && !other->whole && other->open && !strcmp(first_axis(e->graph, other->name), axis)) like = other;
+        }
+        if (like) say_samples(d, f, like, err);
+        else if (sampled)
+            ot_adapt_note(
+                e,
+                "array '%s' has %lld rows, not %lld as the samples: input '%s' gets all of it with every batch, "
+                "because the file does not give its first axis%s%.100s%s the name of the batch",
+                f->src->t.name, (long long)f->src->t.dim[0], (long long)d->samples, f->name, *axis ? " '" : "", axis,
+                *axis ? "'" : "");
+    }
 }
 
 ot_status ot_adapt_wanted(const ot_graph *g, ot_arena *a, ot_data_options *o, ot_error *err)
@@ -610,7 +647,8 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
      * front of the batch, of layers say, and then everything is fed whole. */
     cut |= d->samples == 1;
     for (int i = 0; i < out->n; i++) cut |= !out->f[i].whole || !out->f[i].open;
-    if (!cut) say_samples(d, &out->f[0], &found);
+    if (!cut) say_samples(d, &out->f[0], NULL, &found);
+    check_samples(e, d, out, &found);
     if (found.status) return ot_fail(err, found.status, "%s: %-s", d->name, found.text);
     OT_TRY(check_normalized(e, d, out, err));
     OT_TRY(check_size(e, d, out, err));

@@ -1,7 +1,7 @@
 /* labels.c - the classes that a graph itself names: a list of constants, of which the ArgMax of the scores selects one.
  *
- * Source  classlabels_* of the classifiers of ai.onnx.ml (importer/ml.c makes the list a constant), and the list that skl2onnx
- *         selects from with ArrayFeatureExtractor. */
+ * Source  classlabels_* of the classifiers of ai.onnx.ml (importer/ml.c makes the list a constant), the list that skl2onnx
+ *         selects from with ArrayFeatureExtractor, and the keys of a ZipMap. */
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static bool counts(const ot_value *list)
 
 static bool same_list(const ot_value *a, const ot_value *b)
 {
-    if (a->dtype != b->dtype || !ot_shape_eq(&a->shape, &b->shape)) return false;
+    if ((a->dtype == OT_STRING) != (b->dtype == OT_STRING) || !ot_shape_eq(&a->shape, &b->shape)) return false;
     for (int64_t i = 0; i < a->shape.dim[0]; i++)
         if (a->dtype == OT_STRING ? strcmp(((const char *const *)a->data)[i], ((const char *const *)b->data)[i]) != 0
                                   : ot_get_i64(a->data, a->dtype, i) != ot_get_i64(b->data, b->dtype, i))
@@ -58,7 +58,7 @@ static const ot_value *find_list(const ot_graph *g)
 {
     const ot_value *found = NULL;
     for (int i = 0; i < g->n_outputs; i++) {
-        const ot_value *list = list_of(g->outputs[i]);
+        const ot_value *list = g->outputs[i]->labels ? g->outputs[i]->labels : list_of(g->outputs[i]);
         if (list && found && !same_list(list, found)) return NULL;
         if (list) found = list;
     }

@@ -67,6 +67,7 @@ static ot_status measure(ot_trainer *t, ot_precision p, measured *out, ot_error 
     ot_error first = { 0 };
     s.options.precision = p;
     s.auto_precision = false;
+    s.options.dropout = 0; /* the same numbers in every precision */
     ot_status r = ot_session_open(&x, t->m, &s, &t->x, &first);
     if (!r) r = run(t, &x, out, &first);
     ot_session_close(&x);
