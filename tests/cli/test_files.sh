@@ -101,6 +101,38 @@ ok $train -o t2.onnx --run-dir r2 --log ./r2/log.jsonl
 ok new mlp -o t2.onnx
 grep -q "was replaced" err || fail "new replaces a model without a word"
 
+# ---- outputs through links: what they lead to is written, and they stay -------------------------
+
+mkdir store
+ok $train --run-dir none -o plain.onnx
+for name in here.onnx gone.onnx; do
+    cp t.onnx store/here.onnx && rm -f store/gone.onnx
+    ln -sf store/$name link.onnx
+    ok $train --run-dir none -o link.onnx
+    [ -h link.onnx ] && cmp -s store/$name plain.onnx || fail "-o through a link: store/$name is not the trained model"
+done
+ok export m.onnx -o link.onnx && ok new mlp -o link.onnx
+[ -h link.onnx ] && grep -q "was replaced" err || fail "export and new replace a link"
+for form in csv json npz; do
+    ln -s store/p.$form p.$form
+    ok predict m.onnx d.csv --target target -o p.$form && ok predict m.onnx d.csv --target target -o p.$form
+    [ -h p.$form ] && [ -f store/p.$form ] || fail "predict -o p.$form replaces a link"
+done
+ln -s store/c.onnx a.onnx && ln -s store/c.onnx b.onnx
+refuses "is the same file as -o" m.onnx $train -o a.onnx --deploy b.onnx
+# as /dev/stdout is one
+ln -s /proc/self/fd/1 out.onnx && ln -s out.onnx out.csv
+refuses_io() {
+    "$program" "$@" >captured 2>err
+    [ $? = 7 ] && grep -q "an open file of a process" err && [ ! -s captured ] || fail "onnxtrain $*: a link to standard output is not refused"
+    [ -h out.onnx ] && [ -h out.csv ] || fail "onnxtrain $* replaces a link to standard output"
+}
+refuses_io $train --run-dir none -o out.onnx
+refuses_io export m.onnx -o out.onnx
+refuses_io new mlp -o out.onnx
+refuses_io predict m.onnx d.csv --target target -o out.csv
+rm -rf store plain.onnx link.onnx a.onnx b.onnx out.onnx out.csv p.csv p.json p.npz captured
+
 # ---- names, and what is no file ------------------------------------------------------------------
 
 printf 'steps=2\0 000\n' >zero.conf
@@ -284,6 +316,9 @@ cannot -o sub
 cannot --log sub
 cannot -o t.onnx --log /proc/x.log
 if [ "$(id -u)" != 0 ]; then
+    cp m.onnx keep.onnx && chmod 444 keep.onnx
+    cannot -o keep.onnx
+    cmp -s m.onnx keep.onnx || fail "a read-only file is replaced"
     mkdir ro && cp m.onnx d.csv ro/ && chmod 555 ro
     (cd ro && "$program" m.onnx --data d.csv --target target --steps 1 -o ../ro.onnx >../out 2>../err)
     [ $? = 7 ] && grep -q -- "--run-dir none" err || fail "a read-only folder: no word of --run-dir none"
