@@ -20,10 +20,10 @@ static ot_status no_memory(const ot_pending *p, ot_error *err)
 
 ot_status ot_pending_open(ot_pending *p, ot_arena *a, const char *path, const int *folder, ot_error *err)
 {
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    size_t stem = strlen(base);
     *p = (ot_pending){ .arena = a };
     OT_TRY(ot_replace_begin_at(folder ? *folder : AT_FDCWD, path, &p->r, err));
+    const char *base = ot_replace_name(p->r); /* links are followed: the data files belong beside the file */
+    size_t stem = strlen(base);
     if (stem > 5 && !strcmp(base + stem - 5, ".onnx")) stem -= 5;
     p->to = (ot_place){ .path = path, .dir = ot_replace_folder(p->r), .base = base };
     p->to.stem = ot_arena_printf(a, "%.*s", (int)(stem < 200 ? stem : 200), base);

@@ -122,7 +122,7 @@ const char **ot_data_old(ot_arena *a, const ot_place *to, int fresh, const ot_im
 {
     struct stat st;
     int n = 0;
-    /* A link is replaced itself: what it leads to stays, with its data. */
+    /* A link in a folder of ours is replaced itself: what it leads to stays, with its data. */
     if (fstatat(to->dir, to->base, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode)) return NULL;
     DIR *d = open_list(to->dir);
     const char **list = d ? ot_arena_alloc(a, sizeof *list * (MOST_OLD + 1)) : NULL;

@@ -25,6 +25,8 @@ static void on_signal(int sig)
 {
     static const char text[] = "\n"
                                "stopping after this step; a second signal stops immediately without writing a model\n";
+    bool repeats = sig == SIGXCPU || sig == SIGPIPE; /* with every second, with every write */
+    if (caught && repeats) return;
     if (caught) { /* an incomplete file has no name yet: nothing of it remains */
         signal(sig, SIG_DFL);
         raise(sig);
@@ -44,14 +46,13 @@ static void catch_signals(ot_trainer *t)
     static char stack[STACK];
     stack_t own = { .ss_sp = stack, .ss_size = STACK };
     int there = sigaltstack(&own, NULL) ? 0 : SA_ONSTACK;
-    struct sigaction a = { .sa_handler = on_signal, .sa_flags = SA_RESTART | there };
-    struct sigaction hangup;
+    struct sigaction a = { .sa_handler = on_signal, .sa_flags = SA_RESTART | there }, before;
+    static const int stops[] = { SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGPIPE };
     running = t;
     sigemptyset(&a.sa_mask);
-    sigaction(SIGINT, &a, NULL);
-    sigaction(SIGTERM, &a, NULL);
-    /* Under nohup it stays ignored. */
-    if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &a, NULL);
+    /* What the parent ignores stays ignored: SIGHUP under nohup, SIGINT of a script's job in the background. */
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
+        if (!sigaction(stops[i], NULL, &before) && before.sa_handler != SIG_IGN) sigaction(stops[i], &a, NULL);
 }
 
 /* ---- commands --------------------------------------------------------------------------- */
@@ -212,6 +213,13 @@ static ot_status do_sweep(job *j)
     return s ? s : series(j, false);
 }
 
+/* Whether the file without a name in the options can be written at the end. */
+static ot_status check_default(job *j, ot_trainer *t)
+{
+    bool asked = ot_options_get(j->o, "o") || ot_options_get(j->o, "overfit-batch");
+    return asked ? OT_OK : ot_trainer_check_export(t, NULL, &j->err);
+}
+
 static ot_status do_train(job *j)
 {
     ot_trainer *t = NULL;
@@ -225,6 +233,7 @@ static ot_status do_train(job *j)
     ot_status s = load(j);
     if (!s && folds && !strchr(folds, '/')) return series(j, false);
     if (!s) s = ot_trainer_new(j->m, j->o, &j->cb, &t, &j->err);
+    if (!s) s = check_default(j, t);
     if (!s) s = finish(j, t);
     ot_trainer_free(t);
     if (!s && j->screen.log_lost) s = unwritable(j);

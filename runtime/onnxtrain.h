@@ -244,7 +244,9 @@ OT_API void ot_options_free(ot_options *o);
  * reads a file of `key = value` lines; options set directly override it. Errors: OT_E_USAGE (unknown name, malformed
  * or impossible value), OT_E_IO (config). */
 OT_API OT_CHECK ot_status ot_options_set(ot_options *o, const char *name, const char *value, ot_error *err);
-OT_API const char *ot_options_get(const ot_options *o, const char *name); /* value or default; NULL: none */
+/* The value as given, else the default that ot_option_info has.  NULL: neither; "epochs" and "batch-size" are such, whose
+ * defaults follow from other options and the command. */
+OT_API const char *ot_options_get(const ot_options *o, const char *name);
 
 OT_API const char *ot_options_nth(const ot_options *o, const char *name,
                                   int i); /* the i-th value as given; NULL: fewer values */
@@ -395,6 +397,10 @@ OT_API OT_CHECK ot_status ot_trainer_weight_set(ot_trainer *t, const ot_tensor *
  * Errors: OT_E_DIVERGED (non-finite weights), OT_E_IO, OT_E_USAGE. */
 OT_API OT_CHECK ot_status ot_trainer_export(ot_trainer *t, const char *path, ot_error *err);
 
+/* Whether ot_trainer_export could write `path`, as far as that is known before a training; nothing is written.  ot_trainer_new
+ * has checked the option "o".  Errors: those of the path of ot_trainer_export. */
+OT_API OT_CHECK ot_status ot_trainer_check_export(ot_trainer *t, const char *path, ot_error *err);
+
 /* Writes the deployable form (ot_export_file) of the file that ot_trainer_export wrote last, with metadata of the
  * training: onnxtrain.input.* is the scaling of images, onnxtrain.classes the names of the classes.
  *  path  NULL: the option "deploy".
@@ -509,7 +515,8 @@ OT_API OT_CHECK ot_status ot_series_text(const ot_model *m, const ot_options *o,
  * another value of an option that cannot change now), OT_E_IO. */
 OT_API OT_CHECK ot_status ot_series_open(const char *run_dir, ot_options *o, char **model, ot_error *err);
 
-/* Writes a new model ("lenet", "resnet18"; weights by "seed") to the option "o". */
+/* Writes a new model ("lenet", "resnet18"; weights by "seed") to the option "o", else to <kind>.onnx in the current folder.  An
+ * ONNX file that is there is replaced, any other file is not.  Errors: OT_E_USAGE, OT_E_IO. */
 OT_API OT_CHECK ot_status ot_new_file(const char *kind, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
 #ifdef __cplusplus

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,10 +99,10 @@ bool ot_cache_path(const char *folder, const char *name, bool make, char *path, 
 /* The new file has no name until it is complete, if the file system supports that (O_TMPFILE): nothing is left
  * behind however the process ends.  Otherwise it has a temporary name beside the path. */
 struct ot_replace {
-    char *path;       /* as given, for messages */
-    const char *base; /* its last component: a name in the folder */
-    char *temp;       /* a temporary name in the folder; NULL: the file has none yet */
-    int dir;          /* the folder, open: changing the working directory or moving the folder has no effect */
+    char *path; /* as given, for messages */
+    char *base; /* the name of the file in the folder */
+    char *temp; /* a temporary name in the folder; NULL: the file has none yet */
+    int dir;    /* the folder, open: changing the working directory or moving the folder has no effect */
     int fd;
     mode_t mode;           /* of the replaced file; 0: there is none */
     int number;            /* errno of the first failure; 0: none */
@@ -124,6 +123,7 @@ static void replace_free(ot_replace *r)
     if (r->dir >= 0 && !r->lent) close(r->dir);
     free(r->buffer);
     free(r->path);
+    free(r->base);
     free(r->temp);
     free(r);
 }
@@ -135,31 +135,39 @@ static ot_status replace_fail(ot_replace *r, const char *what, int number, ot_er
     return ot_fail(err, ot_failed_call(number), "%s: %s: %s", r->path, what, REASON(number));
 }
 
+/* A user's file without write permission is refused, as a shell does that redirects to it; the folder alone would allow to
+ * replace it. */
+static ot_status check_replaced(ot_replace *r, bool users, ot_error *err)
+{
+    struct stat st;
+    if (fstatat(r->dir, r->base, &st, AT_SYMLINK_NOFOLLOW) || S_ISLNK(st.st_mode)) return OT_OK;
+    if (!S_ISREG(st.st_mode))
+        return ot_fail(err, OT_E_IO, "%s: is %s; only a regular file can be replaced", r->path,
+                       S_ISDIR(st.st_mode) ? "a folder" : "a device, pipe or socket");
+    r->mode = st.st_mode & 0777;
+    if (!users || !faccessat(r->dir, r->base, W_OK, AT_EACCESS)) return OT_OK;
+    return ot_fail(err, ot_failed_call(errno),
+                   "%s: exists and cannot be written: %s; it is not replaced: use another name, or change its "
+                   "permissions",
+                   r->path, REASON(errno));
+}
+
 /* Opens the folder, relative to `at`, and examines the existing file. */
 static ot_status open_folder(ot_replace *r, int at, ot_error *err)
 {
-    const char *slash = strrchr(r->path, '/');
-    r->base = slash ? slash + 1 : r->path;
-    if (!*r->base) return ot_fail(err, OT_E_IO, "%s: is a folder; expected a file", r->path);
-    r->lent = !slash && at >= 0;
+    bool users = at == AT_FDCWD;
+    r->lent = !users && !strchr(r->path, '/');
     if (r->lent) {
         r->dir = at;
+        if (!*r->path) return ot_fail(err, OT_E_IO, "%s: is a folder; expected a file", r->path);
+        if (!(r->base = strdup(r->path))) return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);
     } else {
-        char *folder = slash ? strndup(r->path, (size_t)(slash - r->path) + 1) : strdup("./");
-        if (!folder) return ot_fail(err, OT_E_NOMEM, "%s: no memory", r->path);
-        r->dir = openat(at, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        int number = errno;
-        free(folder);
-        if (r->dir < 0) return replace_fail(r, "its folder cannot be opened", number, err);
+        ot_place_at place;
+        OT_TRY(ot_place_find(at, r->path, users, &place, err));
+        r->dir = place.dir;
+        r->base = place.name;
     }
-    struct stat st;
-    if (fstatat(r->dir, r->base, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        if (S_ISREG(st.st_mode)) r->mode = st.st_mode & 0777;
-        else if (!S_ISLNK(st.st_mode)) /* a link is replaced by a file: its target may be anywhere */
-            return ot_fail(err, OT_E_IO, "%s: is %s; only a regular file can be replaced", r->path,
-                           S_ISDIR(st.st_mode) ? "a folder" : "a device, pipe or socket");
-    }
-    return OT_OK;
+    return check_replaced(r, users, err);
 }
 
 /* Tries names ".<name>.<process>-<try>.tmp" until `make` finds a free one; 0, or the errno of the failure. */
@@ -300,6 +308,7 @@ ot_status ot_replace_write(ot_replace *r, const void *p, size_t n, ot_error *err
 
 int ot_replace_fd(const ot_replace *r) { return r->fd; }
 int ot_replace_folder(const ot_replace *r) { return r->dir; }
+const char *ot_replace_name(const ot_replace *r) { return r->base; }
 bool ot_replace_placed(const ot_replace *r) { return r->placed; }
 bool ot_replace_full(const ot_replace *r) { return r->number == ENOSPC || r->number == EDQUOT; }
 
@@ -426,14 +435,11 @@ bool ot_path_same(const char *a, const char *b)
     ot_file_id p, q;
     bool there = ot_file_of(AT_FDCWD, a, &p), other = ot_file_of(AT_FDCWD, b, &q);
     if (there || other) return there && other && ot_file_same(p, q);
-    const char *path[2] = { a, b }, *name[2];
-    ot_file_id folder[2];
-    for (int i = 0; i < 2; i++) {
-        char buffer[PATH_MAX];
-        const char *slash = strrchr(path[i], '/');
-        name[i] = slash ? slash + 1 : path[i];
-        if (snprintf(buffer, sizeof buffer, "%.*s.", (int)(name[i] - path[i]), path[i]) >= PATH_MAX) return false;
-        if (!ot_file_of(AT_FDCWD, buffer, &folder[i])) return false;
-    }
-    return ot_file_same(folder[0], folder[1]) && !strcmp(name[0], name[1]);
+    ot_place_at place[2] = { { .dir = -1 }, { .dir = -1 } };
+    ot_error ignored = { 0 };
+    bool same = !ot_place_find(AT_FDCWD, a, true, &place[0], &ignored) &&
+                !ot_place_find(AT_FDCWD, b, true, &place[1], &ignored) && ot_file_of_open(place[0].dir, &p) &&
+                ot_file_of_open(place[1].dir, &q) && ot_file_same(p, q) && !strcmp(place[0].name, place[1].name);
+    for (int i = 0; i < 2; i++) ot_place_free(&place[i]);
+    return same;
 }

@@ -28,9 +28,21 @@ int ot_truncate(int fd, int64_t size);
  * no cache folder. */
 bool ot_cache_path(const char *folder, const char *name, bool make, char *path, size_t n);
 
+/* Where a path, seen from the open folder `at` or AT_FDCWD, leads: a folder, open, and a name in it, of which there need not
+ * be a file.  links: links at the end of the path are followed, but for those of /proc to open files, and those of other
+ * users in a folder where all users can write: OT_E_IO. */
+typedef struct ot_place_at {
+    int dir;
+    char *name; /* malloc'ed */
+} ot_place_at;
+ot_status ot_place_find(int at, const char *path, bool links, ot_place_at *out, ot_error *err);
+void ot_place_free(ot_place_at *p);
+
 /* A file that appears complete or not at all: written without a name (or with a temporary one if the file system
  * requires it), synced, renamed over `path`, and the folder synced.  After any failure nothing of it remains and
- * `path` is unchanged. */
+ * `path` is unchanged.
+ * With AT_FDCWD the path is a user's: a link is followed, and a file without write permission is refused.  Seen from an open
+ * folder it is a file of ours, and replaces whatever link or file has its name. */
 typedef struct ot_replace ot_replace;
 ot_status ot_replace_begin(const char *path, ot_replace **out, ot_error *err);
 ot_status ot_replace_begin_at(int at, const char *path, ot_replace **out,
@@ -39,6 +51,7 @@ ot_status ot_replace_write(ot_replace *r, const void *p, size_t n, ot_error *err
 ot_status ot_replace_sync(ot_replace *r, ot_error *err);   /* flushes; the file can be read back */
 int ot_replace_fd(const ot_replace *r);                    /* for reading back; r's */
 int ot_replace_folder(const ot_replace *r);                /* the folder, open; r's */
+const char *ot_replace_name(const ot_replace *r);          /* the name in it; r's */
 ot_status ot_replace_commit(ot_replace *r, ot_error *err); /* ot_replace_place, and frees r */
 void ot_replace_abort(ot_replace *r);                      /* frees r; NULL is allowed */
 

@@ -241,23 +241,120 @@ static void lost_folder(void **state)
     assert_int_equal(ot_replace_commit(r, &e), OT_E_IO);
 }
 
-static void links_are_replaced_not_followed(void **state)
+static ot_status replace_by_new(int at, const char *path, ot_error *e)
+{
+    *e = (ot_error){ 0 };
+    return ot_replace_file(at, NULL, path, "new", 3, e);
+}
+
+static bool is_link(const char *path)
+{
+    struct stat st;
+    return !lstat(path, &st) && S_ISLNK(st.st_mode);
+}
+
+/* A user's path: what the links lead to is replaced, or comes into being. */
+static void links_are_followed(void **state)
+{
+    (void)state;
+    char first[160], second[160], none[160];
+    ot_error e;
+    snprintf(first, sizeof first, "%s/first", folder);
+    snprintf(second, sizeof second, "%s/second", folder);
+    snprintf(none, sizeof none, "%s/none", folder);
+    put(target, "old");
+    assert_int_equal(symlink("second", first), 0); /* seen from the folder of the link */
+    assert_int_equal(symlink(target, second), 0);
+    assert_int_equal(replace_by_new(AT_FDCWD, first, &e), OT_OK);
+    assert_holds(target, "new");
+    assert_true(is_link(first) && is_link(second));
+    assert_int_equal(files_there(), 3);
+    assert_int_equal(unlink(second), 0);
+    assert_int_equal(symlink("none", second), 0);
+    assert_true(ot_path_same(first, none) && !ot_path_same(first, target));
+    assert_int_equal(replace_by_new(AT_FDCWD, first, &e), OT_OK);
+    assert_holds(none, "new");
+    assert_true(is_link(first) && is_link(second));
+}
+
+static void links_in_an_open_folder_are_replaced(void **state)
 {
     (void)state;
     char link_path[160];
-    ot_replace *r;
-    ot_error e = { 0 };
-    struct stat st;
+    ot_error e;
+    int dir = open(folder, O_RDONLY | O_DIRECTORY);
     put(target, "old");
     snprintf(link_path, sizeof link_path, "%s/link", folder);
     assert_int_equal(symlink(target, link_path), 0);
-    assert_int_equal(ot_replace_begin(link_path, &r, &e), OT_OK);
-    assert_int_equal(ot_replace_write(r, "new", 3, &e), OT_OK);
-    assert_int_equal(ot_replace_commit(r, &e), OT_OK);
+    assert_int_equal(replace_by_new(dir, "link", &e), OT_OK);
+    close(dir);
     assert_holds(target, "old");
     assert_holds(link_path, "new");
-    assert_int_equal(lstat(link_path, &st), 0);
-    assert_true(S_ISREG(st.st_mode));
+    assert_false(is_link(link_path));
+}
+
+/* Links as /dev/stdout is one; to what is no file; in a circle; of another user where all may write. */
+static void links_that_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *to, *text;
+    } bad[] = { { "/dev/null", "is a device" },
+                { "/tmp", "is a folder" },
+                { "link", "symbolic links" },
+                { "nowhere/x", "(a link to nowhere/x): its folder cannot be opened" } };
+    char link_path[160], self[48];
+    ot_error e;
+    snprintf(link_path, sizeof link_path, "%s/link", folder);
+    for (int i = 0; i < OT_LEN(bad); i++) {
+        assert_int_equal(symlink(bad[i].to, link_path), 0);
+        assert_int_equal(replace_by_new(AT_FDCWD, link_path, &e), OT_E_IO);
+        assert_non_null(strstr(e.text, bad[i].text));
+        assert_true(is_link(link_path));
+        assert_int_equal(unlink(link_path), 0);
+    }
+    put(target, "old");
+    int fd = open(target, O_RDWR);
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    assert_int_equal(symlink(self, link_path), 0);
+    assert_int_equal(replace_by_new(AT_FDCWD, link_path, &e), OT_E_IO);
+    assert_non_null(strstr(e.text, "an open file of a process"));
+    assert_int_equal(replace_by_new(AT_FDCWD, self, &e), OT_E_IO);
+    close(fd);
+    assert_holds(target, "old");
+    if (geteuid()) return;
+    assert_int_equal(unlink(link_path), 0);
+    assert_int_equal(symlink(target, link_path), 0);
+    assert_int_equal(lchown(link_path, 65534, 65534), 0);
+    assert_int_equal(chmod(folder, 01777), 0);
+    assert_int_equal(replace_by_new(AT_FDCWD, link_path, &e), OT_E_IO);
+    assert_non_null(strstr(e.text, "of another user"));
+    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(replace_by_new(AT_FDCWD, link_path, &e), OT_OK);
+    assert_holds(target, "new");
+}
+
+/* Its folder would allow to replace it, and the permissions say not to. */
+static void read_only_file(void **state)
+{
+    (void)state;
+    ot_error e;
+    bool root = geteuid() == 0;
+    put(target, "old");
+    assert_int_equal(chmod(target, 0444), 0);
+    assert_int_equal(chmod(folder, 0777), 0);
+    if (root) assert_int_equal(seteuid(65534), 0);
+    ot_status s = replace_by_new(AT_FDCWD, target, &e);
+    int dir = open(folder, O_RDONLY | O_DIRECTORY);
+    ot_error ours;
+    ot_status t = replace_by_new(dir, "other", &ours);
+    if (!t) t = fchmodat(dir, "other", 0444, 0) ? OT_E_IO : replace_by_new(dir, "other", &ours);
+    close(dir);
+    if (root) assert_int_equal(seteuid(0), 0);
+    assert_int_equal(s, OT_E_IO);
+    assert_non_null(strstr(e.text, "exists and cannot be written"));
+    assert_holds(target, "old");
+    assert_int_equal(t, OT_OK); /* a file of a run, under any umask */
 }
 
 static void odd_names(void **state)
@@ -359,7 +456,10 @@ int ot_test_io(void)
         IN_FOLDER(refused_before_anything_is_written),
         IN_FOLDER(read_only_folder),
         IN_FOLDER(lost_folder),
-        IN_FOLDER(links_are_replaced_not_followed),
+        IN_FOLDER(links_are_followed),
+        IN_FOLDER(links_in_an_open_folder_are_replaced),
+        IN_FOLDER(links_that_are_refused),
+        IN_FOLDER(read_only_file),
         IN_FOLDER(odd_names),
         IN_FOLDER(together),
         IN_FOLDER(probing),

@@ -101,6 +101,38 @@ ok $train -o t2.onnx --run-dir r2 --log ./r2/log.jsonl
 ok new mlp -o t2.onnx
 grep -q "was replaced" err || fail "new replaces a model without a word"
 
+# ---- outputs through links: what they lead to is written, and they stay -------------------------
+
+mkdir store
+ok $train --run-dir none -o plain.onnx
+for name in here.onnx gone.onnx; do
+    cp t.onnx store/here.onnx && rm -f store/gone.onnx
+    ln -sf store/$name link.onnx
+    ok $train --run-dir none -o link.onnx
+    [ -h link.onnx ] && cmp -s store/$name plain.onnx || fail "-o through a link: store/$name is not the trained model"
+done
+ok export m.onnx -o link.onnx && ok new mlp -o link.onnx
+[ -h link.onnx ] && grep -q "was replaced" err || fail "export and new replace a link"
+for form in csv json npz; do
+    ln -s store/p.$form p.$form
+    ok predict m.onnx d.csv --target target -o p.$form && ok predict m.onnx d.csv --target target -o p.$form
+    [ -h p.$form ] && [ -f store/p.$form ] || fail "predict -o p.$form replaces a link"
+done
+ln -s store/c.onnx a.onnx && ln -s store/c.onnx b.onnx
+refuses "is the same file as -o" m.onnx $train -o a.onnx --deploy b.onnx
+# as /dev/stdout is one
+ln -s /proc/self/fd/1 out.onnx && ln -s out.onnx out.csv
+refuses_io() {
+    "$program" "$@" >captured 2>err
+    [ $? = 7 ] && grep -q "an open file of a process" err && [ ! -s captured ] || fail "onnxtrain $*: a link to standard output is not refused"
+    [ -h out.onnx ] && [ -h out.csv ] || fail "onnxtrain $* replaces a link to standard output"
+}
+refuses_io $train --run-dir none -o out.onnx
+refuses_io export m.onnx -o out.onnx
+refuses_io new mlp -o out.onnx
+refuses_io predict m.onnx d.csv --target target -o out.csv
+rm -rf store plain.onnx link.onnx a.onnx b.onnx out.onnx out.csv p.csv p.json p.npz captured
+
 # ---- names, and what is no file ------------------------------------------------------------------
 
 printf 'steps=2\0 000\n' >zero.conf
@@ -232,10 +264,62 @@ while [ $n -lt 300 ] && ! grep -q '"step"' busy/log.jsonl 2>/dev/null; do sleep 
 [ ! -e busy.1 ] || fail "the folder of a run moves away under it"
 # a folder that is moved takes its run along
 mv busy elsewhere && mkdir busy
-kill -INT $pid
+kill -TERM $pid # a shell without job control makes jobs in the background ignore SIGINT
 wait $pid
 [ -z "$(ls busy)" ] || fail "the run writes to a folder that is not its own"
 grep -q '"event":"end"' elsewhere/log.jsonl || fail "the moved run has no end"
+
+# a signal that the parent ignores stays ignored
+(
+    trap '' INT
+    exec "$program" m.onnx --data d.csv --target target --threads 1 --epochs 100000000 --run-dir none --log i.jsonl -o b.onnx -q >out 2>err
+) &
+pid=$!
+n=0
+while [ $n -lt 300 ] && ! grep -q '"step"' i.jsonl 2>/dev/null; do sleep 0.1 && n=$((n + 1)); done
+kill -INT $pid
+sleep 0.5
+kill -TERM $pid || fail "an ignored SIGINT ends the training"
+wait $pid
+[ $? = 143 ] || fail "SIGTERM after an ignored SIGINT: exit $?"
+
+# a limit on processor time, and output that is not read any more, stop a training as SIGTERM does
+endless="m.onnx --data d.csv --target target --threads 1 --epochs 100000000 --run-dir none -o s.onnx"
+(ulimit -S -t 2 && exec "$program" $endless -q >out 2>err)
+got=$?
+{ [ $got = 152 ] && "$program" check s.onnx >out 2>&1; } || fail "a limit on processor time: exit $got, 152 is right"
+rm -f s.onnx
+mkfifo pipe
+grep -q "step 5" pipe & # the training has begun
+"$program" $endless --log-every 1 >out 2>pipe
+got=$?
+{ [ $got = 141 ] && "$program" check s.onnx >out 2>&1; } || fail "messages that are not read: exit $got, 141 is right"
+rm -f s.onnx
+head -c 300 pipe >/dev/null &
+"$program" $endless -q --log - >pipe 2>err
+got=$?
+{ [ $got = 7 ] && "$program" check s.onnx >out 2>&1; } || fail "a log that is not read: exit $got, 7 is right"
+rm -f s.onnx pipe
+
+# a run folder that is deleted: reported once, nothing more is written to it, and the model is not lost
+for file in . log.jsonl options.conf; do
+    "$program" m.onnx --data d.csv --val v.csv --target target --threads 1 --epochs 100000000 --checkpoint-every 20steps --run-dir gone -o g.onnx -q >out 2>err &
+    pid=$!
+    n=0
+    while [ $n -lt 300 ] && ! ls gone/checkpoint-* >/dev/null 2>&1; do sleep 0.1 && n=$((n + 1)); done
+    if [ $file = . ]; then until rm -rf gone 2>/dev/null; do :; done; else rm gone/$file; fi
+    while [ $n -lt 300 ] && ! grep -q "was deleted during training" err; do sleep 0.1 && n=$((n + 1)); done
+    there=$(ls gone 2>/dev/null | sort)
+    sleep 0.3
+    kill -TERM $pid
+    wait $pid
+    got=$?
+    [ $got = 7 ] && grep -q "^onnxtrain: gone: the run folder, or the log in it, was deleted" err || fail "$file of a run folder is deleted: exit $got, 7 is right"
+    [ "$(grep -c "^warning: gone: the run folder" err)" = 1 ] || fail "$file of a run folder is deleted: not one warning"
+    [ "$(ls gone 2>/dev/null | sort)" = "$there" ] || fail "$file of a run folder is deleted: files come again"
+    "$program" check g.onnx >/dev/null 2>&1 || fail "$file of a run folder is deleted: no model is written"
+    rm -rf gone g.onnx i.jsonl
+done
 
 # many at once, numbered: each gets a folder
 i=0
@@ -281,9 +365,14 @@ cannot() { fails_with 7 onnxtrain: m.onnx --data d.csv --target target --epochs 
 cannot -o /proc/x.onnx
 cannot -o /dev/null
 cannot -o sub
+(cd /proc && "$program" "$work/m.onnx" --data "$work/d.csv" --target target --epochs 100000000 --threads 1 --run-dir none >"$work/out" 2>"$work/err")
+[ $? = 7 ] && ! grep -q "^step\|^epoch" err || fail "a current folder that cannot be written is found after the training"
 cannot --log sub
 cannot -o t.onnx --log /proc/x.log
 if [ "$(id -u)" != 0 ]; then
+    cp m.onnx keep.onnx && chmod 444 keep.onnx
+    cannot -o keep.onnx
+    cmp -s m.onnx keep.onnx || fail "a read-only file is replaced"
     mkdir ro && cp m.onnx d.csv ro/ && chmod 555 ro
     (cd ro && "$program" m.onnx --data d.csv --target target --steps 1 -o ../ro.onnx >../out 2>../err)
     [ $? = 7 ] && grep -q -- "--run-dir none" err || fail "a read-only folder: no word of --run-dir none"

@@ -51,6 +51,15 @@ def test_arrays():
     run('predict', 'net.onnx', 'x.npy', not_says=('not used',))
 
 
+def test_threads():
+    np.savez('t.npz', x=rng.standard_normal((8, 4)).astype('f4'), target=rng.standard_normal((8, 3)).astype('f4'))
+    model('net.onnx', [('MatMul', ['x', 'w'], ['out'])], ('x', 1, ['N', 4]), ['N', 3], w=(4, 3))
+    train = 'net.onnx', '--data', 't.npz', '--loss', 'mse', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx', '--threads'
+    many = 4 * len(os.sched_getaffinity(0)) + 1
+    run(*train, str(many), says=(f'warning: --threads {many}: ', 'available'))
+    run(*train, '1', not_says=('available',))
+
+
 def test_texts():
     model('tokens.onnx', [('Gather', ['e', 'ids'], ['h']), ('ReduceMean', ['h'], ['m'], dict(axes=[1], keepdims=0)), ('MatMul', ['m', 'v'], ['out'])],
           ('ids', 7, ['N', 'T']), ['N', 2], e=(300, 8), v=(8, 2))

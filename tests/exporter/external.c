@@ -194,6 +194,29 @@ static void through_a_link(void **state)
     end(&f);
 }
 
+/* The output is a link: its data goes beside what it leads to, and is read through the link. */
+static void out_through_a_link(void **state)
+{
+    (void)state;
+    fixture f = begin("16", "64");
+    char name[256];
+    struct stat st;
+    assert_int_equal(mkdir(in_folder("sub"), 0777), 0);
+    assert_int_equal(symlink("sub/real.onnx", in_folder("out.onnx")), 0);
+    for (int i = 0; i < 2; i++) { /* the second time it replaces the model and its data */
+        const float *first = i ? two : one;
+        assert_int_equal(export(&f, in_folder("out.onnx"), first, NULL), OT_OK);
+        assert_reads(in_folder("out.onnx"), first, f.data + 16, f.data);
+        assert_reads(in_folder("sub/real.onnx"), first, f.data + 16, f.data);
+        assert_int_equal(fresh_files(in_folder("sub"), name), 1);
+        assert_memory_equal(name, "real-", 5);
+        assert_int_equal(fresh_files(in_folder("."), name), 0);
+    }
+    assert_int_equal(lstat(in_folder("out.onnx"), &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    end(&f);
+}
+
 static void shared_range(void **state)
 {
     (void)state;
@@ -372,6 +395,7 @@ int ot_test_external(void)
         ROW(other_folder),
         ROW(name_of_the_model),
         ROW(through_a_link),
+        ROW(out_through_a_link),
         ROW(shared_range),
         ROW(shared_and_equal),
         ROW(refused),

@@ -71,8 +71,9 @@ expect("options.conf has the options of the longer run", "\nepochs = 2\n" in (fo
 (folder / "w2").mkdir()
 for name in ("options.conf", "log.jsonl", *(f.name for f in (folder / "w1").glob("checkpoint-*.npz"))):
     (folder / "w2" / name).write_bytes((folder / "w1" / name).read_bytes())
-expect("a checkpoint of another run", "is a checkpoint of another run, " in call("resume", "w2", "--epochs", 3).stderr)
-expect("not of its own", "another run" not in call("resume", "w1", "--epochs", 3).stderr)
+err = call("resume", "w2", "--epochs", 3).stderr
+expect("a checkpoint of another run", "was copied from the run folder " in err and "is continued in w2, " in err)
+expect("not of its own", "was copied" not in call("resume", "w1", "--epochs", 3).stderr)
 call("train", "three.onnx", "--data", "d.npz", "--val-split", 0.2, "--epochs", 1, "--loss", "cross_entropy:class_weights=auto", "-o", "p.onnx",
      "--run-dir", "w1")
 call("resume", "w1", "--epochs", 2)

@@ -20,6 +20,8 @@ from runs import call, expect, finish, log, program
 
 N, FOLDS = 23, 4
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # programs that are started do not inherit that it is ignored
+
 
 def table(path):
     with open(path) as f:

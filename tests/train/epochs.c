@@ -274,13 +274,58 @@ static void a_long_step_is_dropped(void **state)
     free(y);
 }
 
+static void note_reason(void *user, const ot_progress *p)
+{
+    bed *b = user;
+    ot_result r;
+    (void)p;
+    ot_trainer_result(stopped, &r);
+    snprintf(b->reason, sizeof b->reason, "%s", r.reason);
+}
+
+/* In a current folder where no file can be made, not even by root.  Without the option o the caller decides what is written. */
+static void nothing_is_written_there(void **state)
+{
+    bed *b = *state;
+    ot_error err;
+    char here[512], path[80];
+    ot_options *o = ot_options_new();
+    ot_callbacks cb = { .user = b, .progress = note_reason };
+    ot_trainer *t = NULL;
+    ot_result r;
+    const char *const given[][2] = {
+        { "data", b->data }, { "run-dir", "none" }, { "threads", "1" }, { "epochs", "1" }
+    };
+    for (int i = 0; i < OT_LEN(given); i++) assert_ok(ot_options_set(o, given[i][0], given[i][1], &err), err);
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir("/proc"), 0);
+    assert_ok(ot_trainer_new(b->model, o, &cb, &t, &err), err);
+    stopped = t;
+    ot_trainer_result(t, &r);
+    assert_string_equal(r.reason, "not started");
+    assert_ok(ot_trainer_run(t, &err), err);
+    assert_string_equal(b->reason, "running");
+    assert_int_equal(ot_trainer_check_export(t, NULL, &err), OT_E_IO);
+    assert_int_equal(ot_trainer_export(t, NULL, &err), OT_E_IO);
+    snprintf(path, sizeof path, "%s/there.onnx", b->folder);
+    assert_ok(ot_trainer_check_export(t, path, &err), err);
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_ok(ot_trainer_export(t, path, &err), err);
+    ot_trainer_free(t);
+    assert_ok(ot_options_set(o, "o", "out.onnx", &err), err);
+    assert_int_equal(ot_trainer_new(b->model, o, &cb, &t, &err), OT_E_IO);
+    assert_int_equal(chdir(here), 0);
+    ot_options_free(o);
+}
+
 int test_epochs(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_batch_is_short), cmocka_unit_test(unshuffled_wraps_around),
-        cmocka_unit_test(batches_accumulate),      cmocka_unit_test(steps_and_epochs_end_it),
-        cmocka_unit_test(seeds_decide_the_order),  cmocka_unit_test(evaluation_and_best),
-        cmocka_unit_test(divergence_ends_it),      cmocka_unit_test(a_long_step_is_dropped),
+        cmocka_unit_test(the_last_batch_is_short),  cmocka_unit_test(unshuffled_wraps_around),
+        cmocka_unit_test(batches_accumulate),       cmocka_unit_test(steps_and_epochs_end_it),
+        cmocka_unit_test(seeds_decide_the_order),   cmocka_unit_test(evaluation_and_best),
+        cmocka_unit_test(divergence_ends_it),       cmocka_unit_test(a_long_step_is_dropped),
+        cmocka_unit_test(nothing_is_written_there),
     };
     return cmocka_run_group_tests_name("epochs", tests, open_bed, close_bed);
 }

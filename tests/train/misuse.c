@@ -69,10 +69,14 @@ static void objects(void **state)
     REFUSED("o is NULL", ot_grad_file(model, NULL, NULL, err));
     REFUSED("m is NULL", ot_export_file(NULL, none, NULL, err));
     REFUSED("o is NULL", ot_export_file(model, NULL, NULL, err));
+    REFUSED("t is NULL", ot_trainer_check_export(NULL, "x.onnx", err));
     REFUSED("t is NULL", ot_trainer_deploy(NULL, "x.onnx", err));
     REFUSED("m is NULL", ot_eval_text(NULL, none, NULL, &text, err));
     REFUSED("o is NULL", ot_eval_text(model, NULL, NULL, &text, err));
     REFUSED("text is NULL", ot_eval_text(model, none, NULL, NULL, err));
+    REFUSED("runs is NULL", ot_compare_text(2, NULL, &text, err));
+    REFUSED("text is NULL", ot_compare_text(2, (const char *[]){ "a", "b" }, NULL, err));
+    REFUSED("run folder 1 is NULL", ot_compare_text(2, (const char *[]){ "a", NULL }, &text, err));
     REFUSED("m is NULL", ot_series_text(NULL, none, false, NULL, &text, err));
     REFUSED("o is NULL", ot_series_text(model, NULL, false, NULL, &text, err));
     REFUSED("text is NULL", ot_series_text(model, none, false, NULL, NULL, err));

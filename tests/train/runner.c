@@ -100,6 +100,12 @@ static void refused_inputs_leave_it_usable(void **state)
     err = (ot_error){ 0 };
     assert_int_equal(ot_runner_run(r, NULL, 0, &out, &err), OT_E_DATA);
     runs_as_once(r, &x);
+    const ot_tensor twice[] = { x, x };
+    assert_int_equal(ot_runner_run(r, twice, 2, &out, &err), OT_E_DATA);
+    assert_says(err, "'input' is given twice");
+    assert_int_equal(ot_run(model, none, twice, 2, &out, &err), OT_E_DATA);
+    assert_says(err, "'input' is given twice");
+    runs_as_once(r, &x);
     err = (ot_error){ 0 };
     assert_int_equal(ot_runner_run(NULL, &x, 1, &out, &err), OT_E_USAGE);
     assert_int_equal(ot_runner_run(r, &x, 1, NULL, NULL), OT_E_USAGE);

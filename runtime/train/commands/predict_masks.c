@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/picture/picture.h"
 #include "runtime/train/commands/predict.h"
@@ -287,6 +288,18 @@ static ot_status fill_mask(const ot_mask_parts *p, const ot_mask_form *m, uint8_
     return OT_OK;
 }
 
+/* Seen from the folder: a link in it is replaced, since only the folder is the user's choice. */
+static ot_status write_into(const char *folder, const char *name, const uint8_t *bytes, size_t n, ot_error *err)
+{
+    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (at < 0)
+        return ot_fail(err, ot_failed_call(errno), "%s: the folder cannot be opened: %s", folder,
+                       strerror_r(errno, (char[128]){ 0 }, 128));
+    ot_status s = ot_replace_file(at, folder, name, bytes, n, err);
+    close(at);
+    return s;
+}
+
 ot_status ot_mask_write(ot_mask_parts *p, const ot_mask_form *m, const char *folder, const char *file, int64_t sample,
                         ot_error *err)
 {
@@ -301,7 +314,7 @@ ot_status ot_mask_write(ot_mask_parts *p, const ot_mask_form *m, const char *fol
     ot_status s = fill_mask(p, m, pixels, err);
     if (!s) s = make_folders(path, err);
     if (!s) s = ot_picture_png(pixels, p->width, p->height, channels, &bytes, &n, err);
-    if (!s) s = ot_replace_file(AT_FDCWD, NULL, path, bytes, n, err);
+    if (!s) s = write_into(folder, name, bytes, n, err);
     free(bytes);
     free(pixels);
     p->n = 0;

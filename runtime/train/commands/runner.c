@@ -209,6 +209,9 @@ static ot_status arrays_of(const ot_tensor *in, int n, ot_arena *a, ot_dataset *
 {
     ot_array *list = ot_arena_alloc(a, sizeof *list * ((size_t)n + 1));
     for (int i = 0; list && i < n; i++) {
+        for (int k = 0; k < i; k++)
+            if (!strcmp(in[i].name, in[k].name))
+                return ot_fail(err, OT_E_DATA, "tensor '%s' is given twice", in[i].name);
         list[i] = (ot_array){ .t = in[i], .whole = true };
         list[i].t.name = ot_arena_strdup(a, in[i].name);
         if (!list[i].t.name) list = NULL;

@@ -181,6 +181,8 @@ ot_status ot_compare_text(int n, const char *const *runs, char **text, ot_error 
     *text = NULL;
     if (n < 2 || n > MOST_RUNS)
         return ot_fail(err, OT_E_USAGE, "compare: expected the folders of 2 to %d runs, got %d", MOST_RUNS, n);
+    for (int i = 0; i < n; i++)
+        if (!runs[i]) return ot_fail(err, OT_E_USAGE, "%s: run folder %d is NULL", __func__, i);
     column *c = calloc((size_t)n, sizeof *c);
     ot_status s = c ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the runs");
     for (int i = 0, fd; !s && i < n; i++) {

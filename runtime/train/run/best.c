@@ -73,8 +73,9 @@ ot_status ot_best_use(ot_trainer *t, ot_error *err)
 static ot_status write_best(ot_trainer *t, const char **path, ot_error *err)
 {
     ot_error e = { 0 };
-    *path = t->folder.path ? ot_arena_printf(t->a, "%s/best.onnx", t->folder.path) : NULL;
-    if (!t->folder.path) return OT_OK;
+    *path = NULL;
+    if (!ot_trainer_has_folder(t)) return OT_OK;
+    *path = ot_arena_printf(t->a, "%s/best.onnx", t->folder.path);
     if (!*path) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
     ot_status s = ot_trainer_save(t, &t->folder.fd, "best.onnx", false, NULL, &e);
     if (!s) return OT_OK;

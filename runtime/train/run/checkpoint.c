@@ -716,7 +716,7 @@ ot_status ot_checkpoint_weights(const ot_checkpoint *c, ot_trainer *t, ot_error 
     return OT_OK;
 }
 
-/* A checkpoint that was copied from another run's folder continues that run, and writes its model. */
+/* A checkpoint or a whole folder that was copied: log and checkpoints go to the copy, and the model to the original's -o. */
 static void say_other_run(const ot_checkpoint *c, ot_trainer *t)
 {
     const char *run = find(c, "run folder"), *out = ot_trainer_out(t);
@@ -725,9 +725,11 @@ static void say_other_run(const ot_checkpoint *c, ot_trainer *t)
     if (!run || !out || fstat(t->folder.fd, &own)) return;
     run = path_then(c, run, false, buf, sizeof buf);
     if (stat(run, &other) || (own.st_dev == other.st_dev && own.st_ino == other.st_ino)) return;
-    ot_trainer_say(t, OT_WARNING,
-                   "%s is a checkpoint of another run, %s: that run is continued, and its model is written to %s",
-                   t->resumed, run, out);
+    ot_trainer_say(
+        t, OT_WARNING,
+        "%s was copied from the run folder %s, which exists too: the copy of that run is continued in %s, and "
+        "its model is written to %s (-o gives another name)",
+        t->resumed, run, t->folder.path, out);
 }
 
 ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)

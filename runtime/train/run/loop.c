@@ -340,6 +340,28 @@ static ot_status open_events(ot_trainer *t, ot_error *err)
     return ot_events_open(t->folder.fd, "tensorboard", shown, &t->log.events, err);
 }
 
+/* options.conf and the log make a folder that of a run.  Where they were deleted, more files would only leave a part of it, which
+ * nothing reads. */
+bool ot_trainer_has_folder(ot_trainer *t)
+{
+    static const char *const own[] = { "options.conf", "log.jsonl" };
+    struct stat st;
+    int missing = 0;
+    for (int i = 0; t->folder.path && i < OT_LEN(own); i++)
+        missing += fstatat(t->folder.fd, own[i], &st, AT_SYMLINK_NOFOLLOW) && errno == ENOENT;
+    if (!missing) return t->folder.path != NULL;
+    t->lost = (ot_error){ 0 }; /* what could not be written since then has this cause */
+    ot_fail(
+        &t->lost, OT_E_IO,
+        "%s: the run folder, or the log in it, was deleted during training; the log and the checkpoints of this run "
+        "are lost",
+        t->folder.path);
+    ot_trainer_say(t, OT_WARNING, "%-s; training continues, and no more files are written to it", t->lost.text);
+    t->folder.path = t->result.run_dir = t->result.best_path = NULL;
+    t->result.checkpoint = 0;
+    return false;
+}
+
 static ot_status open_folder(ot_trainer *t, ot_error *err)
 {
     OT_TRY(open_files(t, err));
@@ -411,7 +433,7 @@ enum { BETWEEN_EPOCHS = 5, WITHIN_EPOCH = 30 };
 static void write_report(ot_trainer *t, int seconds)
 {
     ot_error e = { 0 };
-    if (!t->folder.path || (t->reported < 0 || (seconds && ot_seconds() - t->reported < seconds))) return;
+    if (t->reported < 0 || (seconds && ot_seconds() - t->reported < seconds) || !ot_trainer_has_folder(t)) return;
     if (!t->history) t->history = calloc(1, sizeof *t->history);
     ot_status s = t->history ? ot_detail_write(t, &e) : ot_fail(&e, OT_E_NOMEM, "no memory for the report");
     if (!s) s = ot_report_write(t->history, t->folder.fd, t->folder.path, &t->s.plots, &e);
@@ -584,6 +606,7 @@ static ot_status keep_checkpoint(ot_trainer *t, ot_error *err)
 {
     ot_error e = { 0 };
     OT_TRY(ot_trainer_settle(t, err));
+    if (!ot_trainer_has_folder(t)) return OT_OK;
     ot_status s = ot_trainer_checkpoint(t, &e);
     if (s && s != OT_E_IO && s != OT_E_NOMEM) return ot_fail(err, s, "%-s", e.text);
     if (!s) return OT_OK;
@@ -649,6 +672,7 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
     if (t->step && !t->resumed) return ot_fail(err, OT_E_USAGE, "this trainer has already run");
     ot_status s = open_folder(t, &first);
     if (!s) {
+        t->result.reason = "running";
         if (t->resumed) log_resume(t);
         else log_start(t);
         if (t->log.events && !t->resumed) ot_events_graph(t->log.events, t->loaded->file->graph);

@@ -427,16 +427,30 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
     return s;
 }
 
+static ot_status check_export(ot_trainer *t, const char *path, ot_error *err)
+{
+    const char *what = ot_arena_printf(t->a, "-o %s", path);
+    if (!what) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    ot_inputs in = ot_trainer_inputs(t);
+    return ot_output_check(&in, AT_FDCWD, path, OT_FILE_MODEL, what, err);
+}
+
+ot_status ot_trainer_check_export(ot_trainer *t, const char *path, ot_error *err)
+{
+    OT_ENTER(err);
+    OT_GIVEN(t);
+    if (!path) path = ot_trainer_out(t);
+    return path ? check_export(t, path, err) : ot_fail(err, OT_E_NOMEM, "no memory for a path");
+}
+
 ot_status ot_trainer_export(ot_trainer *t, const char *path, ot_error *err)
 {
     OT_ENTER(err);
     OT_GIVEN(t);
     if (!path) path = ot_trainer_out(t);
-    const char *kept = path ? ot_arena_strdup(t->a, path) : NULL,
-               *what = kept ? ot_arena_printf(t->a, "-o %s", kept) : NULL;
-    if (!what) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
-    ot_inputs in = ot_trainer_inputs(t);
-    OT_TRY(ot_output_check(&in, AT_FDCWD, kept, OT_FILE_MODEL, what, err));
+    const char *kept = path ? ot_arena_strdup(t->a, path) : NULL;
+    if (!kept) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    OT_TRY(check_export(t, kept, err));
     OT_TRY(ot_evaluated_by(t, &t->result.evaluation, err));
     OT_TRY(ot_trainer_save(t, NULL, kept, true, &t->result.model_data, err));
     t->result.model_path = kept;

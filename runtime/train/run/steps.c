@@ -201,7 +201,7 @@ static ot_status take_shape(ot_trainer *t, ot_want want, const ot_tensor *in, in
     }
     bool first = !t->data;
     ot_status s = first ? open_first(t, in, n, out, err) : open_shape(t, want, in, n, out, err);
-    if (s && first && !t->x.memory) close_first(t);
+    if (s && first) close_first(t);
     if (s) *out = NULL;
     else t->shapes[t->n_shapes++] = *out;
     return s;

@@ -354,6 +354,16 @@ static void say_sets(const ot_trainer *t)
                                         : "all samples train, and nothing is evaluated");
 }
 
+static void say_threads(const ot_trainer *t, int available)
+{
+    enum { BY_FAR = 4 };
+    if (t->s.threads > BY_FAR * available)
+        ot_trainer_say(
+            t, OT_WARNING,
+            "--threads %d: %d processor%s available; threads that wait for a processor make every step slower",
+            t->s.threads, available, available == 1 ? " is" : "s are");
+}
+
 static void say_plan(const ot_trainer *t)
 {
     const ot_session *x = &t->x;
@@ -380,6 +390,7 @@ static void say_plan(const ot_trainer *t)
     ot_trainer_say(t, OT_INFO, "%s; batch size %lld%s%s; %d thread%s%s", how ? how : "", (long long)t->batch,
                    t->s.accumulate > 1 ? " accumulated" : "", updates, x->threads, x->threads > 1 ? "s" : "",
                    t->s.threads > 0 ? "" : ot_cpus_text(&cpus, granted));
+    say_threads(t, cpus.threads);
     if (x->device) {
         ot_trainer_say(t, OT_INFO,
                        "GPU memory: %.1f MiB planned (weights and state %.1f, activations %.1f, data %.1f, constants "
@@ -634,14 +645,15 @@ ot_inputs ot_trainer_inputs(const ot_trainer *t)
                         .data = { t->data, t->eval.data, t->test.data } };
 }
 
-/* Whether everything can be written at the end, before anything is computed. */
+/* Whether everything can be written at the end, before anything is computed.  Without the option o it is the caller's decision
+ * whether and where a model is written. */
 static ot_status check_outputs(ot_trainer *t, ot_error *err)
 {
-    const char *out = ot_trainer_out(t), *what = out ? ot_arena_printf(t->a, "-o %s", out) : NULL, *log = NULL;
-    if (!what || (t->s.log && !(log = ot_arena_printf(t->a, "--log %s", t->s.log))))
+    const char *out = ot_trainer_out(t), *log = NULL;
+    if (!out || (t->s.log && !(log = ot_arena_printf(t->a, "--log %s", t->s.log))))
         return ot_fail(err, OT_E_NOMEM, "no memory for a path");
     ot_inputs in = ot_trainer_inputs(t);
-    OT_TRY(ot_output_check(&in, AT_FDCWD, out, OT_FILE_MODEL, what, err));
+    if (t->s.out) OT_TRY(ot_trainer_check_export(t, out, err));
     OT_TRY(ot_trainer_check_deploy(t, err));
     if (!log) return OT_OK;
     if (ot_path_same(t->s.log, out))

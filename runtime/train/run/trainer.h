@@ -205,6 +205,10 @@ void ot_measure_log(json_t **event, const ot_trainer *t, const ot_scored *e);
 /* loop.c: the options that were given, by name; a list where one repeats.  NULL: no memory. */
 json_t *ot_options_json(const ot_options *o);
 
+/* Whether there is a run folder to write to.  One that was deleted since the training began is reported once, is none from then
+ * on, and makes the run end with OT_E_IO. */
+bool ot_trainer_has_folder(ot_trainer *t);
+
 /* One line for the user. */
 void ot_trainer_say(const ot_trainer *t, ot_level level, const char *fmt, ...) OT_PRINTF(3, 4);
 void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines);
