@@ -17,7 +17,7 @@
 static const double MOST_COST = .01; /* of the operations and bytes of a plan */
 static const double WORTH = 5; /* part of the plan's memory that is saved, by the part of its cost that is added */
 
-enum { LARGE = 128 << 20 }; /* bytes of a scratch slab; in smaller ones nothing is worth it */
+enum { LARGE = 512 << 20 }; /* bytes of a scratch slab; in smaller ones nothing is worth it */
 
 typedef struct work {
     ot_plan *p;
