@@ -65,30 +65,6 @@ static char *with_axis(char *text, const ot_spec *given, int axis)
     return n < 0 ? NULL : longer;
 }
 
-/* Channels, height and width, of grey or colour, or the channels last. */
-static bool is_image(const ot_shape *s)
-{
-    const int64_t *d = s->dim;
-    if (s->rank != 3) return false;
-    return ((d[0] == 1 || d[0] == 3) && d[1] > 1 && d[2] > 1) || ((d[2] == 1 || d[2] == 3) && d[0] > 1 && d[1] > 1);
-}
-
-bool ot_losses_of_images(const ot_trainer *t)
-{
-    const ot_plan *p = t->x.slot[t->x.lead].plan;
-    for (int i = 0; i < t->train.n; i++) {
-        const ot_feeder *f = &t->train.f[i];
-        if (!f->target || !f->output || !ot_is_float(f->dtype) || !is_image(&f->sample)) continue;
-        const ot_spec *given = ot_loss_on(t, f->output);
-        const char *name = given ? given->name : NULL;
-        for (int k = 0; k < p->n_defaults && k < OT_HEADS && !t->s.options.n_losses && !name; k++)
-            if (!strcmp(p->defaults[k].output, f->output)) name = p->defaults[k].name;
-        const ot_loss_kind *l = name ? ot_loss_find(name) : NULL;
-        if (l && l->distance) return true;
-    }
-    return false;
-}
-
 ot_status ot_losses_list(const ot_trainer *t, const char *const **out, ot_error *err)
 {
     int n = t->s.options.n_losses;

@@ -416,8 +416,7 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
     bool little =
         kind != OT_CLASSES_NAMED && t->data && t->data->only_names && !ot_import_metadata(t->loaded->file, OT_LOSS_KEY);
     bool ours = o.n_metadata || ot_import_metadata(t->loaded->file, OT_LOSS_KEY);
-    little |= !ours;
-    if (!s && (ours || ot_losses_of_images(t))) s = ot_losses_text(t, a, &losses, err); /* any other gets none */
+    if (!s && ours) s = ot_losses_text(t, a, &losses, err); /* a file without metadata of ours gets none */
     if (losses) metadata[o.n_metadata++] = (ot_export_metadata){ OT_LOSS_KEY, losses, little };
     if (t->x.memory) ot_memory_idle(t->x.memory); /* the written file is read back: less than the activations were */
     if (!s) s = ot_export(t->loaded->file, path, n, list, &o, err);

@@ -236,8 +236,6 @@ ot_status ot_trainer_classes_text(const ot_trainer *t, ot_arena *a, ot_classes_k
 void ot_loss_spell(FILE *f, const ot_trainer *t, int k);
 /* The same of all losses of the options, ending with NULL, in the trainer's arena; *out NULL: there are none. */
 ot_status ot_losses_list(const ot_trainer *t, const char *const **out, ot_error *err);
-/* Does the training make an output an image by a loss of distances?  Its loss tells predict that the channels are no classes. */
-bool ot_losses_of_images(const ot_trainer *t);
 /* All of them as JSON, in arena a; *out NULL: none was given, and the model records none, which would be another's. */
 ot_status ot_losses_text(const ot_trainer *t, ot_arena *a, const char **out, ot_error *err);
 /* Where none is given, those that the model records become those of the options.  Errors: OT_E_NOMEM. */
