@@ -349,6 +349,7 @@ typedef struct habits {
     bool names;        /* some have the names of the program that exported them */
     bool paths;        /* and those are paths: "fc.weight" */
     bool listed;       /* the file lists its parameters */
+    bool layers;       /* some are weights of layers */
     bool biases;       /* and those that the exporter computed may be biases */
     bool accounted;    /* all that the exporter computed may be operands of products; others come from buffers */
 } habits;
@@ -379,6 +380,7 @@ static habits habits_of(ot_graph *g, const uses *u)
         judge(g, u, v, v, false, 0, &d);
         if (d.how == STRONG) h.in_constants = false;
         if (d.how == NO_SLOT || ot_numel(&v->shape) < 2) continue;
+        h.layers |= d.how == STRONG;
         if (operand && d.how == STRONG && operands < g->lost_parameters && is_new_operand(g, v, operand, operands))
             operand[operands++] = v;
         tied += operand && d.how == STRONG && v->shape.rank == 2 && ot_name_is_made(v->name) && ot_copies_listed(g, v);
@@ -476,7 +478,7 @@ static bool is_bias(const verdict *d)
 }
 
 /* A single element trains if it is the slope of a PRelu, or a tensor of one element (the bias of a layer with one output, a
- * layer's scale), unless it is a usual number of a formula in a file without paths as names.  A scalar, a divisor
+ * layer's scale), unless it is a usual number of a formula in a file with layers and without paths as names.  A scalar, a divisor
  * or a subtrahend trains only if named like a parameter: with a path or, if others have paths, with any name if a
  * single node reads it (a scale shared by all layers is a constant of the author's, and so is the usual scale of an
  * attention).  Operands of comparisons and selections never train. */
@@ -486,7 +488,7 @@ static bool single_trains(const ot_value *v, const verdict *d, const habits *h)
     if (slot == 'c') return false;
     if (slot == 's' || (d->how == WEAK && ot_name_is_variable(v->name))) return true;
     if (v->shape.rank > 0 && !is_one_of(slot, "de"))
-        return !is_arithmetic(slot) || h->paths || is_bias(d) || !ot_value_is_usual(v);
+        return !is_arithmetic(slot) || h->paths || !h->layers || is_bias(d) || !ot_value_is_usual(v);
     if (d->how != WEAK || v->from_constant || ot_name_is_made(v->name)) return false;
     return ot_name_is_path(v->name) || (h->paths && (v->shape.rank > 0 || (d->uses == 1 && !scales_scores(v, d))));
 }

@@ -42,6 +42,9 @@ def singles(d):
         for weight, path in (('W', False), ('layer.weight', True)):
             save(f'{d}/m.onnx', [('MatMul', f'x {weight}', 'a', {}), (op, 'a c', 'y', {})], {weight: random(WIDTH, 3), 'c': np.float32([value])})
             expect(f'{d}/m.onnx', 'c', trains or path, f'{op} by {value} beside {weight}')
+    save(f'{d}/m.onnx', [('Tanh', 'x', 'r', {}), ('Mul', 'r w', 'a', {}), ('Add', 'a b', 'y', {})], {'w': np.float32([1]), 'b': np.float32([0])})
+    for name in 'wb':
+        expect(f'{d}/m.onnx', name, True, 'all that there is to train')
     save(f'{d}/m.onnx', [('MatMul', 'x W', 'a', {}), ('Add', 'a c', 'y', {})], {'W': random(WIDTH, 1), 'c': np.float32([1])})
     expect(f'{d}/m.onnx', 'c', True, 'the bias of a layer with one output')
     save(f'{d}/m.onnx', [('MatMul', 'x W', 'a', {}), ('PRelu', 'a c', 'y', {})], {'W': random(WIDTH, 3), 'c': np.float32(0.25)})
