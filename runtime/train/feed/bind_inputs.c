@@ -576,19 +576,19 @@ static const char *first_axis(const ot_graph *g, const char *input)
 }
 
 /* An open first axis is the batch if the file calls it as it calls that of an input that gets samples (such as "batch"), also
- * if neither has a name.  An array of another size is an error there.  An axis of another name (the edges of a graph, say) has
- * a size of its own, and its array is fed whole. */
+ * if neither has a name, but for a list of numbers (sizes, say).  An array of another size is an error there.  An axis of
+ * another name (the edges of a graph, say) has a size of its own, and its array is fed whole. */
 static void check_samples(const ot_adapt_env *e, const ot_dataset *d, const ot_feeders *fs, ot_error *err)
 {
     for (int i = 0; i < fs->n; i++) {
         const ot_feeder *f = &fs->f[i], *like = NULL;
         const char *axis = first_axis(e->graph, f->name);
-        bool sampled = false;
+        bool sampled = false, may_be = *axis || f->src->t.rank > 1;
         if (!f->whole || !f->open || f->as_is) continue;
         for (int k = 0; k < fs->n; k++) {
             const ot_feeder *other = &fs->f[k];
             sampled |= !other->whole;
-            if (!like && !other->whole && other->open && !strcmp(first_axis(e->graph, other->name), axis)) like = other;
+            if (may_be && !like && !other->whole && other->open && !strcmp(first_axis(e->graph, other->name), axis)) like = other;
         }
         if (like) say_samples(d, f, like, err);
         else if (sampled)
