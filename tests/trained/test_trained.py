@@ -25,7 +25,6 @@ known = {  # what the exporter computed from parameters and no longer shows
     ('class_token-dynamo.onnx', 'expand'): 'a token of zeros looks like padding',
     ('gem-dynamo.onnx', 'mul'): 'the reciprocal of an exponent',
     ('temperature-dynamo.onnx', 'clamp'): 'a scalar, the exponential of a parameter',
-    ('temperature-script.onnx', 'onnx::Clip_31'): 'the norms of a parameter',
 }
 
 
