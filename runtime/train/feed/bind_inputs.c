@@ -588,7 +588,8 @@ static void check_samples(const ot_adapt_env *e, const ot_dataset *d, const ot_f
         for (int k = 0; k < fs->n; k++) {
             const ot_feeder *other = &fs->f[k];
             sampled |= !other->whole;
-            if (may_be && !like && !other->whole && other->open && !strcmp(first_axis(e->graph, other->name), axis)) like = other;
+            if (may_be && !like && !other->whole && other->open && !strcmp(first_axis(e->graph, other->name), axis))
+                like = other;
         }
         if (like) say_samples(d, f, like, err);
         else if (sampled)
