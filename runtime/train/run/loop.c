@@ -233,9 +233,7 @@ static int64_t last_line(int fd, int64_t n)
     char some[4096];
     while (n > 0) {
         size_t want = n < (int64_t)sizeof some ? (size_t)n : sizeof some;
-        ssize_t got = pread(fd, some, want, (off_t)(n - (int64_t)want));
-        if (got < 0 && errno == EINTR) continue;
-        if (got != (ssize_t)want) return -1;
+        if (ot_read_at(fd, some, (int64_t)want, n - (int64_t)want) != (int64_t)want) return -1;
         for (size_t i = want; i > 0; i--)
             if (some[i - 1] == '\n') return n - (int64_t)(want - i);
         n -= (int64_t)want;
