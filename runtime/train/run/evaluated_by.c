@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/json.h"
 #include "runtime/train/run/trainer.h"
 
 /* What the written model records, so that an evaluation needs no option for it. */
@@ -11,21 +10,20 @@ typedef struct recorded {
     bool columns; /* which columns of a table its inputs take, and how */
 } recorded;
 
+/* The kinds of the inputs are looked up in the text: jansson ends the process where it has no memory for a long number, and this
+ * is called when the training is done. */
 static recorded recorded_by(const ot_trainer *t)
 {
+    static const char key[] = "\"kind\"", array[] = "\"array\"";
     recorded r = { 0 };
     const char *text =
         t->data && t->data->preprocess ? t->data->preprocess : ot_import_metadata(t->loaded->file, OT_PREPROCESS_KEY);
-    json_t *root = NULL, *one;
-    const char *input;
-    if (text) (void)ot_json_parse(text, strlen(text), &root);
-    json_object_foreach(json_object_get(root, "inputs"), input, one)
-    {
-        const char *kind = json_string_value(json_object_get(one, "kind"));
+    for (text = text ? strstr(text, key) : NULL; text; text = strstr(text, key)) {
+        text += sizeof key - 1;
+        text += strspn(text, ": \t\n");
         r.inputs = true;
-        r.columns |= kind && t->data && t->data->table && strcmp(kind, "array") != 0;
+        r.columns |= t->data && t->data->table && strncmp(text, array, sizeof array - 1) != 0;
     }
-    json_decref(root);
     return r;
 }
 
