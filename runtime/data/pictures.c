@@ -567,9 +567,9 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     if (!f.n)
         return ot_fail(
             err, OT_E_DATA,
-            "%s: contains no images or recordings%s%s; images are JPEG, PNG, WebP, BMP, PNM, TIFF and JPEG 2000, "
-            "recordings are .wav and .flac",
-            m->path, f.others ? ", but other files, such as " : "", f.others ? f.other : "");
+            "%s: no images or recordings found%s%s%s; supported images: JPEG, PNG, WebP, BMP, PNM, TIFF, JPEG 2000; "
+            "supported recordings: .wav, .flac",
+            m->path, f.others ? " (first other file: " : "", f.others ? f.other : "", f.others ? ")" : "");
     find_layout(&f);
     bool masks = false;
     if (!hears(&f)) OT_TRY(ot_masks_open(d, f.member, f.n, f.skip, split, &masks, there, err));

@@ -733,11 +733,11 @@ def advice():
           '--val', 'one.npz', never=['others'])
     # mode=max needs something that rises: a loss is refused, and the rate follows the metric of --monitor
     most = ['--schedule', 'plateau:mode=max,patience=0,factor=0.5', '--epochs', '4', '--batch-size', '40']
-    train(2, ['plateau:mode=max needs a metric that rises, but there are no validation samples', '--val-split'], 'one', 'one.npz', *most)
+    train(2, ['plateau:mode=max: no metric to maximise: no validation set', '--val-split'], 'one', 'one.npz', *most)
     train(0, 'schedule plateau uses the accuracy of each evaluation', 'one', 'one.npz', '--val', 'one.npz', *most)
     np.savez('reg_one.npz', x=np.load('reg.npz')['x'], target=np.repeat(np.load('reg.npz')['target_reg'], 3, 1))
     values = ['one', 'reg_one.npz', '--val', 'reg_one.npz', '--loss', 'mse', '--optimizer', 'sgd:lr=0.01', *most]
-    train(2, ['this training has no accuracy', '--monitor'], *values)
+    train(2, ['no output has an accuracy', '--monitor'], *values)
     train(0, 'schedule plateau uses the monitored metric of each evaluation', *values, '--monitor', 'r2', '--steps', '4', '--log', 'rises.jsonl')
     rates = [e['lr'] for e in map(json.loads, open('rises.jsonl')) if e['event'] == 'step']
     need(f'r2 rises, and the rate falls: {rates}', rates == [0.01] * 4)

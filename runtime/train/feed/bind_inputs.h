@@ -56,7 +56,9 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
  * Errors: OT_E_DATA (missing, ill-shaped, label out of range, a target_... that nothing uses), OT_E_USAGE. */
 ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs, ot_error *err);
 
-/* targets.c: the target of no output by its name; that of this output, "target_<output>".  NULL: there is none. */
+/* target_values.c: is it the target of an output by its name, "target_<output>"?  The target of no output by its name; that of
+ * this output.  NULL: there is none. */
+bool ot_target_is_named(const ot_array *a);
 const ot_array *ot_target_plain(const ot_dataset *d);
 const ot_array *ot_target_of(const ot_dataset *d, const char *output);
 

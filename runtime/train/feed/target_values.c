@@ -51,7 +51,7 @@ bool ot_feeds_shares(const ot_feeder *f)
     return in;
 }
 
-static bool is_named(const ot_array *a) { return !strncmp(a->t.name, "target_", 7); }
+bool ot_target_is_named(const ot_array *a) { return !strncmp(a->t.name, "target_", 7); }
 
 /* The array that is a target of no output by its name: "target", or what --target or the format says. */
 const ot_array *ot_target_plain(const ot_dataset *d)
@@ -60,7 +60,7 @@ const ot_array *ot_target_plain(const ot_dataset *d)
     int n = 0;
     for (int i = 0; i < d->n; i++) {
         const ot_array *a = &d->array[i];
-        if (a->role != OT_ARRAY_TARGET || is_named(a)) continue;
+        if (a->role != OT_ARRAY_TARGET || ot_target_is_named(a)) continue;
         if (!strcmp(a->t.name, "target")) return a;
         plain = a;
         n++;
@@ -72,7 +72,8 @@ const ot_array *ot_target_plain(const ot_dataset *d)
 const ot_array *ot_target_of(const ot_dataset *d, const char *output)
 {
     for (int i = 0; i < d->n; i++)
-        if (d->array[i].role == OT_ARRAY_TARGET && is_named(&d->array[i]) && !strcmp(d->array[i].t.name + 7, output))
+        if (d->array[i].role == OT_ARRAY_TARGET && ot_target_is_named(&d->array[i]) &&
+            !strcmp(d->array[i].t.name + 7, output))
             return &d->array[i];
     return NULL;
 }

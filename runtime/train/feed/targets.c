@@ -35,8 +35,6 @@ static const ot_output *find_output(const ot_output *o, int n, const char *name)
     return NULL;
 }
 
-static bool is_named(const ot_array *a) { return !strncmp(a->t.name, "target_", 7); }
-
 static const char *names(ot_arena *a, const char *const *name, int n)
 {
     const char *s = ot_arena_names(a, name, n);
@@ -186,7 +184,7 @@ static ot_status wants_by_array(const ot_adapt_env *e, const ot_feeders *fs, con
 static bool given_up(const ot_settings *s, const ot_array *a)
 {
     for (int i = 0; i < s->options.n_losses; i++)
-        if (left_out(&s->options.losses[i]) && s->options.losses[i].output && is_named(a) &&
+        if (left_out(&s->options.losses[i]) && s->options.losses[i].output && ot_target_is_named(a) &&
             !strcmp(a->t.name + 7, s->options.losses[i].output))
             return true;
     return false;
@@ -198,7 +196,8 @@ void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs)
     const char **idle = ot_arena_alloc(e->a, sizeof *idle * (size_t)(d->n + 1));
     int n = 0;
     for (int i = 0; idle && i < d->n; i++) {
-        bool target = d->array[i].role == OT_ARRAY_TARGET && (e->as_is || e->predicts || is_named(&d->array[i]));
+        bool target =
+            d->array[i].role == OT_ARRAY_TARGET && (e->as_is || e->predicts || ot_target_is_named(&d->array[i]));
         if (!target && !uses(fs, i)) idle[n++] = d->array[i].t.name;
     }
     if (n)
@@ -212,7 +211,7 @@ static ot_status check_arrays(const ot_adapt_env *e, const ot_feeders *fs, const
 {
     for (int i = 0; i < fs->data->n; i++) {
         const ot_array *a = &fs->data->array[i];
-        if (a->role != OT_ARRAY_TARGET || !is_named(a) || uses(fs, i) || given_up(e->s, a)) continue;
+        if (a->role != OT_ARRAY_TARGET || !ot_target_is_named(a) || uses(fs, i) || given_up(e->s, a)) continue;
         const char *output = a->t.name + 7;
         if (!find_output(o, n_outputs, output))
             ot_fail_more(err, OT_E_DATA, "array '%s': the model has no output '%s'; its outputs are %s", a->t.name,

@@ -178,9 +178,9 @@ static ot_status check_plateau(const ot_trainer *t, const ot_scored *e, ot_error
     bool there = e->slot >= 0 && t->has_val && has_metric(t, e, output, metric);
     if (metric == OT_METRIC_LOSS || there) return OT_OK;
     return ot_fail(err, OT_E_USAGE,
-                   "--schedule plateau:mode=max needs a metric that rises, but %s; use mode=min, which uses the loss%s",
-                   t->has_val ? "this training has no accuracy" : "there are no validation samples",
-                   t->has_val ? ", or name a metric with --monitor (onnxtrain help metric)" : ", or --val-split 0.1");
+                   "--schedule plateau:mode=max: no metric to maximise: %s; use %s, or mode=min to watch the loss",
+                   t->has_val ? "no output has an accuracy" : "no validation set",
+                   t->has_val ? "--monitor METRIC (see 'onnxtrain help metric')" : "--val or --val-split 0.1");
 }
 
 ot_status ot_measure_check(const ot_trainer *t, const ot_scored *e, ot_error *err)
