@@ -106,7 +106,7 @@ static int choose_axis(ot_loss *x)
     if (axis == 1 || axis == last) snprintf(why, sizeof why, "normalised by the %s at the end", ot_tail_name(&x->tail));
     else if (x->z == x->out && ((axis = ot_made_axis(x->out, &by)) == 1 || axis == last))
         snprintf(why, sizeof why, "produced by %s '%.200s'", by->op->name, by->name);
-    else if ((axis = z->rank == 3 ? last : 1) == last) snprintf(why, sizeof why, "the default for sequences");
+    else if ((axis = ot_loss_default_axis(z->rank)) == last) snprintf(why, sizeof why, "the default for sequences");
     else snprintf(why, sizeof why, "the default in PyTorch");
     ot_find(x->findings, OT_FINDING_NOTE, NULL, NULL,
             "output '%s' is %s: axis 1 or axis %d could be the classes; axis %d is used (%s); set class_axis=%d in "

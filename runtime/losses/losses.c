@@ -33,6 +33,8 @@ bool ot_loss_joins(const ot_spec *list, int i)
     return false;
 }
 
+int ot_loss_default_axis(int rank) { return rank == 3 ? 2 : rank > 1; }
+
 /* A label that one loss of an output ignores is no class for the others. */
 static ot_status share_ignored(ot_spec *list, int n, ot_arena *a, ot_error *err)
 {

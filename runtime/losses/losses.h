@@ -48,6 +48,9 @@ OT_LOSSES(OT_DECLARE)
 
 const ot_loss_kind *ot_loss_find(const char *name); /* NULL: no such loss */
 
+/* The axis of the classes of an output of so many axes where nothing says it: the last of three (sequences), else 1 as in PyTorch. */
+int ot_loss_default_axis(int rank);
+
 /* Whether loss i of a list reads the target of an earlier one that trains the same output. */
 bool ot_loss_joins(const ot_spec *list, int i);
 

@@ -87,9 +87,8 @@ static void make_target(const ot_spec *t, const ot_value *y, const char *name, o
         f->dtype = OT_I64, f->shape = (ot_shape){ .rank = 2, .dim = { y->shape.rank ? y->shape.dim[0] : 1, 8 } };
     if (takes == OT_TAKES_VECTORS || ot_spec_find(t, "other")) f->shape.rank -= f->shape.rank > 0;
     if (!classes || y->shape.rank < 1) return;
-    double given = ot_spec_find(t, "class_axis") ? ot_spec_num(t, "class_axis")
-                   : y->shape.rank == 3          ? 2
-                                                 : y->shape.rank > 1; /* (N, T, V): sequences */
+    double given =
+        ot_spec_find(t, "class_axis") ? ot_spec_num(t, "class_axis") : (double)ot_loss_default_axis(y->shape.rank);
     int axis = (int)given + (given < 0 ? y->shape.rank : 0), k = 0;
     if (axis < 0 || axis >= y->shape.rank) return;
     f->dtype = OT_I64;

@@ -97,7 +97,7 @@ static int class_axis(const ot_prediction *a, const ot_spec *loss, int made, int
     if (loss && ot_spec_find(loss, "class_axis"))
         axis = ot_axis((int64_t)ot_spec_num(loss, "class_axis"), a->shape.rank, &axis) ? axis : -1;
     else if (axis < 0 && (n == a->shape.dim[1]) != (n == a->shape.dim[last])) return n == a->shape.dim[1] ? 1 : last;
-    else if (axis < 0) return a->shape.rank == 3 ? last : 1; /* as the losses do */
+    else if (axis < 0) return ot_loss_default_axis(a->shape.rank);
     return axis == a->axis ? -1 : axis < a->axis ? axis + 1 : axis;
 }
 
