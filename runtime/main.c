@@ -47,12 +47,12 @@ static void catch_signals(ot_trainer *t)
     stack_t own = { .ss_sp = stack, .ss_size = STACK };
     int there = sigaltstack(&own, NULL) ? 0 : SA_ONSTACK;
     struct sigaction a = { .sa_handler = on_signal, .sa_flags = SA_RESTART | there }, before;
-    static const int stops[] = { SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGPIPE };
+    static const int stops[] = { SIGINT, SIGTERM, SIGXCPU, SIGPIPE };
     running = t;
     sigemptyset(&a.sa_mask);
-    /* What the parent ignores stays ignored: SIGHUP under nohup, SIGINT of a script's job in the background. */
-    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
-        if (!sigaction(stops[i], NULL, &before) && before.sa_handler != SIG_IGN) sigaction(stops[i], &a, NULL);
+    /* SIGINT also where a shell without job control made a background job ignore it: kill -INT has to stop a run. */
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) sigaction(stops[i], &a, NULL);
+    if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &a, NULL); /* nohup */
 }
 
 /* ---- commands --------------------------------------------------------------------------- */

@@ -264,24 +264,24 @@ while [ $n -lt 300 ] && ! grep -q '"step"' busy/log.jsonl 2>/dev/null; do sleep 
 [ ! -e busy.1 ] || fail "the folder of a run moves away under it"
 # a folder that is moved takes its run along
 mv busy elsewhere && mkdir busy
-kill -TERM $pid # a shell without job control makes jobs in the background ignore SIGINT
+kill -INT $pid # ignored by jobs in the background of a shell without job control, but not by a run
 wait $pid
 [ -z "$(ls busy)" ] || fail "the run writes to a folder that is not its own"
 grep -q '"event":"end"' elsewhere/log.jsonl || fail "the moved run has no end"
 
-# a signal that the parent ignores stays ignored
+# a hangup that the parent ignores (nohup) stays ignored
 (
-    trap '' INT
+    trap '' HUP
     exec "$program" m.onnx --data d.csv --target target --threads 1 --epochs 100000000 --run-dir none --log i.jsonl -o b.onnx -q >out 2>err
 ) &
 pid=$!
 n=0
 while [ $n -lt 300 ] && ! grep -q '"step"' i.jsonl 2>/dev/null; do sleep 0.1 && n=$((n + 1)); done
-kill -INT $pid
+kill -HUP $pid
 sleep 0.5
-kill -TERM $pid || fail "an ignored SIGINT ends the training"
+kill -TERM $pid || fail "an ignored SIGHUP ends the training"
 wait $pid
-[ $? = 143 ] || fail "SIGTERM after an ignored SIGINT: exit $?"
+[ $? = 143 ] || fail "SIGTERM after an ignored SIGHUP: exit $?"
 
 # a limit on processor time, and output that is not read any more, stop a training as SIGTERM does
 endless="m.onnx --data d.csv --target target --threads 1 --epochs 100000000 --run-dir none -o s.onnx"

@@ -23,6 +23,8 @@ enum { SAMPLES = 22, MOST = 64 };
 typedef struct bed {
     char folder[32], data[64], others[64], planes[64], mlp[64]; /* data: flat samples */
     ot_model *model;
+    ot_options *borrowed[64]; /* by the trainers */
+    int runs;
     /* what the last run said */
     int steps;
     double loss[MOST], norm[MOST], eval_loss, accuracy;
@@ -91,7 +93,8 @@ static ot_status train(bed *b, const char *device, const char *const *pairs, ot_
     if (!ot_options_get(o, "data")) assert_ok(ot_options_set(o, "data", b->data, err), *err);
     ot_status s = ot_trainer_new(b->model, o, &cb, t, err);
     if (!s) s = ot_trainer_run(*t, err);
-    ot_options_free(o); /* the trainer asks no more */
+    assert_true(b->runs < OT_LEN(b->borrowed));
+    b->borrowed[b->runs++] = o;
     return s;
 }
 
@@ -560,6 +563,7 @@ static int close_bed(void **state)
     bed *b = *state;
     char command[64];
     ot_model_free(b->model);
+    while (b->runs) ot_options_free(b->borrowed[--b->runs]);
     snprintf(command, sizeof command, "rm -rf %s", b->folder);
     return system(command);
 }

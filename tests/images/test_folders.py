@@ -215,7 +215,7 @@ def main():
     assert "--data 'hub/metadata.jsonl'" in train("x.onnx", "hub", expect=4)
     pathlib.Path("songs/a").mkdir(parents=True)
     pathlib.Path("songs/a/1.mp3").write_bytes(b"ID3" + bytes(100))
-    assert "recordings are .wav and .flac" in train("x.onnx", "songs", expect=4)
+    assert "supported recordings: .wav, .flac" in train("x.onnx", "songs", expect=4)
 
     # 16 bits: it is said, and how much of the range the images use
     for most, what in ((1700, "1700 of 65535 and becomes 6 of 255"), (65535, "16 bits, of which the upper 8 are used")):
