@@ -31,7 +31,7 @@ OT_HOST_CALLS_VOID(ROW)
 
 /* ---- kernels ----------------------------------------------------------------- */
 
-enum { CANDIDATES = 5 };
+enum { CANDIDATES = 6 };
 
 /* Library kernels before our own. */
 static const struct {

@@ -14,6 +14,7 @@ extern const ot_kernel ot_pool_Fused;                                           
 extern const ot_kernel ot_dot_Fused;                                                   /* dot.c */
 extern const ot_kernel ot_direct_Convolve, ot_direct_ConvolveDx, ot_direct_ConvolveDw; /* convolvedirect.c */
 extern const ot_kernel ot_cudnn_Convolve, ot_cudnn_ConvolveDx, ot_cudnn_ConvolveDw;    /* convolve.c */
+extern const ot_kernel ot_conv_Fused;                                                  /* convolve.c */
 extern const ot_kernel ot_cudnn_BatchNorm, ot_cudnn_BatchNormDx;                       /* batchnorm.c */
 extern const ot_kernel ot_cudnn_FusedAttention, ot_cudnn_FusedAttentionDx;             /* attention.c */
 
@@ -41,7 +42,7 @@ static inline ot_layout ot_cuda_conv_wants(const ot_node *n, bool tf32)
 #define OT_CUDA_LIBRARIES_CrossEntropyDx
 #define OT_CUDA_LIBRARIES_PrefixSum
 #define OT_CUDA_LIBRARIES_Dot &ot_lt_Dot,
-#define OT_CUDA_LIBRARIES_Fused &ot_lt_Fused, &ot_rows_Fused, &ot_pool_Fused, &ot_dot_Fused,
+#define OT_CUDA_LIBRARIES_Fused &ot_lt_Fused, &ot_rows_Fused, &ot_pool_Fused, &ot_dot_Fused, &ot_conv_Fused,
 #define OT_CUDA_LIBRARIES_Resample
 #define OT_CUDA_LIBRARIES_Map
 #define OT_CUDA_LIBRARIES_FlatIndex

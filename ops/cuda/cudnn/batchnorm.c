@@ -151,24 +151,9 @@ static ot_cudnn_desc pointwise(ot_cudnn *g, cudnnPointwiseMode_t mode, ot_cudnn_
 /* The functions behind the norm, from its result v. */
 static void write_behind(ot_cudnn *g, const ot_node *n, ot_cudnn_desc v)
 {
-    const ot_fused_part *map = ot_fused_behind(n);
-    const ot_value *y = map->node->out[0];
-    ot_chain c;
-    ot_chain_of(map->node, ot_fused_between(n), &c);
-    for (int i = 0; i < c.n; i++) {
-        bool last = i == c.n - 1;
-        int other = c.step[i].other;
-        ot_cudnn_desc to = last ? ot_cudnn_tensor(g, y, (ot_cudnn_at){ OT_CUDNN_OUT, map->out[0] })
-                                : ot_cudnn_virtual(g, y, CUDNN_DATA_FLOAT);
-        ot_cudnn_desc z =
-            other < 0 ? NULL : ot_cudnn_tensor(g, map->node->in[other], (ot_cudnn_at){ OT_CUDNN_IN, map->in[other] });
-        v = pointwise(g,
-                      !last                         ? CUDNN_POINTWISE_ADD
-                      : c.step[i].row == OT_FN_Relu ? CUDNN_POINTWISE_RELU_FWD
-                                                    : CUDNN_POINTWISE_SWISH_FWD,
-                      v, z, to);
-    }
+    const ot_value *y = ot_fused_behind(n)->node->out[0];
     const ot_fused *f = n->attrs;
+    v = ot_cudnn_behind(g, n, v);
     if (f->mask_out >= 0)
         pointwise(g, CUDNN_POINTWISE_CMP_GT, v, ot_cudnn_number(g, y, 0),
                   ot_cudnn_like(g, y, CUDNN_DATA_BOOLEAN, (ot_cudnn_at){ OT_CUDNN_OUT, f->mask_out }));
@@ -275,11 +260,11 @@ static bool fused_can(const ot_node *n, const char **why)
     if (!strcmp(w.n->op->name, "BatchNorm") && behind) {
         if (!forward_can(w.n, why) || w.out[0] >= 0 || !ot_fused_like(behind->node, w.n->out[0], false)) return false;
         if (!ot_chain_of(behind->node, ot_fused_between(n), &c) || c.n < 1 || c.n > 2) return false;
-        const ot_chain_step *last = &c.step[c.n - 1];
         const ot_fused *f = n->attrs;
-        if (!mask_can(f, w.n->in[0]) || (f->mask_out >= 0 && last->row != OT_FN_Relu)) return false;
-        if (last->row != OT_FN_Relu && (last->row != OT_FN_Swish || last->p != 1)) return false;
-        return c.n == 1 || (c.step[0].row == OT_FN_Add && c.step[0].other >= 0);
+        int last = c.step[c.n - 1].row;
+        if (!mask_can(f, w.n->in[0]) || (f->mask_out >= 0 && last != OT_FN_Relu)) return false;
+        return ot_cudnn_behind_can(&c) && (last == OT_FN_Relu || last == OT_FN_Swish) &&
+               (c.n == 1 || c.step[0].row == OT_FN_Add);
     }
     if (!strcmp(w.n->op->name, "BatchNormDx") && before) {
         if (!dx_can(w.n, why) || !ot_fused_like(before->node, w.n->in[1], false)) return false;

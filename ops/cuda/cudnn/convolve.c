@@ -1,8 +1,8 @@
 /* convolve.c - Convolve, ConvolveDx, ConvolveDw by cuDNN.
  *
  * x, w and y are plain or channels last; engines that need another layout transpose in their workspace. A bias is a
- * second operation of the graph, on the f32 sums.  db, which cuDNN's graphs for dw do not compute, is summed by our own
- * kernel (channelsum.cu). */
+ * second operation of the graph, on the f32 sums, and so are the functions of a Map behind y or dx: a sum, an activation, the
+ * gradient of ReLU.  db, which cuDNN's graphs for dw do not compute, is summed by our own kernel (channelsum.cu). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,20 +10,27 @@
 #include "ops/cuda/channelsum.h"
 #include "ops/cuda/cudnn/cudnn.h"
 #include "ops/cuda/kernels.h"
+#include "ops/kernels/fused.h"
 
-/* The three roles of tensors, for each of the three operators. */
+/* The three roles of tensors, for each of the three operators.  With a Map behind it the result is between two operations. */
 typedef struct roles {
     const ot_value *x, *w, *y, *b;
-    ot_cudnn_at x_at, w_at, y_at;
+    ot_cudnn_at x_at, w_at, y_at, b_at;
 } roles;
+
+static bool is_fused(const ot_node *n) { return !strcmp(n->op->name, "Fused"); }
 
 static roles roles_of(const ot_node *n)
 {
-    const char *op = n->op->name;
-    const ot_cudnn_at in0 = { OT_CUDNN_IN, 0 }, in1 = { OT_CUDNN_IN, 1 }, out0 = { OT_CUDNN_OUT, 0 };
-    if (!strcmp(op, "Convolve")) return (roles){ n->in[0], n->in[1], n->out[0], ot_node_in(n, 2), in0, in1, out0 };
-    if (!strcmp(op, "ConvolveDx")) return (roles){ n->out[0], n->in[1], n->in[0], NULL, out0, in1, in0 };
-    return (roles){ n->in[1], n->out[0], n->in[0], NULL, in1, out0, in0 };
+    const ot_fused_part *op = is_fused(n) ? ot_fused_op(n) : NULL;
+    ot_cudnn_at in[3], out = { op ? OT_CUDNN_VIRTUAL : OT_CUDNN_OUT, 0 };
+    for (int i = 0; i < 3; i++) in[i] = (ot_cudnn_at){ OT_CUDNN_IN, op ? op->in[i] : i };
+    if (op) n = op->node;
+    const char *name = n->op->name;
+    if (!strcmp(name, "Convolve"))
+        return (roles){ n->in[0], n->in[1], n->out[0], ot_node_in(n, 2), in[0], in[1], out, in[2] };
+    if (!strcmp(name, "ConvolveDx")) return (roles){ n->out[0], n->in[1], n->in[0], NULL, out, in[1], in[0], in[2] };
+    return (roles){ n->in[1], n->out[0], n->in[0], NULL, in[1], out, in[0], in[2] };
 }
 
 /* The padding after x that cuDNN's formula for the extent of y needs; below 0: windows that do not reach the end of
@@ -140,12 +147,20 @@ static const names dw_names = {
     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
 };
 
-static void add_convolution(ot_cudnn *g, const names *k, const roles *r, ot_cudnn_desc conv, ot_cudnn_desc y)
+static ot_cudnn_desc tensor(ot_cudnn *g, const ot_value *v, ot_cudnn_at at)
+{
+    return at.place == OT_CUDNN_VIRTUAL ? ot_cudnn_virtual(g, v, ot_cudnn_sums(v->dtype)) : ot_cudnn_tensor(g, v, at);
+}
+
+/* Returns the result. */
+static ot_cudnn_desc add_convolution(ot_cudnn *g, const names *k, const roles *r, ot_cudnn_desc conv)
 {
     const double one = 1, zero = 0;
     const float one_f = 1, zero_f = 0;
     bool f64 = r->x->dtype == OT_F64; /* the factors have the type of the sums */
-    ot_cudnn_desc x = ot_cudnn_tensor(g, r->x, r->x_at), w = ot_cudnn_tensor(g, r->w, r->w_at);
+    ot_cudnn_at y_at = r->y_at;
+    if (r->b) y_at.place = OT_CUDNN_VIRTUAL;
+    ot_cudnn_desc x = tensor(g, r->x, r->x_at), w = tensor(g, r->w, r->w_at), y = tensor(g, r->y, y_at);
     ot_cudnn_desc op = ot_cudnn_make(g, k->op);
     ot_cudnn_link(g, op, k->x, x);
     ot_cudnn_link(g, op, k->w, w);
@@ -154,24 +169,17 @@ static void add_convolution(ot_cudnn *g, const names *k, const roles *r, ot_cudn
     ot_cudnn_set(g, op, k->alpha, f64 ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT, 1, f64 ? (const void *)&one : &one_f);
     ot_cudnn_set(g, op, k->beta, f64 ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT, 1, f64 ? (const void *)&zero : &zero_f);
     ot_cudnn_add(g, op);
+    return k == &forward_names ? y : k == &dx_names ? x : w;
 }
 
-static void add_bias(ot_cudnn *g, const roles *r, ot_cudnn_desc sums, ot_cudnn_desc y)
+/* Returns y. */
+static ot_cudnn_desc add_bias(ot_cudnn *g, const roles *r, ot_cudnn_desc sums)
 {
-    cudnnDataType_t type = CUDNN_DATA_FLOAT, precision = ot_cudnn_sums(r->y->dtype);
-    cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
+    cudnnDataType_t type = CUDNN_DATA_FLOAT;
     ot_cudnn_type(r->b->dtype, &type);
-    ot_cudnn_desc b = ot_cudnn_channels(g, r->y, r->y->shape.dim[1], type, (ot_cudnn_at){ OT_CUDNN_IN, 2 });
-    ot_cudnn_desc how = ot_cudnn_make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    ot_cudnn_set(g, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-    ot_cudnn_set(g, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &precision);
-    ot_cudnn_finish(g, how);
-    ot_cudnn_desc op = ot_cudnn_make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
-    ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, sums);
-    ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
-    ot_cudnn_link(g, op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-    ot_cudnn_add(g, op);
+    ot_cudnn_desc b = ot_cudnn_channels(g, r->y, r->y->shape.dim[1], type, r->b_at);
+    return ot_cudnn_pointwise(g, CUDNN_POINTWISE_ADD, ot_cudnn_sums(r->y->dtype), -1,
+                              (const ot_cudnn_desc[]){ sums, b, NULL }, tensor(g, r->y, r->y_at));
 }
 
 /* NULL: as ot_cudnn_new. */
@@ -180,10 +188,10 @@ static ot_cudnn *graph_of(const ot_node *n, ot_prep *p, const names *k)
     roles r = roles_of(n);
     ot_cudnn *g = ot_cudnn_new(n, p);
     if (!g) return NULL;
-    ot_cudnn_desc conv = convolution(g, n->attrs, &r), y = ot_cudnn_tensor(g, r.y, r.y_at);
-    ot_cudnn_desc sums = r.b ? ot_cudnn_virtual(g, r.y, ot_cudnn_sums(r.y->dtype)) : y;
-    add_convolution(g, k, &r, conv, sums);
-    if (r.b) add_bias(g, &r, sums, y);
+    const void *attrs = is_fused(n) ? ot_fused_op(n)->node->attrs : n->attrs;
+    ot_cudnn_desc v = add_convolution(g, k, &r, convolution(g, attrs, &r));
+    if (r.b) v = add_bias(g, &r, v);
+    if (is_fused(n)) ot_cudnn_behind(g, n, v);
     return g;
 }
 
@@ -237,6 +245,39 @@ static ot_status dw_run(const ot_call *c)
     return ot_cudnn_execute(s->g, c);
 }
 
+/* ---- with a Map ------------------------------------------------------------------------------ */
+
+/* In 16 bits: cuDNN compiles such engines for matrix units. */
+static bool fused_can(const ot_node *n, const char **why)
+{
+    const ot_node *op = ot_fused_op(n)->node;
+    const ot_fused_part *behind = ot_fused_behind(n);
+    const ot_fused *f = n->attrs;
+    ot_chain c;
+    *why = "not a convolution or the gradient of its input";
+    if (strcmp(op->op->name, "Convolve") != 0 && strcmp(op->op->name, "ConvolveDx") != 0) return false;
+    *why = "cuDNN has no such functions after a convolution";
+    if (!behind || ot_fused_op(n)->out[0] >= 0 || f->mask_out >= 0) return false;
+    if (op->out[0]->dtype != OT_F16 && op->out[0]->dtype != OT_BF16) return false;
+    if (!can(op, why) || !ot_fused_like(behind->node, op->out[0], false)) return false;
+    return ot_chain_of(behind->node, ot_fused_between(n), &c) && ot_cudnn_behind_can(&c);
+}
+
+static bool fused_yields(const ot_node *n, const char **why) { return yields(ot_fused_op(n)->node, why); }
+
+static ot_status fused_prepare(const ot_node *n, ot_prep *p)
+{
+    return prepare(n, p, strcmp(ot_fused_op(n)->node->op->name, "Convolve") ? &dx_names : &forward_names);
+}
+
+const ot_kernel ot_conv_Fused = { .name = "cudnn",
+                                  .can = fused_can,
+                                  .yields = fused_yields,
+                                  .may_refuse = true,
+                                  .prepare = fused_prepare,
+                                  .run = ot_cudnn_run,
+                                  .release = ot_cudnn_free,
+                                  .any_layout = true };
 const ot_kernel ot_cudnn_Convolve = { .name = "cudnn",
                                       .can = can,
                                       .yields = yields,

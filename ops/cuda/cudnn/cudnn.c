@@ -306,6 +306,52 @@ ot_cudnn_desc ot_cudnn_pointwise(ot_cudnn *g, cudnnPointwiseMode_t mode, cudnnDa
     return y;
 }
 
+bool ot_cudnn_behind_can(const ot_chain *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        const ot_chain_step *s = &c->step[i];
+        bool pair = s->row == OT_FN_Add || s->row == OT_FN_Relu_da;
+        if (!pair && s->row != OT_FN_Relu && (s->row != OT_FN_Swish || s->p != 1)) return false;
+        if (pair != (s->other >= 0)) return false;
+    }
+    return c->n > 0;
+}
+
+/* v where y > 0, else 0: a selection, as 0 times an infinite v is NaN. */
+static ot_cudnn_desc select_positive(ot_cudnn *g, const ot_value *like, ot_cudnn_desc v, ot_cudnn_desc y,
+                                     ot_cudnn_desc to)
+{
+    ot_cudnn_desc zero = ot_cudnn_number(g, like, 0), on = ot_cudnn_virtual(g, like, CUDNN_DATA_BOOLEAN);
+    ot_cudnn_pointwise(g, CUDNN_POINTWISE_CMP_GT, CUDNN_DATA_FLOAT, -1, (const ot_cudnn_desc[]){ y, zero, NULL }, on);
+    return ot_cudnn_pointwise(g, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, -1,
+                              (const ot_cudnn_desc[]){ v, zero, on }, to);
+}
+
+ot_cudnn_desc ot_cudnn_behind(ot_cudnn *g, const ot_node *n, ot_cudnn_desc v)
+{
+    const ot_fused_part *map = ot_fused_behind(n);
+    const ot_value *y = map->node->out[0];
+    ot_chain c;
+    ot_chain_of(map->node, ot_fused_between(n), &c);
+    for (int i = 0; i < c.n; i++) {
+        const ot_chain_step *s = &c.step[i];
+        ot_cudnn_desc to = i == c.n - 1 ? ot_cudnn_tensor(g, y, (ot_cudnn_at){ OT_CUDNN_OUT, map->out[0] })
+                                        : ot_cudnn_virtual(g, y, CUDNN_DATA_FLOAT),
+                      other = s->other < 0 ? NULL
+                                           : ot_cudnn_tensor(g, map->node->in[s->other],
+                                                             (ot_cudnn_at){ OT_CUDNN_IN, map->in[s->other] });
+        if (s->row == OT_FN_Relu_da) {
+            v = select_positive(g, y, v, other, to);
+            continue;
+        }
+        cudnnPointwiseMode_t mode = s->row == OT_FN_Add    ? CUDNN_POINTWISE_ADD
+                                    : s->row == OT_FN_Relu ? CUDNN_POINTWISE_RELU_FWD
+                                                           : CUDNN_POINTWISE_SWISH_FWD;
+        v = ot_cudnn_pointwise(g, mode, CUDNN_DATA_FLOAT, -1, (const ot_cudnn_desc[]){ v, other, NULL }, to);
+    }
+    return v;
+}
+
 /* ---- running ------------------------------------------------------------------------------- */
 
 static ot_status failed(const ot_cudnn *g, cudnnStatus_t s, const char *what, ot_error *err)

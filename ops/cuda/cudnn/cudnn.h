@@ -13,6 +13,7 @@
 #include <cudnn.h>
 
 #include "ops/kernel.h"
+#include "ops/kernels/fused.h"
 
 typedef struct ot_cudnn ot_cudnn;
 typedef cudnnBackendDescriptor_t ot_cudnn_desc;
@@ -74,6 +75,11 @@ void ot_cudnn_add(ot_cudnn *g, ot_cudnn_desc op);
 /* y = mode(x[, b[, t]]), element by element; axis: of GEN_INDEX, else -1.  Returns y. */
 ot_cudnn_desc ot_cudnn_pointwise(ot_cudnn *g, cudnnPointwiseMode_t mode, cudnnDataType_t precision, int64_t axis,
                                  const ot_cudnn_desc from[3], ot_cudnn_desc y);
+
+/* The functions of the Map behind the operator of n, from the operator's result v; returns the Map's.  _can: does cuDNN
+ * have those of c? */
+bool ot_cudnn_behind_can(const ot_chain *c);
+ot_cudnn_desc ot_cudnn_behind(ot_cudnn *g, const ot_node *n, ot_cudnn_desc v);
 
 /* ---- plans -------------------------------------------------------------------------------------------------- */
 

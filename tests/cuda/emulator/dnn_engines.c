@@ -209,6 +209,20 @@ static bool is_norm_with_functions(const dnn *graph)
     return norm && norm->type == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR && !op_of(graph, i + 1);
 }
 
+/* Behind y or dx of a convolution, as tried with the real one: sums, ReLU, Swish, a selection by a comparison, in any order. */
+static bool is_convolution_with_functions(const dnn *graph)
+{
+    if (!is_convolution(op_of(graph, 0)) || !op_of(graph, 1)) return false;
+    if (op_of(graph, 0)->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR) return false;
+    for (int i = 1; op_of(graph, i); i++) {
+        int64_t f = pointwise_of(op_of(graph, i));
+        if (f == CUDNN_POINTWISE_CMP_GT) f = pointwise_of(op_of(graph, ++i)) == CUDNN_POINTWISE_BINARY_SELECT ? f : -1;
+        else if (f != CUDNN_POINTWISE_ADD && f != CUDNN_POINTWISE_RELU_FWD && f != CUDNN_POINTWISE_SWISH_FWD) f = -1;
+        if (f < 0) return false;
+    }
+    return true;
+}
+
 /* cuDNN 9.19 makes a plan for the gradient of a norm behind dy + dz, which then fails: seen on an H100.  With
  * ONNXTRAIN_EMULATOR_CUDNN=unrunnable no plan of one engine runs. */
 bool dnn_runs(const dnn *graph, int engine)
@@ -218,17 +232,14 @@ bool dnn_runs(const dnn *graph, int engine)
     return pointwise_of(op_of(graph, 0)) != CUDNN_POINTWISE_ADD || !is_norm_with_functions(graph);
 }
 
-/* Attention, a convolution, a convolution to which something is added, a norm with functions beside it. */
+/* Attention, a convolution or a norm, with functions beside it. */
 static bool supported(const dnn *graph)
 {
     bool gradient;
     if (is_attention(graph)) return !is_f32_attention(graph, &gradient) || !gradient;
     const dnn *first = op_of(graph, 0), *second = op_of(graph, 1);
-    if (second && is_norm_with_functions(graph)) return true;
-    if (op_of(graph, 2)) return false;
-    if (!second) return is_convolution(first) || is_norm(first);
-    return first->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
-           pointwise_of(second) == CUDNN_POINTWISE_ADD;
+    if (second) return is_norm_with_functions(graph) || is_convolution_with_functions(graph);
+    return is_convolution(first) || is_norm(first);
 }
 
 static const int best_first[] = { DNN_RANDOM, DNN_HALF,  DNN_TF32,   DNN_GREEDY,   DNN_FICKLE, DNN_WORKING,
@@ -248,14 +259,17 @@ static bool has_bits(const dnn *graph)
     return false;
 }
 
-/* ONNXTRAIN_EMULATOR_CUDNN is what this device lacks: "none" everything, "functions" those beside norms, "bits" in memory; or
+/* ONNXTRAIN_EMULATOR_CUDNN is what this device lacks: "none" everything, "functions" those beside norms and convolutions but a bias, "bits" in memory; or
  * "faulty": it has engines whose results are a thousandth off, or that write beyond them.  cuDNN 9.19 has such on an H100: for
  * a strict f32 dW one that rounds to tf32, for a dX one that writes around it. */
 static bool lacks(const dnn *graph)
 {
     const char *what = getenv("ONNXTRAIN_EMULATOR_CUDNN");
     if (!what) return false;
-    if (!strcmp(what, "functions")) return op_of(graph, 1) && is_norm_with_functions(graph);
+    if (!strcmp(what, "functions") && op_of(graph, 1))
+        return is_norm_with_functions(graph) ||
+               (is_convolution_with_functions(graph) &&
+                (op_of(graph, 2) || pointwise_of(op_of(graph, 1)) != CUDNN_POINTWISE_ADD));
     return !strcmp(what, "none") || (!strcmp(what, "bits") && has_bits(graph));
 }
 
