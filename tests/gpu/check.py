@@ -21,6 +21,7 @@ STAGES = {
     'environment': (speed.environment, 15),
     'networks': (speed.networks, 145),
     'operators': (stages.operators, 150),
+    'joined': (stages.joined, 40),
     'same_bytes': (stages.same_bytes, 50),
     'trajectories': (stages.trajectories, 35),
     'mnist': (stages.mnist, 10),

@@ -108,6 +108,28 @@ def whole(parts, library):
     return found
 
 
+# ---- joined operators ----------------------------------------------------------------------
+
+def joined(m, r):
+    """Operators that libraries compute with the Map before or after them: each case of tests/cuda/test_epilogues.py, a process each."""
+    script, env = f'{m.root}/tests/cuda/test_epilogues.py', {'PYTHONPATH': f'{m.root}/tests'}
+    code, text = m.call(sys.executable, script, m.program, 'cuda', '--list', env=env)
+    if code or not text.split():
+        raise RuntimeError(f'the list of cases: {ended(code)}: {text[-300:]}')
+    names = text.split()
+
+    def one(name):
+        def run():
+            m.need(5)
+            code, text = m.call(sys.executable, script, m.program, 'cuda', '--real', f'--only={name}', env=env)
+            good = not code and ', 0 failed' in text
+            return {'ok': good, 'text': text[-600:], **({} if good else {'why': f"{ended(code)}: {(text.strip().splitlines() or ['no word'])[0]}"})}
+        return f'joined/{name}', run
+
+    found, late = parallel(r, names, one, m.workers)
+    return summary(found, late, len(names))
+
+
 # ---- the same bytes twice ----------------------------------------------------------------
 
 def same_bytes(m, r):
