@@ -132,6 +132,9 @@ static ot_status count_row(ot_dataset *d, survey *x, const ot_rows *r, ot_error 
     if (!x->rows) t->first_line = x->next = r->line;
     for (int i = 0; i < r->n; i++) {
         OT_TRY(count_cell(d, t, i, r->cell[i], r->line, err));
+        ot_list list = ot_rows_list(r, i, NULL);
+        t->column[i].listed += list != OT_LIST_NONE;
+        t->column[i].strings |= list == OT_LIST_WORDS;
         x->again[i] = x->again[i] || !strcmp(r->cell[i], x->first[i]);
         if (!x->rows && ot_cell_of(x->first[i], t->point, &v) != OT_CELL_MISSING &&
             !ot_cell_number(x->first[i], t->point, &v))
@@ -385,7 +388,7 @@ static ot_status collect_words(ot_dataset *d, ot_columns *t, ot_error *err)
     for (int k = 0; k < t->n_targets; k++)
         for (int i = 0; i < t->wanted[k].n; i++) {
             int c = t->wanted[k].column[i];
-            x.wanted[c] = x.target[c] = t->wanted[k].text;
+            x.wanted[c] = x.target[c] = t->wanted[k].text && !t->wanted[k].tags;
         }
     for (int i = 0; i < t->columns; i++) any = any || x.wanted[i];
     if (!any) return OT_OK;
@@ -546,7 +549,7 @@ static ot_status fill_row(void *user, const ot_rows *r, int64_t row, ot_error *e
     for (int i = 0; i < t->n_targets; i++) {
         const ot_goal *w = &t->wanted[i];
         if (w->member) OT_TRY(ot_table_add_file(x->d, t, r, w->column[0], &w->member[row], err));
-        else OT_TRY(fill_target(t, r, w, &x->d->array[w->array], row, err));
+        else if (!w->tags) OT_TRY(fill_target(t, r, w, &x->d->array[w->array], row, err));
     }
     return OT_OK;
 }
@@ -603,6 +606,7 @@ static ot_status add_arrays(ot_dataset *d, ot_columns *t, ot_error *err)
     }
     for (int i = 0; i < t->n_targets; i++) {
         ot_goal *w = &t->wanted[i];
+        if (w->tags) continue;
         if (w->member) {
             if (!ot_dataset_add(d, w->name)) return no_memory(t, err);
             w->array = d->n - 1;
@@ -700,6 +704,7 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
     if (!t->regular && !(t->line = ot_arena_alloc(d->arena, (size_t)t->rows * sizeof *t->line)))
         return no_memory(t, err);
     if (t->text) OT_TRY(ot_texts_read(d, t, err));
+    OT_TRY(ot_tags_read(d, t, err));
     OT_TRY(ot_table_each_row(t, fill_row, &x, err));
     if (t->images) OT_TRY(ot_table_finish_images(d, t, err));
     set_classes(d, t);
@@ -750,6 +755,8 @@ ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err)
     t->path = d->name; /* the same text, and it stays */
     t->mark = ot_is_folder(path) ? OT_ROWS_FOLDER : ot_rows_mark(path);
     OT_TRY(keep_options(d, t, d->options, err));
+    bool tokens = t->options.tokenizer || t->options.text || ot_texts_known(&t->options);
+    if (tokens && t->mark == OT_ROWS_JSON) t->mark = OT_ROWS_TAGGED;
     d->table = t;
     return arranged(d, t, err);
 }

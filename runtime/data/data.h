@@ -259,6 +259,11 @@ ot_status ot_dataset_match(ot_dataset *d, const ot_dataset *like, ot_error *err)
 ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, bool labels, const char *from,
                             ot_error *err);
 
+/* Where the first token of each word is among the tokens of a sample; -1: it has none, or is truncated.  *n: words.  NULL: samples are
+ * no lists of words. */
+const int32_t *ot_dataset_words(const ot_dataset *d, int64_t sample, int64_t *n);
+int64_t ot_dataset_tokens(const ot_dataset *d); /* of each sample of such a data set */
+
 /* The line in the file of a sample of a table, from 1; 0: the data set is not a table. */
 int64_t ot_dataset_line(const ot_dataset *d, int64_t sample);
 

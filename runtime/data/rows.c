@@ -30,10 +30,11 @@ struct ot_rows_state {
 
     /* JSON lines: the first object, whose members are the columns; the current one; texts of numbers and of lists. */
     json_t *first, *object;
-    bool again;     /* the first object is the next row, too: it gave the names */
-    char **made;    /* of each cell */
-    size_t cells;   /* of a row */
-    size_t *spread; /* of each member: numbers in its list, each a cell; 0: it is one cell */
+    bool again;          /* the first object is the next row, too: it gave the names */
+    char **made;         /* of each cell */
+    const json_t **list; /* of each cell: the list that it is; NULL: it is something else */
+    size_t cells;        /* of a row */
+    size_t *spread;      /* of each member: numbers in its list, each a cell; 0: it is one cell */
 
     /* A folder: its files, the next one, the rest of the current one, what file names have in common at both ends. */
     ot_members *files;
@@ -242,7 +243,7 @@ static ot_status start(ot_rows *r, state *x, char mark, ot_error *err)
 ot_status ot_rows_open(ot_rows *r, const char *path, char mark, ot_error *err)
 {
     *r = (ot_rows){ .path = path, .state = calloc(1, sizeof(state)) };
-    r->names = mark == OT_ROWS_JSON || mark == OT_ROWS_LINES || mark == OT_ROWS_FOLDER;
+    r->names = ot_rows_is_json(mark) || mark == OT_ROWS_LINES || mark == OT_ROWS_FOLDER;
     return r->state ? start(r, r->state, mark, err) : no_memory(path, err);
 }
 
@@ -252,6 +253,7 @@ static void forget_texts(state *x)
         free(x->made[i]);
         x->made[i] = NULL;
     }
+    if (x->list) memset(x->list, 0, x->cells * sizeof *x->list);
 }
 
 char ot_rows_separator(const ot_rows *r) { return r->state->mark; }
@@ -266,6 +268,7 @@ void ot_rows_close(ot_rows *r)
         free(x->label);
         forget_texts(x);
         free(x->made);
+        free(x->list);
         free(x->spread);
         json_decref(x->object);
         json_decref(x->first);
@@ -428,6 +431,29 @@ static size_t numbers_in(const json_t *v)
     return n;
 }
 
+static ot_list list_of(const json_t *v)
+{
+    size_t n = json_array_size(v), words = 0, whole = 0;
+    if (!json_is_array(v)) return OT_LIST_NONE;
+    for (size_t i = 0; i < n; i++) {
+        words += json_is_string(json_array_get(v, i));
+        whole += json_is_integer(json_array_get(v, i));
+    }
+    return !n ? OT_LIST_EMPTY : words == n ? OT_LIST_WORDS : whole == n ? OT_LIST_WHOLE : OT_LIST_OTHER;
+}
+
+/* Whether a list of the first object is a tag for each word of another one. */
+static bool is_tags(const state *x, const json_t *list)
+{
+    const char *key;
+    json_t *v;
+    bool words = false;
+    if (x->mark != OT_ROWS_TAGGED || list_of(list) != OT_LIST_WHOLE) return false;
+    json_object_foreach(x->object, key, v) words |=
+        list_of(v) == OT_LIST_WORDS && json_array_size(v) == json_array_size(list);
+    return words;
+}
+
 /* Cells for the members of the first object. */
 static ot_status make_cells(ot_rows *r, state *x, ot_error *err)
 {
@@ -438,7 +464,7 @@ static ot_status make_cells(ot_rows *r, state *x, ot_error *err)
     if (!x->spread) return no_memory(r->path, err);
     json_object_foreach(x->object, key, v)
     {
-        x->spread[k] = numbers_in(v);
+        x->spread[k] = is_tags(x, v) ? 0 : numbers_in(v);
         n += x->spread[k] ? x->spread[k] : 1;
         k++;
     }
@@ -449,7 +475,8 @@ static ot_status make_cells(ot_rows *r, state *x, ot_error *err)
     char **cell = realloc(r->cell, (n + 1) * sizeof *cell);
     if (cell) r->cell = cell;
     x->made = cell ? calloc(n + 1, sizeof *x->made) : NULL;
-    return x->made ? OT_OK : no_memory(r->path, err);
+    x->list = cell ? calloc(n + 1, sizeof *x->list) : NULL;
+    return x->made && x->list ? OT_OK : no_memory(r->path, err);
 }
 
 /* A value as the text of a cell; *made: it is to be freed. */
@@ -496,6 +523,7 @@ static ot_status fill_cells(ot_rows *r, state *x, bool names, ot_error *err)
         size_t n = x->spread[k++];
         const char *text = n ? "" : names ? key : text_of(own, &x->made[r->n]);
         if (!text) return no_memory(r->path, err);
+        if (!n && !names && json_is_array(own)) x->list[r->n] = own;
         if (n) OT_TRY(fill_list(r, x, key, names ? NULL : own, n, names, err));
         else r->cell[r->n++] = (char *)(uintptr_t)text;
     }
@@ -552,10 +580,27 @@ ot_status ot_rows_next(ot_rows *r, bool *more, ot_error *err)
     if (x->mark == OT_ROWS_FOLDER) return read_file_row(r, x, more, err);
     while (!r->n && !(x->ended && x->begin == x->end && !(x->first && x->again))) {
         if (x->begin == x->end && !x->ended) OT_TRY(refill(x, x->line, err));
-        if (x->mark == OT_ROWS_JSON) OT_TRY(read_object(r, x, err));
+        if (ot_rows_is_json(x->mark)) OT_TRY(read_object(r, x, err));
         else if (x->mark == OT_ROWS_LINES) OT_TRY(read_text(r, x, err));
         else if (x->begin < x->end) OT_TRY(read_row(r, x, err));
     }
     *more = r->n > 0;
     return OT_OK;
+}
+
+ot_list ot_rows_list(const ot_rows *r, int cell, size_t *n)
+{
+    const json_t *v = r->state->list ? r->state->list[cell] : NULL;
+    if (n) *n = json_array_size(v);
+    return list_of(v);
+}
+
+const char *ot_rows_word(const ot_rows *r, int cell, size_t i)
+{
+    return json_string_value(json_array_get(r->state->list[cell], i));
+}
+
+int64_t ot_rows_whole(const ot_rows *r, int cell, size_t i)
+{
+    return json_integer_value(json_array_get(r->state->list[cell], i));
 }

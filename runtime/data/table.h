@@ -1,7 +1,7 @@
 /* table.h - tables in parts: kinds of columns, the words of a column, and how columns become inputs.
  *
  *   file ─csv.c→ columns and their kinds ─table_inputs.c→ fields of every input ─csv.c→ arrays ─table_fit.c→ standardised
- *        ─texts.c→ a column of texts as numbers of tokens
+ *        ─texts.c→ a column of texts as numbers of tokens ─tags.c→ a column of tags as a class for each token
  *
  * A field is a column in one input.  table_record.c writes fields as JSON (ot_dataset.preprocess) and reads them. */
 #ifndef OT_TABLE_H
@@ -97,6 +97,8 @@ typedef struct ot_column {
     int64_t beyond; /* numbers other than 0 and 1 */
     int64_t commas[OT_COMMAS];
     int64_t points;   /* numbers with a decimal point */
+    int64_t listed;   /* lists of JSON lines */
+    bool strings;     /* some of them are of strings */
     int64_t nones;    /* None, which may be a class of a target */
     ot_first lost;    /* missing, and not None */
     ot_first none;    /* None */
@@ -158,6 +160,7 @@ typedef struct ot_goal {
     int n, array;
     int *column;
     bool text;
+    bool tags;       /* each cell is a list: a class for each word of the text (tags.c) */
     int64_t *member; /* of masks, as in ot_table_input; else NULL */
 } ot_goal;
 
@@ -208,10 +211,23 @@ bool ot_texts_known(const ot_data_options *o);    /* whether the model that the 
 bool ot_texts_has(const ot_texts *x, int column); /* whether it is one of those that go there */
 const char *ot_texts_input(const ot_texts *x);    /* the name of the input of tokens */
 
-/* Adds the arrays: tokens, and masks and positions beside them.  Errors: OT_E_DATA: a text is not UTF-8, by its line. */
+/* Adds the arrays: tokens, and masks and positions beside them.  Errors: OT_E_DATA, by its line: a text is not UTF-8, or no list of
+ * words where others are. */
 ot_status ot_texts_read(ot_dataset *d, ot_columns *t, ot_error *err);
+int64_t ot_texts_length(const ot_texts *x);                         /* tokens of each sample, when they are read */
 const char *ot_texts_record(const ot_texts *x, const char **input); /* JSON, and the input that it is for */
+bool ot_texts_are_words(const ot_texts *x); /* a text is a list of words, each of which is tokenized alone */
+/* Where the first token of each word is in sample `row`; -1: it has none, or is behind the last one that has room.  *n: words. */
+const int32_t *ot_texts_words(const ot_texts *x, int64_t row, int64_t *n);
 void ot_texts_forget(ot_texts *x); /* frees what is not in the arena; NULL is allowed */
+
+/* ---- a column of tags: tags.c ---- */
+
+/* Adds an array (rows, tokens) of each target of tags: the class number where the first token of a word is, OT_IGNORED elsewhere.
+ * Errors: OT_E_DATA, by its line: no list, or not as many tags as words. */
+ot_status ot_tags_read(ot_dataset *d, ot_columns *t, ot_error *err);
+
+/* ---- columns ---- */
 
 /* *name: one that two columns have; NULL: all differ. */
 ot_status ot_table_name_twice(const ot_columns *t, const char **name, ot_error *err);

@@ -289,7 +289,8 @@ static ot_status match_classes(ot_dataset *d, const char *const *name, int n, co
         to[i] = *at - name;
     }
     int64_t *y = a->t.data;
-    for (int64_t i = 0; i < a->t.dim[0]; i++) y[i] = to[y[i]];
+    for (int64_t i = 0, k = ot_array_elements(a); i < k; i++)
+        y[i] = y[i] < 0 ? y[i] : to[y[i]]; /* tags are OT_IGNORED, too */
     d->class_name = name;
     d->n_classes = n;
     return OT_OK;

@@ -29,7 +29,7 @@ static int first_column(const ot_columns *t, const char *text, const char *end, 
 /* The columns of a list of numbers in JSON lines, name.0, name.1 ...: how many, and from *first on; 0: there is none of that name. */
 static int columns_of_list(const ot_columns *t, const char *name, size_t length, int *first)
 {
-    for (int i = 0; i < t->columns && t->mark == OT_ROWS_JSON; i++) {
+    for (int i = 0; i < t->columns && ot_rows_is_json(t->mark); i++) {
         int n = 0;
         for (; i + n < t->columns; n++) {
             char number[16];
@@ -177,12 +177,13 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
             if (!w->member) return no_memory(t, err);
             break;
         }
-        w->text = w->text || is_text(q);
-        if (t->mark == OT_ROWS_JSON && is_text(q) && *q->odd.text == '[')
+        w->tags = n == 1 && q->listed && t->text && ot_texts_are_words(t->text);
+        w->text = w->tags ? q->strings : w->text || is_text(q);
+        if (q->listed && !w->tags)
             return ot_fail(
                 err, OT_E_DATA,
-                "%s: line %lld: column '%s', the target, contains lists that are not all numbers (%.40s): for several "
-                "labels use a column of 0 and 1 for each label, for a class at each place of a sample an array (.npz)",
+                "%s: line %lld: column '%s', the target, contains lists (%.40s): for several labels use a column of 0 "
+                "and 1 for each label; tags of words need a list of words in another column, and --tokenizer",
                 t->path, (long long)q->odd.line, q->name, q->odd.text);
         bool values = q->whole < q->count[OT_CELL_NUMBER] + q->count[OT_CELL_CODE]; /* whole numbers may name classes */
         if (values) OT_TRY(check_stray(t, q, false, err));

@@ -4,7 +4,8 @@
  * The trained model records how, under the input of tokens:
  *   {"kind": "text", "column": "text", "unit": "tokens", "tokenizer": {...}, "length": 64}
  * or unit "bytes"; or "characters" with their code points as "vocabulary": character i has number i + 2, behind those for
- * padding (0) and for characters that were not in the training texts (1).  A pair has the second column as "pair".
+ * padding (0) and for characters that were not in the training texts (1).  A pair has the second column as "pair".  "words": a
+ * text is a list of words, or a string whose words have blanks between them, and each word is tokenized alone.
  *
  * Source  Two texts are truncated as tokenizers' longest_first does (utils/truncation.rs). */
 #include <stdlib.h>
@@ -37,12 +38,28 @@ struct ot_texts {
     int64_t most, length, fixed; /* tokens of a sample: at most, and when it is known; the model's own, 0: open */
     ot_ids all;                  /* of all texts, and where each ends */
     int64_t *end, *middle, cut;  /* where the second of two begins; texts that were longer */
+    bool words;                  /* a text is a list of words */
+    ot_ids first;         /* of each word of all texts: where its first token is in its sample; -1: it has none */
+    const int32_t *place; /* the same when all are read */
+    int64_t *last;        /* where the words of each text end in it */
+    char *spaced;         /* a blank and a word */
     const char *json;
 };
 
 bool ot_texts_has(const ot_texts *x, int column) { return column == x->column || column == x->second; }
 
 const char *ot_texts_input(const ot_texts *x) { return x->input[x->of].name; }
+
+bool ot_texts_are_words(const ot_texts *x) { return x->words; }
+
+int64_t ot_texts_length(const ot_texts *x) { return x->length; }
+
+const int32_t *ot_texts_words(const ot_texts *x, int64_t row, int64_t *n)
+{
+    int64_t from = row ? x->last[row - 1] : 0;
+    *n = x->last[row] - from;
+    return x->place + from;
+}
 
 const char *ot_texts_record(const ot_texts *x, const char **input)
 {
@@ -59,10 +76,13 @@ void ot_texts_forget(ot_texts *x)
     free(x->all.id);
     free(x->end);
     free(x->middle);
+    free(x->first.id);
+    free(x->spaced);
     x->k = NULL;
     x->config = NULL;
     x->number = NULL;
-    x->all = (ot_ids){ 0 };
+    x->all = x->first = (ot_ids){ 0 };
+    x->spaced = NULL;
     x->end = x->middle = NULL;
 }
 
@@ -151,14 +171,29 @@ static int given_column(const ot_columns *t, ot_texts *x)
     return -1;
 }
 
-/* The column `text`, or the one of the longest texts. */
+/* Whether the column of the target (--target, else the last one) has lists, and another one lists of words: tags of words. */
+static bool has_tags(const ot_columns *t, int *target)
+{
+    bool words = false;
+    *target = t->target ? ot_column_find(t, t->target) : t->columns - 1;
+    for (int i = 0; i < t->columns; i++) words |= i != *target && t->column[i].strings;
+    return words && *target >= 0 && t->column[*target].listed;
+}
+
+/* The column `text`, or of lists of words `tokens` or `words`, or the one of the longest texts.  Tags are of lists of words. */
 static int longest_column(const ot_columns *t)
 {
-    int best = -1, named = ot_column_find(t, "text");
-    if (named >= 0) return named;
+    static const char *const names[] = { "text", "tokens", "words" };
+    int best = -1, target;
+    bool tags = has_tags(t, &target);
+    for (int i = 0; i < OT_LEN(names); i++) {
+        int named = ot_column_find(t, names[i]);
+        if (named >= 0 && !(t->target && named == target) && (t->column[named].strings || (!i && !tags))) return named;
+    }
     for (int i = 0; i < t->columns; i++) {
         const ot_column *q = &t->column[i];
         bool text = q->count[OT_CELL_TEXT] > 0 && !(t->target && !strcmp(t->target, q->name));
+        if (tags ? i == target || !q->strings : q->listed && !q->strings) continue;
         if (text && (best < 0 || q->bytes > t->column[best].bytes)) best = i;
     }
     return best;
@@ -204,6 +239,10 @@ static ot_status choose_column(ot_dataset *d, ot_columns *t, ot_texts *x, const 
         return ot_fail(err, OT_E_DATA, "%s: no column contains text for input '%s'; choose one with --inputs COLUMN",
                        t->path, ot_texts_input(x));
     x->name = t->column[x->column].name;
+    x->words = x->second < 0 && (json_is_true(json_object_get(one, "words")) || t->column[x->column].strings);
+    if (x->second >= 0 && (t->column[x->column].listed || t->column[x->second].listed))
+        return ot_fail(err, OT_E_DATA, "%s: columns '%s' and '%s': pairs of lists of words are not supported", t->path,
+                       x->name, t->column[x->second].name);
     t->column[x->column].kind = OT_KIND_LABEL; /* its words are no categories */
     if (x->second >= 0) t->column[x->second].kind = OT_KIND_LABEL;
     return OT_OK;
@@ -339,9 +378,8 @@ static ot_status not_utf8(const reading *r, const ot_rows *row, ot_error *err)
                    r->t->path, (long long)row->line, r->x->name);
 }
 
-static ot_status add(const reading *r, int32_t id, ot_error *err)
+static ot_status add(const reading *r, ot_ids *a, int32_t id, ot_error *err)
 {
-    ot_ids *a = &r->x->all;
     if (a->n == a->room) {
         int64_t room = 2 * a->room + 1024;
         int32_t *wide = realloc(a->id, (size_t)room * sizeof *wide);
@@ -353,10 +391,9 @@ static ot_status add(const reading *r, int32_t id, ot_error *err)
     return OT_OK;
 }
 
-static ot_status add_text(const reading *r, const ot_rows *row, const char *text, ot_error *err)
+static ot_status add_text(const reading *r, const ot_rows *row, const char *text, size_t n, ot_error *err)
 {
     ot_texts *x = r->x;
-    size_t n = strlen(text);
     uint32_t c = 0;
     ot_error why = { 0 };
     if (x->k) {
@@ -366,7 +403,7 @@ static ot_status add_text(const reading *r, const ot_rows *row, const char *text
     for (size_t i = 0, k = 1; i < n; i += k) {
         if (x->number && !(k = (size_t)ot_utf8(text + i, n - i, &c))) return not_utf8(r, row, err);
         if (x->fresh) x->number[c] = 0;
-        OT_TRY(add(r,
+        OT_TRY(add(r, &x->all,
                    !x->number         ? (unsigned char)text[i]
                    : x->fresh         ? (int32_t)c
                    : x->number[c] < 0 ? UNKNOWN
@@ -374,6 +411,59 @@ static ot_status add_text(const reading *r, const ot_rows *row, const char *text
                    err));
     }
     return OT_OK;
+}
+
+/* A word of the sample that begins at x->all.id[begin].  A tokenizer whose tokens begin with the blank in front of a word gets one with
+ * every word; bytes and characters have one between words, which is no word's. */
+static ot_status add_word(const reading *r, const ot_rows *row, const char *word, size_t n, int64_t begin,
+                          ot_error *err)
+{
+    ot_texts *x = r->x;
+    bool spaced = x->k && ot_tokenizer_takes_blanks(x->k);
+    if (!x->k && x->all.n > begin) OT_TRY(add_text(r, row, " ", 1, err));
+    if (spaced) {
+        char *own = realloc(x->spaced, n + 2);
+        if (!own) return no_memory(r->t, err);
+        x->spaced = own;
+        *own = ' ';
+        memcpy(own + 1, word, n);
+    }
+    int64_t at = x->all.n;
+    bool blank = spaced && *word == ' ';
+    OT_TRY(add_text(r, row, spaced && !blank ? x->spaced : word, n + (spaced && !blank), err));
+    return add(r, &x->first, x->all.n > at ? (int32_t)(at - begin) : -1, err);
+}
+
+static ot_status add_words(const reading *r, const ot_rows *row, ot_error *err)
+{
+    ot_texts *x = r->x;
+    size_t n;
+    int64_t begin = x->all.n;
+    ot_list list = ot_rows_list(row, x->column, &n);
+    for (size_t i = 0; i < n && list == OT_LIST_WORDS; i++) {
+        const char *word = ot_rows_word(row, x->column, i);
+        OT_TRY(add_word(r, row, word, strlen(word), begin, err));
+    }
+    if (list == OT_LIST_WHOLE || list == OT_LIST_OTHER)
+        return ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': expected a list of words (strings), got %.40s",
+                       r->t->path, (long long)row->line, x->name, row->cell[x->column]);
+    const char *p = list == OT_LIST_NONE ? row->cell[x->column] : "";
+    for (; *(p += strspn(p, " \t\r\n")); p += n) {
+        n = strcspn(p, " \t\r\n");
+        OT_TRY(add_word(r, row, p, n, begin, err));
+    }
+    return OT_OK;
+}
+
+/* Words whose first token is behind the last of n have none; before the others are the tokens in front of a text. */
+static void place_words(ot_texts *x, int64_t from, int64_t n)
+{
+    int front = 0;
+    while (x->part[front].id != OT_FIRST_TEXT) front++;
+    for (int64_t i = from; i < x->first.n; i++) {
+        int32_t *at = &x->first.id[i];
+        *at = *at < 0 || *at >= n ? -1 : *at + front;
+    }
 }
 
 /* Of two texts of n[0] and n[1] tokens, which together are at most `most`. */
@@ -392,10 +482,11 @@ static ot_status read_row(void *user, const ot_rows *row, int64_t at, ot_error *
 {
     reading *r = user;
     ot_texts *x = r->x;
-    int64_t begin = x->all.n, most = x->most - around(x);
-    OT_TRY(add_text(r, row, row->cell[x->column], err));
+    int64_t begin = x->all.n, most = x->most - around(x), words = x->first.n;
+    const char *one = row->cell[x->column], *two = x->second >= 0 ? row->cell[x->second] : "";
+    OT_TRY(x->words ? add_words(r, row, err) : add_text(r, row, one, strlen(one), err));
     int64_t n[2] = { x->all.n - begin, 0 };
-    if (x->second >= 0) OT_TRY(add_text(r, row, row->cell[x->second], err));
+    OT_TRY(add_text(r, row, two, strlen(two), err));
     n[1] = x->all.n - begin - n[0];
     int64_t was = n[0];
     if (n[0] + n[1] > most) {
@@ -405,6 +496,8 @@ static ot_status read_row(void *user, const ot_rows *row, int64_t at, ot_error *
         x->all.n = begin + n[0] + n[1];
         x->cut++;
     }
+    place_words(x, words, n[0]);
+    x->last[at] = x->first.n;
     x->middle[at] = begin + n[0];
     x->end[at] = x->all.n;
     return OT_OK;
@@ -545,6 +638,7 @@ static ot_status record(ot_dataset *d, const ot_columns *t, ot_texts *x, ot_erro
     ot_json_set(&o, "kind", json_string("text"));
     ot_json_set(&o, "column", json_string(x->name));
     if (x->second >= 0) ot_json_set(&o, "pair", json_string(t->column[x->second].name));
+    if (x->words) ot_json_set(&o, "words", json_true());
     ot_json_set(&o, "unit", json_string(unit_name[x->unit]));
     if (x->unit == TOKENS) ot_json_set(&o, "tokenizer", json_incref(x->config));
     if (x->unit == CHARACTERS) ot_json_set(&o, "vocabulary", vocabulary_of(x));
@@ -577,8 +671,11 @@ static ot_status tell(ot_dataset *d, const ot_columns *t, bool mask, ot_error *e
     OT_TRY(ot_dataset_tell(d, err,
                            "%s: column%s '%s'%s%s%s to input '%s' as %s%s (%lld different), %lld of each sample%s",
                            t->path, second ? "s" : "", x->name, second ? " and '" : "", second ? second : "",
-                           second ? "' go" : " goes", ot_texts_input(x), second ? "pairs of " : "", unit_name[x->unit],
-                           (long long)x->kinds, (long long)x->length, cut));
+                           second ? "' go" : " goes", ot_texts_input(x),
+                           second     ? "pairs of "
+                           : x->words ? "words, each as "
+                                      : "",
+                           unit_name[x->unit], (long long)x->kinds, (long long)x->length, cut));
     if (second && !separated(x))
         OT_TRY(ot_dataset_tell(d, err, "%s: the tokenizer puts no token between the two", t->path));
     if (mask || !filled || x->supposed) return OT_OK;
@@ -596,8 +693,12 @@ ot_status ot_texts_read(ot_dataset *d, ot_columns *t, ot_error *err)
     x->cut = 0;
     x->end = calloc((size_t)t->rows + 1, sizeof *x->end);
     x->middle = calloc((size_t)t->rows + 1, sizeof *x->middle);
-    if (!x->end || !x->middle) return no_memory(t, err);
+    x->last = ot_arena_alloc(d->arena, ((size_t)t->rows + 1) * sizeof *x->last);
+    if (!x->end || !x->middle || !x->last) return no_memory(t, err);
     OT_TRY(ot_table_each_row(t, read_row, &r, err));
+    x->place = ot_arena_copy(d->arena, x->first.id ? x->first.id : &(int32_t){ 0 },
+                             (size_t)(x->first.n + !x->first.n) * sizeof *x->place);
+    if (!x->place) return no_memory(t, err);
     if (x->fresh) number_characters(x);
     find_length(x, t->rows);
     OT_TRY(check_rows(t, x, err));

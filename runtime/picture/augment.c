@@ -33,6 +33,12 @@ double ot_draw_unit(ot_draws *d) { return (double)draw(d) * 0x1p-32; }
 
 double ot_draw_from(ot_draws *d, double low, double high) { return low + (high - low) * ot_draw_unit(d); }
 
+double ot_draw_normal(ot_draws *d)
+{
+    double u = 1 - ot_draw_unit(d), v = ot_draw_unit(d);
+    return sqrt(-2 * log(u)) * cos(6.283185307179586476925 * v);
+}
+
 int64_t ot_draw_below(ot_draws *d, int64_t n)
 {
     if (n < 2) return 0;
@@ -340,9 +346,11 @@ static const ot_key mask_keys[] = {
       .kind = OT_KEY_WHOLE, OT_KEY_AT_LEAST(-1) },
     OT_KEYS_END
 };
-static const ot_key noise_keys[] = { { "std", NULL, NULL, "standard deviation, in the unit of the data",
-                                       .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
-                                     OT_KEYS_END };
+static const ot_key noise_keys[] = {
+    { "std", NULL, NULL, "standard deviation: of images, 1 is from black to white; else in the unit of the data",
+      .kind = OT_KEY_NUMBER, OT_KEY_AT_LEAST(0) },
+    OT_KEYS_END
+};
 
 /* A row per kind: K(name, meaning, keys, read, run, does it move pixels?). */
 #define KINDS                                                                                                                               \
@@ -369,7 +377,7 @@ static const ot_key noise_keys[] = { { "std", NULL, NULL, "standard deviation, i
       ot_run_trivial_augment, true)                                                                                                         \
     K(mixup, "mean of two samples of a batch, and of their targets; with cutmix, one of the two for each batch", alpha_keys, read_alpha, NULL, false) \
     K(cutmix, "a rectangle of another image of the batch; targets are mixed by area", alpha_keys, read_alpha, NULL, false)                  \
-    K(noise, "normal noise, for inputs of floats (tables, signals)", noise_keys, read_noise, NULL, false)                                   \
+    K(noise, "add normal noise, also to inputs of floats (tables, signals)", noise_keys, read_noise, ot_run_noise, false)                   \
     K(mask, "text: predict masked tokens instead of the next ones (BERT); 80 % become the mask token, 10 % a random one, 10 % stay", mask_keys, NULL, NULL, false) \
     K(auto, "what suits most images of the size: flip and crop, or resized_crop; for grey images crop", NULL, NULL, NULL, false)            \
     K(none, "no augmentation", NULL, NULL, NULL, false)
@@ -424,6 +432,7 @@ static ot_status add(const making *m, const ot_spec *spec)
     OT_TRY(read_fill(m, spec, "value", &s));
     if (s.kind->read) OT_TRY(s.kind->read(spec, &s, m->err));
     OT_TRY(add_text(m, spec));
+    if (s.kind == &kind_noise) m->g->noise = s.v[0];
     if (s.kind->run) {
         m->g->step[m->g->n++] = s;
         return OT_OK;
@@ -432,7 +441,6 @@ static ot_status add(const making *m, const ot_spec *spec)
     if (s.kind == &kind_cutmix) return m->g->cutmix = s.v[0], OT_OK;
     if (s.kind == &kind_mask)
         return ot_fail(m->err, OT_E_USAGE, "--augment mask: needs a text or tokens (--data corpus.txt, tokens.bin)");
-    if (s.kind == &kind_noise) return m->g->noise = s.v[0], OT_OK;
     if (m->g->crop) return ot_fail(m->err, OT_E_USAGE, "--augment: resized_crop is given twice");
     ot_change *crop = ot_arena_alloc(m->a, sizeof *crop);
     if (!crop) return ot_fail(m->err, OT_E_NOMEM, "no memory for options");
@@ -483,6 +491,14 @@ ot_status ot_augment_still(const ot_augment *g, ot_arena *a, ot_augment **out, o
 }
 
 int ot_augment_steps(const ot_augment *g) { return g->n + (g->crop != NULL); }
+
+bool ot_augment_needs_images(const ot_augment *g)
+{
+    bool needs = g->crop;
+    for (int i = 0; i < g->n; i++) needs |= g->step[i].kind != &kind_noise;
+    return needs;
+}
+
 bool ot_augment_resizes(const ot_augment *g) { return g->crop; }
 const char *ot_augment_text(const ot_augment *g) { return g->text; }
 
@@ -511,18 +527,12 @@ double ot_augment_normal(const ot_augment_key *key, uint64_t i)
     return ot_normal(d.key ^ key->sample * UINT64_C(0x9e3779b97f4a7c15), OT_STREAM_AUGMENT, i);
 }
 
-static double draw_normal(ot_draws *d)
-{
-    double u = 1 - ot_draw_unit(d), v = ot_draw_unit(d);
-    return sqrt(-2 * log(u)) * cos(6.283185307179586476925 * v);
-}
-
 /* The logarithm of a Gamma variable (Marsaglia, Tsang: A simple method for generating gamma variables, 2000). */
 static double draw_log_gamma(ot_draws *d, double alpha)
 {
     double less = alpha < 1 ? log(1 - ot_draw_unit(d)) / alpha : 0, a = (alpha < 1 ? alpha + 1 : alpha) - 1 / 3.;
     for (;;) {
-        double x = draw_normal(d), v = 1 + x / sqrt(9 * a), u = 1 - ot_draw_unit(d);
+        double x = ot_draw_normal(d), v = 1 + x / sqrt(9 * a), u = 1 - ot_draw_unit(d);
         if (v <= 0) continue;
         v = v * v * v;
         if (log(u) < 0.5 * x * x + a - a * v + a * log(v)) return log(a * v) + less;

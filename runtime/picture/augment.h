@@ -25,10 +25,11 @@ ot_status ot_augment_make(const ot_spec *spec, int n, int64_t height, int64_t wi
 /* The steps of g that move pixels, with the same random numbers.  Errors: OT_E_NOMEM. */
 ot_status ot_augment_still(const ot_augment *g, ot_arena *a, ot_augment **out, ot_error *err);
 
-int ot_augment_steps(const ot_augment *g);        /* of images */
-bool ot_augment_resizes(const ot_augment *g);     /* has resized_crop */
-bool ot_augment_moves(const ot_augment *g);       /* a step moves pixels: geometry below is not the identity */
-const char *ot_augment_text(const ot_augment *g); /* the steps as a user would write them: "flip, crop:padding=4" */
+int ot_augment_steps(const ot_augment *g);         /* of images */
+bool ot_augment_needs_images(const ot_augment *g); /* some step is for nothing else */
+bool ot_augment_resizes(const ot_augment *g);      /* has resized_crop */
+bool ot_augment_moves(const ot_augment *g);        /* a step moves pixels: geometry below is not the identity */
+const char *ot_augment_text(const ot_augment *g);  /* the steps as a user would write them: "flip, crop:padding=4" */
 
 typedef struct ot_augment_key {
     uint64_t seed, epoch, sample;

@@ -307,6 +307,16 @@ void ot_run_blur(const ot_change *s, ot_draws *d, ot_canvas *c)
     if (c->now) ot_canvas_blur(c, (int)s->v[0], sigma);
 }
 
+/* v: deviation, of values from 0 to 1. */
+void ot_run_noise(const ot_change *s, ot_draws *d, ot_canvas *c)
+{
+    int64_t n = c->now ? c->height * c->width * c->channels : 0;
+    for (int64_t i = 0; i < n; i++) {
+        double v = nearbyint(c->now[i] + 255 * s->v[0] * ot_draw_normal(d));
+        c->now[i] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+    }
+}
+
 /* ---- holes ---------------------------------------------------------------------------- */
 
 static void erase(const ot_change *s, ot_draws *d, ot_canvas *c, const int64_t box[4])

@@ -15,6 +15,7 @@ typedef struct ot_draws {
 
 double ot_draw_unit(ot_draws *d); /* in [0, 1) */
 double ot_draw_from(ot_draws *d, double low, double high);
+double ot_draw_normal(ot_draws *d);            /* of mean 0 and deviation 1 */
 int64_t ot_draw_below(ot_draws *d, int64_t n); /* 0 .. n - 1 */
 
 typedef struct ot_change ot_change;
@@ -79,6 +80,7 @@ void ot_matrix_times(double a[9], const double b[9]); /* a = a b */
 void ot_run_jitter(const ot_change *s, ot_draws *d, ot_canvas *c);
 void ot_run_grey(const ot_change *s, ot_draws *d, ot_canvas *c);
 void ot_run_blur(const ot_change *s, ot_draws *d, ot_canvas *c);
+void ot_run_noise(const ot_change *s, ot_draws *d, ot_canvas *c);
 void ot_run_erase(const ot_change *s, ot_draws *d, ot_canvas *c);
 void ot_run_cutout(const ot_change *s, ot_draws *d, ot_canvas *c);
 void ot_run_invert(const ot_change *s, ot_draws *d, ot_canvas *c);

@@ -492,6 +492,8 @@ const char *ot_tokenizer_piece(const ot_tokenizer *t, int64_t id, size_t *n, boo
     return !p || !t->decoder ? p : ot_decoder_piece(t->decoder, p, n, blank);
 }
 
+bool ot_tokenizer_takes_blanks(const ot_tokenizer *t) { return t->bytes; }
+
 const int32_t *ot_tokenizer_around(const ot_tokenizer *t, int *front, int *behind)
 {
     *front = t->around.n_front;

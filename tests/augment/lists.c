@@ -72,7 +72,8 @@ static const char *const all[] = { "flip",
                                    "cutout:size=9",
                                    "rand_augment",
                                    "trivial_augment",
-                                   "resized_crop" };
+                                   "resized_crop",
+                                   "noise:std=0.1" };
 
 static void draws_depend_on_the_key_alone(void **state)
 {

@@ -186,6 +186,11 @@ with tempfile.TemporaryDirectory() as d:
     call(f'{d}/m.onnx', '--data', f'{d}/noise.npz', '-o', f'{d}/n.onnx', '--run-dir', f'{d}/noise', '--augment', 'noise:std=2', '--lr', '0', '--batch-size', '200', '--epochs', '3')
     squares = [e['losses']['y2'] * H * W for e in events(f'{d}/noise/log.jsonl', 'step')]
     check(all(abs(s - 4) < 1.6 for s in squares) and len(set(squares)) == 3, f'noise of 2: variances {squares}')
+    # of images the mean of many, which are clipped at neither end: a variance of 0.04
+    np.savez(f'{d}/grey.npz', x=np.full((200, 1, H, W), 128, 'u1'), target_y1=np.arange(200) % 2, target_y2=np.full((200, 1), 128 / 255, 'f4'))
+    call(f'{d}/m.onnx', '--data', f'{d}/grey.npz', '-o', f'{d}/n.onnx', '--run-dir', f'{d}/grey', '--augment', 'noise:std=0.2', '--normalize', '1/255', '--lr', '0', '--batch-size', '200', '--epochs', '3')
+    squares = [e['losses']['y2'] * H * W for e in events(f'{d}/grey/log.jsonl', 'step')]
+    check(all(abs(s - 0.04) < 0.016 for s in squares) and len(set(squares)) == 3, f'noise of 0.2 on images: variances {squares}')
     _, said = trained(d, 'cut', f'{d}/noise.npz', '--augment', 'cutmix', code=2)
     check('cutmix is for images' in said, f'cutmix of floats: {said}')
     segmenter(f'{d}/m.onnx')

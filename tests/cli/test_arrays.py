@@ -2,6 +2,7 @@
 
 usage: test_arrays.py PROGRAM
 """
+import json
 import os
 import subprocess
 import sys
@@ -249,6 +250,31 @@ def test_names_and_axes():
     run('seq.onnx', '--data', 'seq-last.npz', *common, rc=4, says=("--permute 's=0,2,1'",))
     check('sequences', trained('seq.onnx', 'seq.npz') == trained('seq.onnx', 'seq-last.npz', '--permute', 's=0,2,1'))
     run('seq.onnx', '--data', 'seq-last.npz', *common, rc=4, says=("input 's' is [?,5,?], but array 's' is [40,9,5]",))
+    recorded_axes(label, common)
+
+
+def recorded_axes(label, common):
+    """The order of --permute is recorded beside the scaling, and applies where the input takes the result."""
+    square = rng.standard_normal((40, 5, 5)).astype(np.float32)
+    np.savez('first.npz', s=square, target=label)
+    np.savez('last.npz', s=square.transpose(0, 2, 1), target=label)
+    np.savez('long.npz', s=np.concatenate([square, square], 2), target=label)
+
+    def loss(*words, model='out.onnx'):
+        text = run('eval', model, *words, '--json', '--quiet')
+        return json.loads(text[text.index('{'):])['loss']
+    for more in ([], ['--normalize', 'auto']):
+        run('seq.onnx', '--data', 'last.npz', *common, *more, '--permute', 's=0,2,1')
+        record = json.loads({p.key: p.value for p in onnx.load('out.onnx').metadata_props}['onnxtrain.preprocess'])['inputs']['s']
+        check(f'{more}: recorded axes', record['permute'] == [0, 2, 1] and ('mean' in record) == bool(more))
+        right = loss('--data', 'first.npz', '--permute', 's=0,1,2')
+        check(f'{more}: axes of the record', right == loss('--data', 'last.npz') == loss('--data', 'last.npz', '--permute', '0,2,1') != loss('--data', 'first.npz'))
+        loss('--data', 'long.npz')  # has the input's shape as it is alone
+        run('predict', 'out.onnx', 'last.npz', '-o', 'p.csv', says=('as the model', 'change with --permute'))
+        run('out.onnx', '--data', 'last.npz', *common[:-1], 'again.onnx')
+        check(f'{more}: trained again', loss('--data', 'last.npz', model='again.onnx') == loss('--data', 'first.npz', '--permute', 's=0,1,2', model='again.onnx'))
+        run('out.onnx', '--data', 'first.npz', *common[:-1], 'again.onnx', '--permute', 's=0,1,2')
+        check(f'{more}: changed', loss('--data', 'first.npz', model='again.onnx') == loss('--data', 'last.npz', '--permute', 's=0,2,1', model='again.onnx'))
 
 
 def makers():

@@ -639,6 +639,51 @@ def places(d):
         check([[place[0]['class_name'] for place in s['y']] for s in got] == [[('o', 'per', 'loc')[c] for c in r] for r in best], 'trained: classes')
 
 
+def tags_of_words(d):
+    """A model that is trained on tags of words, lists in JSON lines, has a class for each word: of lists and of lines."""
+    lexicon = {'Rome': 'B-LOC', 'is': 'O', 'king': 'B-PER', 'of': 'O', 'late': 'I-PER', 'x': 'B-ORG'}
+    names = sorted(set(lexicon.values()))
+    weights = [numpy_helper.from_array(rng.normal(0, .3, s).astype('f4'), k) for k, s in (('e', (256, 8)), ('w', (8, 5)))]
+    nodes = [h.make_node('Gather', ['e', 'input_ids'], ['x']), h.make_node('MatMul', ['x', 'w'], ['logits'])]
+    g = h.make_graph(nodes, 'g', [h.make_tensor_value_info('input_ids', T.INT64, ['n', 't'])], [h.make_tensor_value_info('logits', T.FLOAT, ['n', 't', 5])], weights)
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=9), f'{d}/tagger.onnx')
+    rows = [[str(w) for w in rng.choice(list(lexicon), size=rng.integers(1, 7))] for _ in range(120)]
+    for name, tag in ('names', lexicon.get), ('numbers', lambda w: names.index(lexicon[w])):
+        with open(f'{d}/{name}.jsonl', 'w') as f:
+            f.writelines(json.dumps({'id': str(i), 'tokens': r, 'ner_tags': [tag(w) for w in r]}) + '\n' for i, r in enumerate(rows))
+    options = ['--epochs', '20', '--lr', '0.02', '--length', '20', '--seed', '1', '--run-dir', 'none']
+    for name in 'names', 'numbers':
+        call('train', f'{d}/tagger.onnx', '--data', f'{d}/{name}.jsonl', '--text', 'bytes', '--val-split', '0.1', *options, '-o', f'{d}/tagged-{name}.onnx')
+    trained = [onnx.load(f'{d}/tagged-{name}.onnx') for name in ('names', 'numbers')]
+    check(all(a.raw_data == b.raw_data for a, b in zip(trained[0].graph.initializer, trained[1].graph.initializer)), 'tags as names and as numbers: weights')
+    meta = {p.key: p.value for p in trained[0].metadata_props}
+    check(json.loads(meta['onnxtrain.classes']) == names, f'tags: classes {meta["onnxtrain.classes"]}')
+    e = json.loads(call('eval', f'{d}/tagged-names.onnx', '--data', f'{d}/names.jsonl', '--json').stdout)
+    check(e['accuracy'] == 1, f'tags: {e}')
+
+    rows = [['king', 'of', 'Rome'], ['x'], ['is'] * 9]  # the last one's seventh word begins at byte 18, the eighth is truncated
+    with open(f'{d}/new.jsonl', 'w') as f:
+        f.writelines(json.dumps({'tokens': r}) + '\n' for r in rows)
+    with open(f'{d}/new.txt', 'w') as f:
+        f.writelines(' '.join(r) + '\n' for r in rows)
+    ids = np.array([list(' '.join(r).encode()[:20].ljust(20, b'\0')) for r in rows], 'i8')
+    p = np.exp(onnxruntime.InferenceSession(f'{d}/tagged-names.onnx').run(None, {'input_ids': ids})[0].astype(float))
+    p /= p.sum(-1, keepdims=True)
+    at = [[len(' '.join(r[:k] + [''])) for k in range(len(r))] for r in rows]
+    want = [[names[p[i, a].argmax()] if a < 20 else None for a in r] for i, r in enumerate(at)]
+    check([[lexicon[w] if k < 7 else None for k, w in enumerate(r)] for r in rows] == want, f'tags: learnt {want}')
+    for data in 'new.jsonl', 'new.txt':
+        got = json.loads(call('predict', f'{d}/tagged-names.onnx', f'{d}/{data}', '--json').stdout)
+        check([[w and w[0]['class_name'] for w in s['logits']] for s in got] == want, f'{data}: {got}')
+        check(near([w[0]['probability'] for w in got[0]['logits']], p[0, at[0]].max(-1)), f'{data}: probabilities')
+        head, lines = table(call('predict', f'{d}/tagged-names.onnx', f'{d}/{data}').stdout)
+        check(head[-3:] == ['class[8]', 'class_name[8]', 'probability[8]'] and len(head) == 28, f'{data}: {head}')
+        check([[v or None for v in r[2::3]] for r in lines] == [(w + 9 * [None])[:9] for w in want], f'{data}: {lines}')
+    call('predict', f'{d}/tagged-names.onnx', f'{d}/new.jsonl', '-o', f'{d}/p.npz')
+    with np.load(f'{d}/p.npz') as got:
+        check(got['logits'].shape == (3, 20, 5), f'tags: arrays {got["logits"].shape}')
+
+
 with tempfile.TemporaryDirectory() as folder:
     np.savez(f'{folder}/x.npz', x=x)
     kinds(folder)
@@ -658,5 +703,6 @@ with tempfile.TemporaryDirectory() as folder:
     lines(folder)
     copied(folder)
     places(folder)
+    tags_of_words(folder)
     refused(folder)
 finish('predictions')

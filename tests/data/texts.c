@@ -386,13 +386,115 @@ static void folders(void **state)
     assert_non_null(strstr(e.text, "good/3.txt: is not a text file"));
 }
 
+/* What Hugging Face's tokenizers give words (is_pretokenized; of RoBERTa with add_prefix_space), and the tags at word_ids as the recipe for
+ * token classification puts them.  A word of no token and one behind the end have none. */
+static void tags_of_words(void **state)
+{
+    (void)state;
+    static const char *const file[] = { TOKENIZERS "bert.json", TOKENIZERS "roberta.json" };
+    static const int ids[2][3][LENGTH] = { { { 2, 71, 177, 33, 135, 42, 3, 0, 0, 0, 0, 0 },
+                                             { 2, 164, 51, 146, 81, 145, 267, 178, 58, 57, 54, 3 },
+                                             { 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 } },
+                                           { { 1, 272, 225, 163, 227, 238, 350, 303, 431, 351, 83, 2 },
+                                             { 1, 225, 37, 458, 356, 274, 383, 69, 70, 80, 274, 2 },
+                                             { 1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3 } } };
+    static const int tags[2][3][LENGTH] = {
+        { { -100, 4, 0, 2, -100, -100, -100, -100, -100, -100, -100, -100 },
+          { -100, 3, -100, -100, -100, -100, -100, -100, -100, -100, -100, -100 },
+          { -100, -100, -100, -100, -100, -100, -100, -100, -100, -100, -100, -100 } },
+        { { -100, 4, 3, -100, -100, -100, 0, -100, 2, -100, -100, -100 },
+          { -100, 3, -100, -100, -100, -100, -100, -100, -100, -100, -100, -100 },
+          { -100, -100, -100, -100, -100, -100, -100, -100, -100, -100, -100, -100 } }
+    };
+    static const char names[] =
+        "{\"tags\": [\"O\", \"I-PER\", \"B-LOC\", \"B-PER\"], \"words\": [\"the\", \"\xE2\x80\x8B\", \"king\", \"Romeo\"]}\n"
+        "{\"tags\": [\"I-PER\", \"O\", \"O\", \"B-ORG\"], \"words\": [\"Antidisestablishment\", \"is\", \"here\", \"king\"]}\n"
+        "{\"tags\": [], \"words\": []}\n",
+                      numbers[] =
+                          "{\"tags\": [4, 3, 0, 2], \"words\": [\"the\", \"\xE2\x80\x8B\", \"king\", \"Romeo\"]}\n"
+                          "{\"tags\": [3, 4, 4, 1], \"words\": [\"Antidisestablishment\", \"is\", \"here\", \"king\"]}\n"
+                          "{\"tags\": [], \"words\": []}\n";
+    for (int k = 0; k < 4; k++) {
+        int of = k % 2;
+        int64_t n;
+        ot_data_options o = { .input = fixed, .n_inputs = 3, .tokenizer = file[of], .target = k > 1 ? "tags" : NULL };
+        ot_dataset *d = opened("t.jsonl", k > 1 ? numbers : names, &o);
+        for (int i = 0; i < 3; i++) {
+            expect_row(d, "input_ids", i, ids[of][i], LENGTH);
+            expect_row(d, "target", i, tags[of][i], LENGTH);
+        }
+        const int32_t *place = ot_dataset_words(d, 1, &n);
+        assert_true(n == 4 && place[0] == 1 && place[3] == -1);
+        assert_true(k > 1 ? !d->class_name : d->n_classes == 5 && !strcmp(d->class_name[2], "B-PER"));
+        ot_data_options q = { .input = fixed, .n_inputs = 3, .preprocess = d->preprocess, .unlabelled = true };
+        ot_dataset *again = opened("u.jsonl", "{\"words\":[\"the\",\"king\"]}\n", &q),
+                   *lines = opened("u.txt", " the  king\n", &q);
+        assert_int_equal(again->hash, lines->hash);
+        assert_int_equal(ot_get_i64(again->array[0].t.data, again->array[0].t.dtype, 1), ids[of][0][1]);
+        assert_true(ot_dataset_words(lines, 0, &n) && n == 2);
+        ot_dataset_free(lines);
+        ot_dataset_free(again);
+        ot_dataset_free(d);
+    }
+    ot_data_options o = { .input = open_length, .n_inputs = 2, .text = "bytes" };
+    ot_dataset *d = opened("t.jsonl", "{\"tokens\":[\"ab\",\"c\"],\"tags\":[1,0]}\n", &o);
+    expect_row(d, "ids", 0, (int[]){ 'a', 'b', ' ', 'c' }, 4);
+    expect_row(d, "target", 0, (int[]){ 1, OT_IGNORED, OT_IGNORED, 0 }, 4);
+    ot_dataset_free(d);
+    d = opened("t.jsonl", "{\"text\":\"the whole\",\"of\":[\"a\",\"c\"],\"pos\":[\"TTTTTTTTTT\",\"T\"]}\n", &o);
+    expect_row(d, "ids", 0, (int[]){ 'a', ' ', 'c' }, 3);
+    ot_dataset_free(d);
+}
+
+/* Numbers of the classes that a model has. */
+static void tags_renumbered(void **state)
+{
+    (void)state;
+    static const char *const name[] = { "O", "B", "I" };
+    ot_data_options o = { .input = open_length, .n_inputs = 2, .text = "bytes" };
+    ot_dataset *d = opened("t.jsonl", "{\"tokens\":[\"ab\",\"c\"],\"tags\":[\"B\",\"O\"]}\n", &o);
+    ot_error e = { 0 };
+    assert_int_equal(ot_dataset_number(d, name, 3, false, "m.onnx", &e), OT_OK);
+    expect_row(d, "target", 0, (int[]){ 1, OT_IGNORED, OT_IGNORED, 0 }, 4);
+    ot_dataset_free(d);
+}
+
+static void tags_refused(void **state)
+{
+    (void)state;
+    ot_data_options o = { .input = open_length, .n_inputs = 2, .text = "bytes" };
+#define FIRST "{\"tokens\":[\"a\",\"b\"],\"tags\":[\"O\",\"B\"]}\n"
+    expect_refused("t.jsonl", FIRST "{\"tokens\":[\"a\"],\"tags\":[\"O\",\"B\"]}\n", &o, OT_E_DATA,
+                   "line 2, column 'tags': has 2 tags for 1 word");
+    expect_refused("t.jsonl", FIRST "{\"tokens\":[\"a\"],\"tags\":[1]}\n", &o, OT_E_DATA,
+                   "line 2, column 'tags': expected a list of strings as in other lines, got [1]");
+    expect_refused("t.jsonl", FIRST "{\"tokens\":[\"a\"],\"tags\":\"O\"}\n", &o, OT_E_DATA,
+                   "line 2, column 'tags': expected a list of strings as in other lines, got O");
+    expect_refused("t.jsonl", FIRST "{\"tokens\":[\"a\"]}\n", &o, OT_E_DATA,
+                   "line 2: the target (column 'tags') is missing");
+    expect_refused("t.jsonl", FIRST "{\"tokens\":[1],\"tags\":[\"O\"]}\n", &o, OT_E_DATA,
+                   "line 2, column 'tokens': expected a list of words (strings), got [1]");
+    expect_refused("t.jsonl", "{\"text\":\"a b\",\"tags\":[\"O\",\"B\"]}\n", &o, OT_E_DATA,
+                   "tags of words need a list of words");
+    o.tokenizer = TOKENIZERS "bert.json";
+    o.text = NULL;
+    o.columns = "tokens,more";
+    expect_refused("t.jsonl", "{\"tokens\":[\"a\"],\"more\":[\"b\"],\"y\":1}\n", &o, OT_E_DATA,
+                   "pairs of lists of words are not supported");
+    o = (ot_data_options){ 0 };
+    expect_refused("t.jsonl", FIRST, &o, OT_E_DATA,
+                   "tags of words need a list of words in another column, and --tokenizer");
+#undef FIRST
+}
+
 int ot_test_texts(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_unigram), cmocka_unit_test(one_row_for_all), cmocka_unit_test(pairs_of_texts),
-        cmocka_unit_test(as_bert),    cmocka_unit_test(as_roberta),      cmocka_unit_test(bytes_and_characters),
-        cmocka_unit_test(lengths),    cmocka_unit_test(refused),         cmocka_unit_test(json_lines),
-        cmocka_unit_test(folders),
+        cmocka_unit_test(as_unigram),   cmocka_unit_test(one_row_for_all), cmocka_unit_test(pairs_of_texts),
+        cmocka_unit_test(as_bert),      cmocka_unit_test(as_roberta),      cmocka_unit_test(bytes_and_characters),
+        cmocka_unit_test(lengths),      cmocka_unit_test(refused),         cmocka_unit_test(json_lines),
+        cmocka_unit_test(folders),      cmocka_unit_test(tags_of_words),   cmocka_unit_test(tags_renumbered),
+        cmocka_unit_test(tags_refused),
     };
     return cmocka_run_group_tests_name("texts", tests, ot_folder_make, ot_folder_remove);
 }

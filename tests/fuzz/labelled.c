@@ -2,12 +2,19 @@
  * CSV); what is recorded of a set gives the same one again. */
 #include "tests/fuzz/arrays.h"
 
-const char *const fuzz_words[] = { "{\"text\":\"", "\",\"label\":\"",
-                                   "\"}\n",        "{\"label\":1,\"text\":\"\\u00e9\"}\n",
-                                   "text,label\n", "\"\"",
-                                   "\r\n",         "null",
-                                   "\xC3\xA9",     "\xEF\xBF\xBD",
-                                   "\xF0\x9F\x98", NULL };
+const char *const fuzz_words[] = { "{\"tokens\":[\"a\",\"b\"],\"tags\":[\"O\",1]}\n",
+                                   "{\"text\":\"",
+                                   "\",\"label\":\"",
+                                   "\"}\n",
+                                   "{\"label\":1,\"text\":\"\\u00e9\"}\n",
+                                   "text,label\n",
+                                   "\"\"",
+                                   "\r\n",
+                                   "null",
+                                   "\xC3\xA9",
+                                   "\xEF\xBF\xBD",
+                                   "\xF0\x9F\x98",
+                                   NULL };
 
 static void open_text(const char *path, ot_data_options o)
 {

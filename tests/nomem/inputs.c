@@ -111,6 +111,8 @@ ot_status tables(ot_error *err)
     OT_TRY(put_file("mixed.csv", mixed, strlen(mixed), err));
     const char *lines = "{\"text\":\"ab\",\"n\":1.5,\"label\":\"p\"}\n{\"label\":\"q\",\"n\":2,\"text\":\"c\"}\n";
     OT_TRY(put_file("texts.jsonl", lines, strlen(lines), err));
+    const char *tags = "{\"tokens\":[\"ab\",\"c\"],\"tags\":[\"p\",\"o\"]}\n{\"tokens\":[\"d\"],\"tags\":[\"o\"]}\n";
+    OT_TRY(put_file("tags.jsonl", tags, strlen(tags), err));
     OT_TRY(put_file("run.conf", conf, strlen(conf), err));
     return pictures(err);
 }

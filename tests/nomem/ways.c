@@ -591,17 +591,17 @@ static ot_status several(ot_error *err)
 }
 
 /* Texts become characters, and once more by the record of them. */
-static ot_status labelled_texts(ot_error *err)
+static ot_status labelled_texts(const char *file, ot_error *err)
 {
     const ot_data_input in[] = { { .name = "ids", .dtype = OT_I64, .shape = { 2, { -1, -1 } } },
                                  { .name = "attention_mask", .dtype = OT_I64, .shape = { 2, { -1, -1 } } } };
     ot_data_options o = { .input = in, .n_inputs = 2, .text = "chars" };
     ot_dataset *d = NULL, *again = NULL;
-    OT_TRY(ot_dataset_open("texts.jsonl", OT_SPLIT_TRAIN, &o, &d, err));
+    OT_TRY(ot_dataset_open(file, OT_SPLIT_TRAIN, &o, &d, err));
     o.preprocess = d->preprocess;
     o.text = NULL;
-    ot_status s = ot_dataset_open("texts.jsonl", OT_SPLIT_TRAIN, &o, &again, err);
-    if (!s && again->hash != d->hash) s = ot_fail(err, OT_E_INTERNAL, "texts.jsonl: tokens are others");
+    ot_status s = ot_dataset_open(file, OT_SPLIT_TRAIN, &o, &again, err);
+    if (!s && again->hash != d->hash) s = ot_fail(err, OT_E_INTERNAL, "%s: tokens are others", file);
     ot_dataset_free(again);
     ot_dataset_free(d);
     return s;
@@ -625,7 +625,8 @@ static ot_status data(char **text, ot_error *err)
                                   "table.csv" };
     OT_TRY(mapped_table(text, err));
     OT_TRY(several(err));
-    OT_TRY(labelled_texts(err));
+    OT_TRY(labelled_texts("texts.jsonl", err));
+    OT_TRY(labelled_texts("tags.jsonl", err));
     for (int i = 0; i < OT_LEN(specs); i++) {
         ot_dataset *d = NULL;
         OT_TRY(ot_dataset_open(specs[i], OT_SPLIT_TRAIN, NULL, &d, err));

@@ -180,6 +180,19 @@ static void choose_task(job *j, ot_task asked, ot_prediction *a)
     if (!classes || (a->places > 1 && a->task != OT_TASK_CLASSES)) a->task = OT_TASK_VALUES;
 }
 
+/* Whether its places are the tokens of texts whose words are known, so that there is a class for each word. */
+static void find_words(job *j, ot_prediction *a)
+{
+    const ot_feeders *fs = &j->t->eval.fs;
+    const ot_dataset *d = j->t->eval.data;
+    int64_t n, length = ot_dataset_words(d, 0, &n) ? ot_dataset_tokens(d) : 0;
+    a->by_word = a->task == OT_TASK_CLASSES && j->form != FORM_NPZ && length == a->places;
+    for (int64_t i = 0; i < fs->samples && a->by_word; i++) {
+        (void)ot_dataset_words(d, i, &n);
+        if (n > j->lines.most) j->lines.most = n;
+    }
+}
+
 /* --task and --top mean classes, so there must be some. */
 static ot_status check_task(const job *j, const ot_options *o, ot_task asked, ot_error *err)
 {
@@ -235,13 +248,14 @@ static ot_status too_wide(const job *j, const ot_prediction *a, ot_error *err)
 {
     bool classes = a->task == OT_TASK_CLASSES, csv = j->form == FORM_CSV;
     if (j->form == FORM_NPZ || j->form == FORM_MASKS || (classes && !csv)) return OT_OK;
-    if ((classes ? a->places : a->each) <= MOST_COLUMNS) return OT_OK;
+    int64_t columns = !classes ? a->each : a->by_word ? j->lines.most : a->places;
+    if (columns <= MOST_COLUMNS) return OT_OK;
     ot_mask_form mask;
     const ot_feeder *f = images_of(j);
     bool masks = f && ot_mask_form_of(&a->shape, a->dtype, a->tail, &f->to, &mask);
     return ot_fail(err, OT_E_USAGE, "output '%s' has %lld %s for each sample; write them with -o FILE.%s%s", a->name,
-                   (long long)(classes ? a->places : a->each), classes ? "classes" : "values",
-                   classes ? "jsonl" : "npz", masks ? ", or a mask of each image with -o FOLDER/" : "");
+                   (long long)columns, classes ? "classes" : "values", classes ? "jsonl" : "npz",
+                   masks ? ", or a mask of each image with -o FOLDER/" : "");
 }
 
 static ot_status open_answer(job *j, const ot_output *o, int k, ot_task asked, ot_prediction *a, ot_error *err)
@@ -262,6 +276,7 @@ static ot_status open_answer(job *j, const ot_output *o, int k, ot_task asked, o
     if (o->rows > 1) a->shape.dim[0] *= o->rows;
     OT_TRY(find_classes(j, a, err));
     choose_task(j, asked, a);
+    find_words(j, a);
     bool plain = !strcmp(a->name, j->t->m->outputs[ot_trainer_plain_output(j->t)]);
     if (a->task == OT_TASK_VALUES && a->each > 1)
         OT_TRY(ot_preprocess_target_columns(j->t->record, a->name, plain, a->each, j->a, &a->column, err));
@@ -570,6 +585,7 @@ static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
     const char *file = file_of(j, j->t->index[i]);
     int64_t line = line_of(j, j->t->index[i]);
     bool odd = false;
+    j->lines.word = ot_dataset_words(j->t->eval.data, j->t->index[i], &j->lines.words);
     for (int k = 0; k < j->lines.n; k++) {
         ot_prediction *a = &j->lines.list[k];
         read_sample(a, &q->plan->graph->outputs[a->output]->shape, i);

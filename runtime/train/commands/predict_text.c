@@ -56,7 +56,7 @@ static void class_columns(const ot_prediction_lines *x, const ot_prediction *a, 
 {
     char of[32] = "";
     int64_t top = x->top < classes_of_one(a) ? x->top : classes_of_one(a);
-    if (a->places > 1) snprintf(of, sizeof of, "[%lld]", (long long)place);
+    if (a->places > 1 || a->by_word) snprintf(of, sizeof of, "[%lld]", (long long)place);
     for (int64_t r = 0; r < top; r++) {
         put_column(x, a, "class", of, r ? r + 1 : -1);
         if (a->class_name) put_column(x, a, "class_name", of, r ? r + 1 : -1);
@@ -68,7 +68,7 @@ static void head_of(const ot_prediction_lines *x, const ot_prediction *a)
 {
     char shown[512];
     if (a->task == OT_TASK_CLASSES)
-        for (int64_t p = 0; p < a->places; p++) class_columns(x, a, p);
+        for (int64_t p = 0; p < (a->by_word ? x->most : a->places); p++) class_columns(x, a, p);
     else
         for (int64_t k = 0; k < a->each; k++) {
             const char *of = label_of(a, k);
@@ -78,8 +78,12 @@ static void head_of(const ot_prediction_lines *x, const ot_prediction *a)
         }
 }
 
+/* place -1: it has none. */
 static void put_classes(const ot_prediction_lines *x, ot_prediction *a, int64_t place)
 {
+    for (int64_t r = 0; place < 0 && r < x->top && r < classes_of_one(a); r++)
+        fputs(a->class_name ? ",,," : ",,", x->f);
+    if (place < 0) return;
     for (int64_t r = 0, n = rank(a, place, x->top); r < n; r++) {
         fprintf(x->f, ",%lld", (long long)a->best[r]);
         if (a->class_name) {
@@ -100,7 +104,8 @@ static void row_of(const ot_prediction_lines *x, ot_prediction *a)
             else fprintf(x->f, a->dtype == OT_F64 ? ",%.17g" : ",%.9g", a->v[k]);
         return;
     }
-    for (int64_t p = 0; p < a->places; p++) put_classes(x, a, p);
+    for (int64_t p = 0; p < (a->by_word ? x->most : a->places); p++)
+        put_classes(x, a, !a->by_word ? p : p < x->words ? x->word[p] : -1);
 }
 
 ot_status ot_prediction_name_copies(ot_prediction_lines *x, const char *const *before, int n, ot_arena *a,
@@ -162,12 +167,15 @@ static json_t *classes_at(const ot_prediction_lines *x, ot_prediction *a, int64_
     return list;
 }
 
-/* A list of the most probable classes; where a sample has several places, a list of such lists. */
+/* A list of the most probable classes; where a sample has several places or words, a list of such lists. */
 static json_t *classes_of(const ot_prediction_lines *x, ot_prediction *a)
 {
-    if (a->places == 1) return classes_at(x, a, 0);
+    if (a->places == 1 && !a->by_word) return classes_at(x, a, 0);
     json_t *all = json_array();
-    for (int64_t p = 0; p < a->places; p++) ot_json_add(&all, classes_at(x, a, p));
+    for (int64_t p = 0; p < (a->by_word ? x->words : a->places); p++) {
+        int64_t place = a->by_word ? x->word[p] : p;
+        ot_json_add(&all, place < 0 ? json_null() : classes_at(x, a, place));
+    }
     return all;
 }
 

@@ -18,6 +18,7 @@ typedef struct ot_prediction {
     int64_t places,
         classes;   /* a sample has a class at each of so many places, by scores of so many classes; 0: it has none */
     int64_t inner; /* places that lie behind the axis of the classes */
+    bool by_word;  /* places are the tokens of a text whose words are known */
     ot_dtype dtype;
     ot_tail_kind tail;
     ot_task task;
@@ -40,6 +41,8 @@ typedef struct ot_prediction_lines {
     ot_prediction *list; /* v has the sample */
     int n;
     int64_t top;              /* classes of a sample */
+    const int32_t *word;      /* the place of each word of the sample; -1: it has none */
+    int64_t words, most;      /* how many it has, and the sample with the most */
     ot_copied_columns copied; /* columns of the table that come first; none: n is 0 */
     bool to_file;             /* their texts are written as they are; else without control characters */
     const char *sought;       /* NULL: names of columns are written; else it is only noted in *found if one is this */

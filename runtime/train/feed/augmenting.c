@@ -320,13 +320,6 @@ static bool any_sounds(const ot_feeders *fs)
     return any;
 }
 
-static ot_status no_floats(ot_error *err)
-{
-    return ot_fail(err, OT_E_USAGE,
-                   "--augment noise: needs inputs of floats; the data has none (images are bytes: --augment "
-                   "jitter and erase change their values)");
-}
-
 static ot_status nothing_found(const ot_adapt_env *e, bool automatic, ot_error *err)
 {
     const char *name = e->s->augment[0].name;
@@ -335,7 +328,9 @@ static ot_status nothing_found(const ot_adapt_env *e, bool automatic, ot_error *
             ot_adapt_note(e, "--augment auto: the data has no images of bytes (uint8); nothing is augmented");
         return OT_OK;
     }
-    if (!strcmp(name, "noise")) return no_floats(err);
+    if (!strcmp(name, "noise"))
+        return ot_fail(err, OT_E_USAGE,
+                       "--augment noise: needs images of bytes (uint8) or inputs of floats; the data has none");
     return ot_fail(
         err, OT_E_USAGE,
         "--augment %s: needs images of bytes (uint8) of 1 to 4 channels, (N,H,W), (N,C,H,W) or (N,H,W,C); the data has none",
@@ -371,11 +366,9 @@ ot_status ot_adapt_augment(const ot_adapt_env *e, const ot_output *outputs, int 
     bool sounds = any_sounds(fs);
     if (!list && (!automatic || sounds)) {
         OT_TRY(ot_augment_make(s->augment, s->n_augment, 1, 1, 1, e->a, &list, err));
-        if (ot_augment_steps(list) && !sounds) return nothing_found(e, automatic, err);
+        if (ot_augment_needs_images(list) && !sounds) return nothing_found(e, automatic, err);
     }
-    int images = found;
     if (list) OT_TRY(add_values(e, outputs, n, threads, fs, list, &at, &found, err));
-    if (list && ot_augment_noise(list) > 0 && found == images && !sounds) return no_floats(err);
     if (sounds) OT_TRY(augment_sounds(e, threads, fs, list, &found, err));
     return found ? OT_OK : nothing_found(e, automatic, err);
 }

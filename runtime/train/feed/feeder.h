@@ -39,6 +39,8 @@ typedef struct ot_feeder {
     ot_dtype dtype;
     ot_range range;
     ot_shape sample; /* whole: the shape as it is; else that of one sample */
+    int axis[OT_MAX_RANK],
+        axes; /* the order of the array's axes as --permute, or the model's record of it, gives them; axes 0: neither */
     ot_gather gather;
     /* pictures of another size or number of channels than the model wants */
     bool redraw;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/train/feed/match.h"
+#include "runtime/train/feed/preprocess.h"
 
 enum { SHOWN = 12 };
 
@@ -194,6 +195,14 @@ static bool is_row_of(const ot_array *a, const ot_value *v)
     return n == a->t.dim[1];
 }
 
+/* Does the input take the array with its axes in that order? */
+static bool fits_turned(const ot_value *v, const ot_array *a, const int *axis)
+{
+    ot_shape turned = { a->t.rank, { a->t.dim[0] } };
+    for (int i = 1; i < a->t.rank; i++) turned.dim[i] = a->t.dim[axis[i]];
+    return ot_shape_agrees(&v->shape, &turned, 1);
+}
+
 /* The shape that such a row has if `axis` turns it into v's. */
 static ot_array shaped_row(const ot_array *a, const ot_value *v, const int *axis)
 {
@@ -314,13 +323,15 @@ const char *ot_match_row(const ot_value *v, const ot_array *a, char buf[300])
 ot_status ot_match_axes(const ot_adapt_env *e, const ot_value *v, const ot_array *a, ot_feeder *f, bool *turned,
                         ot_error *err)
 {
-    int axis[OT_MAX_RANK], s = 0;
+    int s = 0, *axis = f->axis;
     ot_shape have = shape_of(a);
-    bool given;
-    bool row = is_row_of(a, v);
+    bool given, recorded = false, row = is_row_of(a, v);
     int rank = row ? v->shape.rank : a->t.rank;
     *turned = false;
     OT_TRY(read_axes(e, v, a, rank, axis, &given, err));
+    if (!given) recorded = ot_preprocess_axes(e->preprocess, v->name, rank, axis) && (row || fits_turned(v, a, axis));
+    given |= recorded;
+    f->axes = given ? rank : 0;
     if (given && (rank < 3 || !(s = rotation(axis, rank))))
         return ot_fail_more(
             err, OT_E_USAGE,
@@ -333,6 +344,11 @@ ot_status ot_match_axes(const ot_adapt_env *e, const ot_value *v, const ot_array
     ot_array shaped = given && row ? shaped_row(a, v, axis) : *a;
     turn(&shaped, s, f);
     char to[128];
+    if (recorded)
+        ot_adapt_note(
+            e,
+            "array '%s': the order of its axes is as the model's metadata say, each sample is %s (change with --permute)",
+            a->t.name, ot_shape_text(&f->sample, to));
     if (!given)
         ot_adapt_note(e, "array '%s': channels are moved %s for input '%s', each sample is %s (change with --permute)",
                       a->t.name, s == 3 ? "first" : "last", v->name, ot_shape_text(&f->sample, to));

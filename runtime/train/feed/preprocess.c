@@ -51,11 +51,15 @@ static json_t *with_column(json_t *o, const json_t *before)
 /* An array whose scaling --normalize chose. */
 static bool is_measured(const ot_feeder *f) { return !f->target && !f->src->source && f->normalize.automatic; }
 
+/* What was chosen for an array: its scaling, the order of its axes. */
 static json_t *array(const ot_feeder *f)
 {
     const ot_normalize *z = &f->normalize;
-    json_t *o =
-        json_pack("{s:s, s:f}", "kind", "array", "scale", z->plain || z->kind == OT_NORMALIZE_NONE ? 1. : 1 / 255.);
+    json_t *o = json_pack("{s:s}", "kind", "array"), *axes = f->axes ? json_array() : NULL;
+    for (int i = 0; i < f->axes; i++) ot_json_add(&axes, json_integer(f->axis[i]));
+    if (axes) ot_json_set(&o, "permute", axes);
+    if (!is_measured(f)) return o;
+    ot_json_set(&o, "scale", json_real(z->plain || z->kind == OT_NORMALIZE_NONE ? 1. : 1 / 255.));
     ot_json_set(&o, "mean", list_of(z->mean, z->channels, 0));
     ot_json_set(&o, "std", list_of(z->std, z->channels, 1));
     return o;
@@ -95,11 +99,13 @@ static json_t *image_outputs(const ot_feeders *fs)
     return all;
 }
 
+static bool is_recorded_array(const ot_feeder *f) { return is_measured(f) || (!f->target && f->axes); }
+
 /* Is there anything to record of the inputs? */
 static bool any_input(const ot_feeders *fs)
 {
     for (int i = 0; i < fs->n; i++)
-        if (is_measured(&fs->f[i]) || (!fs->f[i].target && fs->f[i].src->source)) return true;
+        if (is_recorded_array(&fs->f[i]) || (!fs->f[i].target && fs->f[i].src->source)) return true;
     return false;
 }
 
@@ -131,7 +137,7 @@ ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, const char
     json_t *before = json_object_get(all, "inputs"), *inputs = before ? json_copy(before) : json_object();
     for (int i = 0; i < fs->n; i++) {
         const ot_feeder *f = &fs->f[i];
-        if (is_measured(f)) ot_json_set(&inputs, f->name, array(f));
+        if (is_recorded_array(f)) ot_json_set(&inputs, f->name, array(f));
         if (!f->target && f->src->source)
             ot_json_set(&inputs, f->name, with_column(image(f), json_object_get(before, f->name)));
     }
@@ -318,6 +324,30 @@ bool ot_preprocess_normalize(const json_t *record, const char *input, ot_normali
     return good;
 }
 
+bool ot_preprocess_axes(const json_t *record, const char *input, int rank, int *axis)
+{
+    const json_t *list = json_object_get(record_of(record, input), "permute");
+    bool seen[OT_MAX_RANK] = { 0 }, good = rank > 0 && rank <= OT_MAX_RANK && json_array_size(list) == (size_t)rank;
+    for (int i = 0; i < rank && good; i++) {
+        const json_t *one = json_array_get(list, (size_t)i);
+        json_int_t at = json_integer_value(one);
+        good = json_is_integer(one) && at >= 0 && at < rank && !seen[at] && (i || !at);
+        if (good) seen[axis[i] = (int)at] = true;
+    }
+    return good;
+}
+
+/* An array has a scaling, an order of its axes, or both. */
+static bool is_valid_array(const json_t *record, const char *input)
+{
+    int axis[OT_MAX_RANK];
+    ot_normalize z;
+    const json_t *o = record_of(record, input), *axes = json_object_get(o, "permute");
+    bool scaled = !axes || json_object_get(o, "mean"), ordered = axes != NULL;
+    if (ordered && !ot_preprocess_axes(record, input, (int)json_array_size(axes), axis)) return false;
+    return !scaled || ot_preprocess_normalize(record, input, &z);
+}
+
 bool ot_preprocess_is_valid(const json_t *record, const char *input)
 {
     ot_normalize z;
@@ -330,5 +360,5 @@ bool ot_preprocess_is_valid(const json_t *record, const char *input)
     bool other = is && (!strcmp(is, "table") || !strcmp(is, "text"));
     if (sound) return ot_preprocess_sound(record, input, &rate, &v[0]);
     if (image) return ot_preprocess_size(record, input, &v[0], &v[1]) && ot_preprocess_normalize(record, input, &z);
-    return none || other || (array && ot_preprocess_normalize(record, input, &z));
+    return none || other || (array && is_valid_array(record, input));
 }

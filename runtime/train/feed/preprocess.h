@@ -13,7 +13,8 @@
  *                       "interpolation": "bilinear", "scale": 0.00392, "mean": [...], "std": [...]}}}
  *
  * An array of floats that --normalize auto has measured, or of bytes that --normalize scales, is {"kind": "array", "scale": 1, "mean": [...],
- * "std": [...]}; of bytes scale is 1/255, or 1 if they stay 0..255 (mean 0, std 1).
+ * "std": [...]}; of bytes scale is 1/255, or 1 if they stay 0..255 (mean 0, std 1).  Of an array to which --permute applies "permute" has the
+ * order of its axes, beside these or alone.
  * An input is (pixel * scale - mean) / std, per channel.  table: what a table that names the images has recorded (its other
  * inputs and its target stay; an image keeps its "column"); NULL: there is none.  model: what the model has recorded, which
  * stays where only targets change.  Errors: OT_E_NOMEM. */
@@ -49,6 +50,9 @@ bool ot_preprocess_size(const json_t *record, const char *input, int64_t *height
 /* Whether what the record says of that input can be used, or it says nothing.  Of tables and texts: not looked at, their readers
  * refuse what is invalid. */
 bool ot_preprocess_is_valid(const json_t *record, const char *input);
+
+/* The order of the `rank` axes of an array for that input, in axis; false: the record does not say. */
+bool ot_preprocess_axes(const json_t *record, const char *input, int rank, int *axis);
 
 /* The scaling of that input; false: the record does not say, or is something else.  NULL is allowed. */
 bool ot_preprocess_normalize(const json_t *record, const char *input, ot_normalize *out);
