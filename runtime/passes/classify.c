@@ -518,6 +518,14 @@ static const char *masks(ot_graph *g, const ot_value *weight)
 static const char folded_mean[] =
     "constant: mean of a BatchNormalization that the exporter folded into a scale and a shift";
 
+/* Do recurrent layers start from v as it is, and from zeros?  They do so where the program says nothing, and the exporter then writes
+ * the zeros.  What is first expanded to the samples of a batch is one state for all of them, as a parameter is. */
+static bool starts_at_zero(const ot_value *v, const verdict *d)
+{
+    return slot_of(d) == 'h' && !d->apart && ot_pattern_of(v) == OT_PATTERN_EQUAL &&
+           ot_get_f64(v->data, v->dtype, 0) == 0;
+}
+
 /* ot_only_reader; user: the uses. */
 static const ot_node *only_reader(const void *user, const ot_graph *g, const ot_value *v)
 {
@@ -537,6 +545,9 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
                                  "weight";
     if (ot_recurrent_bias(g, v, d->node, d->input) == OT_BIAS_NONE)
         return "constant: zeros that tf2onnx writes for a layer without a bias";
+    if (starts_at_zero(v, d)) return "constant: zeros from which a recurrent layer starts";
+    if (ot_is_kept_state(g, v, d->node, d->input))
+        return "constant: the state of each sample of a batch, which a stateful layer keeps";
     if (ot_is_folded_mean(g, v, d->node, d->input, only_reader, h->uses)) return folded_mean;
     const ot_value *weight = ot_normed_by(g, v);
     if (weight) return belongs_to(g, weight);
@@ -576,7 +587,7 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
 static bool is_undecided(const ot_value *v, const verdict *d, const habits *h)
 {
     bool slot = d->how != NO_SLOT && d->how != STATISTIC; /* a strong one, too: a scalar that scales a weight */
-    bool place = (d->how == NO_SLOT && d->normaliser && !d->rotary) ||
+    bool place = (d->how == NO_SLOT && d->normaliser && !d->rotary) || (slot && starts_at_zero(v, d)) ||
                  (slot && ot_numel(&v->shape) == 1 && !single_trains(v, d, h));
     return place && v->said == OT_SAID_NOTHING && !v->from_constant && h->names && !ot_name_is_made(v->name);
 }

@@ -74,6 +74,7 @@ static const char *const aten[] = {
     "index_select",
     "lift_fresh_copy",
     "linalg_vector_norm",
+    "linear",
     "linspace",
     "log",
     "masked_fill",

@@ -35,6 +35,15 @@ ot_bias ot_recurrent_bias(const ot_graph *g, const ot_value *v, const ot_node *n
     return zero && ot_is(n, &ot_op_LSTM) ? OT_BIAS_NONE : OT_BIAS_ONE;
 }
 
+/* A stateful layer of Keras keeps its state in a variable that has a row for each sample of the batch and is no parameter.  Of a
+ * parameter, a row for all samples, tf2onnx makes copies. */
+bool ot_is_kept_state(const ot_graph *g, const ot_value *v, const ot_node *n, int input)
+{
+    enum { INITIAL_H = 5 };
+    bool state = input >= INITIAL_H && n && ot_slot_at(n->op, input) == 'h';
+    return state && made_by(g, "tf2onnx") && v->shape.rank == 3 && v->shape.dim[1] > 1 && !ot_holds_copies(v);
+}
+
 /* ---- Keras with PyTorch: BatchNormalization ---------------------------------------- */
 
 /* The only reader of v, a few Casts aside; NULL: none, or several. */

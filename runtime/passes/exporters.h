@@ -14,6 +14,9 @@ typedef enum ot_bias {
 /* v is input `input` of n.  v->data: float elements. */
 ot_bias ot_recurrent_bias(const ot_graph *g, const ot_value *v, const ot_node *n, int input);
 
+/* Is v, input `input` of n, the state that a recurrent layer keeps from batch to batch?  v->data: float elements. */
+bool ot_is_kept_state(const ot_graph *g, const ot_value *v, const ot_node *n, int input);
+
 /* The node that alone reads v; NULL: there are several, or none, or v is an output.  user: of who asks. */
 typedef const ot_node *ot_only_reader(const void *user, const ot_graph *g, const ot_value *v);
 

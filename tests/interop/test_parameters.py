@@ -1,4 +1,5 @@
-"""Which tensors are parameters: single numbers of formulas, what exporters computed from parameters, and weights that they wrote twice.
+"""Which tensors are parameters: single numbers of formulas, what exporters computed from parameters, weights that they wrote
+twice, and states that recurrent layers start from.
 
 usage: test_parameters.py PROGRAM
 """
@@ -16,13 +17,13 @@ def random(*shape):
     return rng.standard_normal(shape).astype('f4')
 
 
-def save(path, nodes, tensors, x=('x', T.FLOAT, ['n', WIDTH]), y=('y', T.FLOAT, None), listed=(), opset=17):
+def save(path, nodes, tensors, x=('x', T.FLOAT, ['n', WIDTH]), y=('y', T.FLOAT, None), listed=(), opset=17, by='pytorch'):
     inputs = [h.make_tensor_value_info(*i) for i in ([x] if isinstance(x, tuple) else x)]
-    g = h.make_graph([h.make_node(op, a.split(), [out], **more) for op, a, out, more in nodes], 'g', inputs, [h.make_tensor_value_info(*y)],
+    g = h.make_graph([h.make_node(op, a.split(' '), out.split(' '), **more) for op, a, out, more in nodes], 'g', inputs, [h.make_tensor_value_info(*y)],
                      [numpy_helper.from_array(np.asarray(v), k) for k, v in tensors.items()])
     if listed:
         g.metadata_props.add(key=KEY, value='\n'.join(listed))
-    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', opset)], ir_version=10, producer_name='pytorch'), path)
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', opset)], ir_version=10, producer_name=by), path)
 
 
 def roles(path):
@@ -152,10 +153,56 @@ def repeated(d):
         check(np.allclose(weights['onnx::Add_9'], one['layer.table'][at], rtol=2e-5, atol=2e-6), f'repeated {more}: weights')
 
 
+def states(d):
+    """What recurrent layers start from: learned states train, in the form of each exporter; zeros do not, and neither do the states of Keras's stateful layers."""
+    x = ('x', T.FLOAT, [LENGTH, N, WIDTH])
+    zeros, each, one = np.zeros((1, N, WIDTH), 'f4'), random(1, N, WIDTH), random(1, 1, WIDTH)
+    all_of, sizes = np.repeat(one, N, 1), {'sizes': np.int64([1, N, WIDTH]), 'times': np.int64([1, N, 1])}
+
+    def trains(name, value, should, what, before=(), start=None, x=x, named=True, **more):
+        for op, gates in ('LSTM', 4), ('GRU', 3), ('RNN', 1):
+            w = {'layer.weight' if named else 'onnx::W_1': random(1, gates * WIDTH, WIDTH), 'onnx::R_2': random(1, gates * WIDTH, WIDTH)}
+            states = ' '.join([start or name] * (2 if op == 'LSTM' else 1))
+            save(f'{d}/m.onnx', [*before, (op, f'x {" ".join(w)}   {states}', 'y', {'hidden_size': WIDTH})], {**w, name: value, **sizes}, x=x, **more)
+            expect(f'{d}/m.onnx', name, should, f'{op}: {what}')
+
+    trains('h0', each, True, 'a state for each sample')
+    trains('h0', one, True, 'a state for one sample', x=('x', T.FLOAT, [LENGTH, 1, WIDTH]))
+    trains('onnx::LSTM_9', each, True, 'a state that the exporter computed')
+    trains('val_9', all_of, True, 'copies of a state')
+    trains('h0', one, True, 'a state that is expanded', [('Expand', 'h0 sizes', 'a', {})], 'a')
+    trains('h0', 0 * one, True, 'zeros that are expanded', [('Expand', 'h0 sizes', 'a', {})], 'a')
+    trains('val_3', one, True, 'a state that is repeated', [('Tile', 'val_3 times', 'a', {})], 'a')
+    trains('h0', zeros, True, 'a listed parameter', listed=["p_h0: PARAMETER target='h0'"])
+    trains('h0', zeros, False, 'zeros')
+    check('does not train: a recurrent layer starts from its zeros' in call('check', f'{d}/m.onnx').stdout, 'zeros of a name are told')
+    for named in True, False:
+        trains('val_9', zeros, False, 'zeros that the exporter wrote', named=named)
+    trains('const_fold_opt__9', each, False, 'the state of a stateful layer', by='tf2onnx')
+    trains('const_fold_opt__9', all_of, True, 'copies of a state', by='tf2onnx')
+    save(f'{d}/m.onnx', [('MatMul', 'x layer.weight', 'a', {}), ('Add', 'a linear_1', 'y', {})], {'layer.weight': random(WIDTH, WIDTH), 'linear_1': all_of[0]}, x=('x', T.FLOAT, [N, WIDTH]))
+    check('copies of one parameter' in roles(f'{d}/m.onnx')['linear_1']['why'], f"a computed first step: {roles(f'{d}/m.onnx')['linear_1']}")
+    # One state that the graph expands, and the expanded one, are one parameter.
+    w = {'w': random(1, 4 * WIDTH, WIDTH), 'r': random(1, 4 * WIDTH, WIDTH), 'head': random(WIDTH, 3), 'axis': np.int64([0]), **sizes}
+    after = [('Squeeze', 'h axis', 'b', {}), ('MatMul', 'b head', 'y', {})]
+    turn, run = ('Transpose', 'x', 't', {'perm': [1, 0, 2]}), {'hidden_size': WIDTH}
+    ends = {'x': ('x', T.FLOAT, [N, LENGTH, WIDTH]), 'y': ('y', T.FLOAT, [N, 3])}
+    save(f'{d}/one.onnx', [turn, ('Expand', 'h0 sizes', 's', {}), ('LSTM', 't w r   s s', ' h', run), *after], {**w, 'h0': one}, **ends)
+    save(f'{d}/two.onnx', [turn, ('LSTM', 't w r   val_9 val_9', ' h', run), *after], {**w, 'val_9': all_of}, **ends)
+    for count in N, 2 * N:
+        np.savez(f'{d}/d.npz', x=random(count, LENGTH, WIDTH), target=rng.integers(0, 3, count))
+        _, losses, weights = trained(d, 'two', '--batch-size', str(count))
+        _, should, expanded = trained(d, 'one', '--batch-size', str(count))
+        alike(losses, should, f'states of {count} samples')
+        check(np.allclose(weights['val_9'], expanded['h0'].repeat(N, 1), rtol=2e-5, atol=2e-6), f'states of {count} samples')
+        check(not np.allclose(expanded['h0'], one, atol=1e-4), 'a state moves')
+
+
 with tempfile.TemporaryDirectory() as folder:
     singles(folder)
     computed(folder)
     added(folder)
     tied(folder)
     repeated(folder)
+    states(folder)
 finish('parameters')
