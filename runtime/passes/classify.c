@@ -559,6 +559,8 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
         return "constant: a buffer of equal elements, by its name";
     if (d->how == WEAK && ot_name_is_literal(v->name))
         return "constant: a tensor written in the module's code, by the name that the exporter gave it";
+    if (ot_is_estimator_weight(g, v, d->node))
+        return "constant: the weight of an estimator, which scikit-learn is given";
     if (ot_numel(&v->shape) == 1 && !single_trains(v, d, h))
         return v->shape.rank ? "constant: a single element" : "constant: a scalar";
     if (d->how == WEAK && v->from_constant && !h->in_constants)

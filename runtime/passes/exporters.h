@@ -28,4 +28,7 @@ bool ot_is_folded_mean(const ot_graph *g, const ot_value *v, const ot_node *n, i
  * to the first layer of the model.  `fed` marks what depends on inputs; `other` is free for use in between. */
 void ot_mark_preprocessing(ot_graph *g, int fed, int bit, int other);
 
+/* Is v, which n reads, the weight of one of the estimators of an ensemble? */
+bool ot_is_estimator_weight(const ot_graph *g, const ot_value *v, const ot_node *n);
+
 #endif
