@@ -1,5 +1,5 @@
 """Which tensors are parameters: single numbers of formulas, what exporters computed from parameters, weights that they wrote
-twice, and states that recurrent layers start from.
+twice, states that recurrent layers start from, and lists of floats.
 
 usage: test_parameters.py PROGRAM
 """
@@ -198,6 +198,34 @@ def states(d):
         check(not np.allclose(expanded['h0'], one, atol=1e-4), 'a state moves')
 
 
+def lists(d):
+    """A Constant with a list of floats is as one with a tensor: what trains, and what is written."""
+    w, b = random(WIDTH * 3), random(3)
+    np.savez(f'{d}/d.npz', x=random(N, WIDTH), target=rng.integers(0, 3, N))
+    nodes = [('Reshape', 'w sizes', 'm', {}), ('MatMul', 'x m', 'a', {}), ('Add', 'a b', 'y', {})]
+    seen = {}
+    for form in 'value', 'value_floats':
+        constants = [h.make_node('Constant', [], [k], **{form: numpy_helper.from_array(v) if form == 'value' else v.tolist()}) for k, v in (('w', w), ('b', b))]
+        for other in {}, {'layer.weight': random(WIDTH, WIDTH)}:
+            first = [('MatMul', 'x layer.weight', 't', {}), ('Reshape', 'w sizes', 'm', {}), ('MatMul', 't m', 'a', {}), nodes[-1]] if other else nodes
+            save(f'{d}/m.onnx', first, {**other, 'sizes': np.int64([WIDTH, 3])})
+            m = onnx.load(f'{d}/m.onnx')
+            m.graph.node.extend(constants)
+            onnx.save(m, f'{d}/m.onnx')
+            for name in 'wb':
+                expect(f'{d}/m.onnx', name, not other, f'{form}{" beside initializers" if other else ""}')
+            if other:
+                continue
+            _, steps, _ = trained(d, 'm')
+            after = {n.output[0]: n.attribute[0] for n in onnx.load(f'{d}/o.onnx').graph.node if n.op_type == 'Constant'}
+            seen[form] = steps, {k: numpy_helper.to_array(a.t) if form == 'value' else np.float32(a.floats) for k, a in after.items()}
+            trained(d, 'm', '--lr', '0')
+            check(open(f'{d}/m.onnx', 'rb').read() == open(f'{d}/o.onnx', 'rb').read(), f'{form}: the same file at rate 0')
+    (steps, weights), (should, others) = seen.values()
+    alike(steps, should, 'lists of floats')
+    check(all(np.array_equal(weights[k], others[k]) and not np.array_equal(weights[k], v) for k, v in (('w', w), ('b', b))), 'lists of floats: weights')
+
+
 with tempfile.TemporaryDirectory() as folder:
     singles(folder)
     computed(folder)
@@ -205,4 +233,5 @@ with tempfile.TemporaryDirectory() as folder:
     tied(folder)
     repeated(folder)
     states(folder)
+    lists(folder)
 finish('parameters')
