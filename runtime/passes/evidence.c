@@ -674,6 +674,15 @@ bool ot_values_repeat(const ot_value *v)
     return distinct * 4 <= m && (distinct > 1 || m < n); /* equal elements are how layers start, too */
 }
 
+bool ot_values_open_forget_gate(const ot_value *v)
+{
+    int64_t n = ot_numel(&v->shape), gate = n / 4;
+    if (v->shape.rank != 1 || n < 4 || n % 4) return false;
+    for (int64_t i = 0; i < n; i++)
+        if (at(v, i) != (i / gate == 1)) return false;
+    return true;
+}
+
 bool ot_values_are_rounded(const ot_value *v)
 {
     int64_t n = ot_numel(&v->shape);

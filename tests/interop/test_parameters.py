@@ -63,6 +63,10 @@ def computed(d):
         expect(f'{d}/m.onnx', name, trains, f'{op} of {value.shape}')
     save(f'{d}/m.onnx', [('Gemm', 'x layer.weight onnx::Gemm_9', 'y', {'transB': 1})], {'layer.weight': random(3, WIDTH), 'onnx::Gemm_9': random(3)})
     expect(f'{d}/m.onnx', 'onnx::Gemm_9', True, 'the bias of a Gemm')
+    # Keras starts the bias of an LSTM with ones for the gate that forgets; where the exporter decomposes the layer, that is a vector.
+    for values, trains in (np.repeat(np.float32([0, 1, 0, 0]), 4), True), (np.repeat(np.float32([0, 1, 0, 1]), 4), False):
+        save(f'{d}/m.onnx', [('MatMul', 'x onnx::MatMul_8', 'a', {}), ('Add', 'a onnx::Add_9', 'y', {})], {'onnx::MatMul_8': random(WIDTH, 16), 'onnx::Add_9': values})
+        expect(f'{d}/m.onnx', 'onnx::Add_9', trains, f'a vector of {values}')
     # The listed parameter is not in the file by name: its softplus is.
     for name, trains in ('softplus', False), ('softplus_1', False), ('unsqueeze', True):
         save(f'{d}/m.onnx', [('MatMul', 'x layer.weight', 'a', {}), ('Mul', f'a {name}', 'y', {})], {'layer.weight': random(WIDTH, 3), name: abs(random(3))},
