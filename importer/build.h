@@ -179,6 +179,8 @@ typedef struct ot_rewriting {
 ot_status ot_microsoft(ot_form *f);
 const ot_rewriting *ot_microsoft_at(int i); /* NULL: end */
 ot_status ot_simplified_norm(ot_form *f);   /* which ONNX Runtime also writes into ai.onnx */
+/* x with its channels, which lie at the end, behind the batch; or back. */
+ot_value *ot_channels(ot_form *f, ot_value *x, int rank, bool first);
 
 /* quantised.c */
 ot_status ot_qlinear_conv(ot_form *f);
@@ -188,11 +190,14 @@ ot_status ot_qlinear_sum(ot_form *f);
 ot_status ot_qlinear_unary(ot_form *f);
 ot_status ot_qlinear_softmax(ot_form *f);
 ot_status ot_qlinear_pool(ot_form *f);
+ot_status ot_nhwc_max_pool(ot_form *f);
+ot_status ot_qlinear_where(ot_form *f);
 ot_status ot_qlinear_concat(ot_form *f);
 ot_value *ot_scaled_product(ot_form *f, ot_value *a, ot_value *b, ot_value *zero_a, ot_value *zero_b, ot_value *scale_a,
                             ot_value *scale_b);
 ot_status ot_matmul_integer_to_float(ot_form *f);
 ot_status ot_dynamic_quantize_matmul(ot_form *f);
+ot_status ot_dynamic_quantize_lstm(ot_form *f);
 ot_status ot_matmul_nbits(ot_form *f);
 ot_status ot_gather_blocks(ot_form *f);
 

@@ -54,18 +54,31 @@ ot_value *ot_sparse_value(ot_job *j, ot_scope *s, const Onnx__SparseTensorProto 
     return value_of(s->graph, name, &b);
 }
 
+/* The list of an attribute as a tensor of the file. */
+static ot_value *list_value(ot_job *j, ot_scope *s, const ot_attribute *a, const ot_shape *shape, const char *name)
+{
+    int at = ot_tensor_index(j, a);
+    ot_blob b = { .dtype = OT_F32, .shape = *shape, .data = a->floats, .source = -1 };
+    if (s->call && at >= 0 && j->order_value[at]) return j->order_value[at];
+    if (!name) return NULL;
+    if (at >= 0 && (b.source = ot_source_add(j, s, a, &b, NULL, name, OT_FROM_ATTRIBUTE)) < 0) return NULL;
+    ot_value *v = value_of(at >= 0 ? j->graph : s->graph, name, &b);
+    if (v && at >= 0) j->value_of[b.source] = v;
+    if (s->call && at >= 0) j->order_value[at] = v;
+    return v;
+}
+
 ot_value *ot_floats_value(ot_form *f, const ot_attribute *a, const ot_shape *shape)
 {
-    ot_job *j = f->job;
-    int at = ot_tensor_index(j, a);
-    const char *name = ot_arena_printf(j->f->arena, "%s/%s", f->name, ot_text(a->name));
-    ot_blob b = { .dtype = OT_F32, .shape = *shape, .data = a->floats, .source = -1 };
-    if (f->scope->call && at >= 0 && j->order_value[at]) return j->order_value[at];
-    if (!name) return NULL;
-    if (at >= 0 && (b.source = ot_source_add(j, f->scope, a, &b, NULL, name, OT_FROM_ATTRIBUTE)) < 0) return NULL;
-    ot_value *v = value_of(at >= 0 ? j->graph : f->scope->graph, name, &b);
-    if (v && at >= 0) j->value_of[b.source] = v;
-    if (f->scope->call && at >= 0) j->order_value[at] = v;
+    return list_value(f->job, f->scope, a, shape,
+                      ot_arena_printf(f->job->f->arena, "%s/%s", f->name, ot_text(a->name)));
+}
+
+static ot_value *floats(ot_job *j, ot_scope *s, const ot_attribute *a, const char *name)
+{
+    ot_shape shape = { .rank = 1, .dim = { (int64_t)a->n_floats } };
+    ot_value *v = list_value(j, s, a, &shape, ot_scope_name(s, name));
+    if (v) v->from_constant = true;
     return v;
 }
 
@@ -95,7 +108,7 @@ static ot_value *from_attribute(ot_job *j, ot_scope *s, const ot_attribute *a, c
     if (!strcmp(k, "value") && a->t) return ot_tensor_value(j, s, a->t, name, OT_FROM_CONSTANT);
     if (!strcmp(k, "sparse_value") && a->sparse_tensor) return ot_sparse_value(j, s, a->sparse_tensor, name);
     if (!strcmp(k, "value_float")) return number(s, name, OT_F32, 1, false, &a->f);
-    if (!strcmp(k, "value_floats")) return number(s, name, OT_F32, a->n_floats, true, a->floats);
+    if (!strcmp(k, "value_floats")) return floats(j, s, a, name);
     if (!strcmp(k, "value_int")) return number(s, name, OT_I64, 1, false, &a->i);
     if (!strcmp(k, "value_ints")) return number(s, name, OT_I64, a->n_ints, true, a->ints);
     if (!strcmp(k, "value_string")) return strings(j, s, name, &a->s, 1, false);

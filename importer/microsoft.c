@@ -85,6 +85,21 @@ static ot_status refuse_if(ot_form *f, bool used, const char *what)
 
 static ot_status gelu(ot_form *f) { return made(f, OP("Gelu", plus(f, f->in[0], input(f, 1)))); }
 
+static ot_status bias_add(ot_form *f) { return made(f, OP("Add", plus(f, f->in[0], f->in[1]), f->in[2])); }
+
+/* Half of the channels times the Gelu of the other half. */
+static ot_status bias_split_gelu(ot_form *f)
+{
+    ot_form g;
+    ot_value *x = plus(f, f->in[0], f->in[1]);
+    OT_TRY(ot_status_of(x));
+    OT_TRY(ot_form_begin(f, &g, "Split", &x, 1, 2));
+    OT_TRY(ot_form_set_int(&g, "axis", -1));
+    OT_TRY(ot_form_set_int(&g, "num_outputs", 2));
+    OT_TRY(ot_status_of(ot_form_finish(&g)));
+    return made(f, OP("Mul", g.out[0], OP("Gelu", g.out[1])));
+}
+
 static ot_status fast_gelu(ot_form *f)
 {
     ot_form g;
@@ -218,8 +233,7 @@ static ot_status fused_conv(ot_form *f)
 
 /* ---- channels last ------------------------------------------------------------------------------ */
 
-/* x with its channels, which lie at the end, behind the batch; or back. */
-static ot_value *channels(ot_form *f, ot_value *x, int rank, bool first)
+ot_value *ot_channels(ot_form *f, ot_value *x, int rank, bool first)
 {
     ot_form g;
     int64_t perm[OT_MAX_RANK] = { 0 };
@@ -233,9 +247,9 @@ static ot_status nhwc_conv(ot_form *f)
 {
     int rank = rank_of(input(f, 1), 4);
     if (rank < 3 || rank > OT_MAX_RANK) return ot_form_finding(f, "its weight has rank %d", rank);
-    f->in[0] = channels(f, f->in[0], rank, true);
+    f->in[0] = ot_channels(f, f->in[0], rank, true);
     OT_TRY(ot_status_of(f->in[0]));
-    ot_value *y = channels(f, plain(f, "Conv", f->n_in < 3 ? f->n_in : 3), rank, false);
+    ot_value *y = ot_channels(f, plain(f, "Conv", f->n_in < 3 ? f->n_in : 3), rank, false);
     return made(f, activated(f, y ? plus(f, y, input(f, 3)) : NULL));
 }
 
@@ -250,7 +264,7 @@ static ot_value *group_norm_of(ot_form *f, ot_value *x)
     ot_form g;
     bool last = ot_form_int(f, "channels_last", 1) != 0;
     int64_t act = ot_form_int(f, "activation", 0);
-    if (last) x = channels(f, x, 4, true);
+    if (last) x = ot_channels(f, x, 4, true);
     if (act != 0 && act != 1) ot_form_finding(f, "activation %lld; 0 (none) and 1 (SiLU) are known", (long long)act);
     ot_value *scale = as_type_of(f, f->in[1], x), *bias = as_type_of(f, f->in[2], x);
     if (!x || !scale || !bias || ot_form_begin(f, &g, "GroupNormalization", IN(x, scale, bias), 1) ||
@@ -258,7 +272,7 @@ static ot_value *group_norm_of(ot_form *f, ot_value *x)
         ot_form_set_float(&g, "epsilon", (float)ot_form_float(f, "epsilon", 1e-5)))
         return NULL;
     ot_value *y = ot_form_finish(&g);
-    if (last) y = channels(f, y, 4, false);
+    if (last) y = ot_channels(f, y, 4, false);
     return y && act == 1 ? OP("Swish", y) : y;
 }
 
@@ -610,6 +624,33 @@ static ot_status grouped(ot_form *f)
     return made(f, y);
 }
 
+/* What ai.onnx has by the same name, as it was when ONNX Runtime had it alone. */
+static ot_status grid_sample(ot_form *f)
+{
+    f->domain = "";
+    f->version = 16;
+    return ot_upgrade(f);
+}
+
+/* Distances of each row of the first from each of the second. */
+static ot_status distances(ot_form *f)
+{
+    ot_value *a = OP("Unsqueeze", f->in[0], list1(f, 1)), *d = OP("Sub", a, f->in[1]), *axis = list1(f, -1);
+    OT_TRY(refuse_if(f,
+                     !ot_form_says(f, "metric", "euclidean") && ot_form_get(f, "metric") &&
+                         !ot_form_says(f, "metric", "sqeuclidean"),
+                     "another metric than euclidean and sqeuclidean"));
+    if (!d || !axis) return OT_E_NOMEM;
+    return made(f, ot_form_before_int(f, ot_form_says(f, "metric", "euclidean") ? "ReduceL2" : "ReduceSumSquare",
+                                      IN(d, axis), "keepdims", 0));
+}
+
+static ot_status range(ot_form *f)
+{
+    ot_value *step = input(f, 2) ? f->in[2] : number(f, 1, f->in[0]);
+    return made(f, OP("Range", f->in[0], f->in[1], step));
+}
+
 /* What ai.onnx has by the same name. */
 static ot_status same_there(ot_form *f)
 {
@@ -622,8 +663,12 @@ static ot_status same_there(ot_form *f)
 
 static const ot_rewriting table[] = {
     { "Attention", 2, 2, attention },
+    { "BiasAdd", 3, 1, bias_add },
     { "BiasGelu", 2, 1, gelu },
+    { "BiasSplitGelu", 2, 1, bias_split_gelu },
+    { "CDist", 2, 1, distances },
     { "DequantizeLinear", 2, 1, same_there },
+    { "DynamicQuantizeLSTM", 12, 3, ot_dynamic_quantize_lstm },
     { "DynamicQuantizeMatMul", 3, 1, ot_dynamic_quantize_matmul },
     { "EmbedLayerNormalization", 1, 3, embed_norm },
     { "ExpandDims", 2, 1, expand_dims },
@@ -632,7 +677,9 @@ static const ot_rewriting table[] = {
     { "FusedGemm", 2, 1, fused_gemm },
     { "FusedMatMul", 2, 1, fused_matmul },
     { "GatherBlockQuantized", 3, 1, ot_gather_blocks },
+    { "GatherND", 2, 1, same_there },
     { "Gelu", 1, 1, gelu },
+    { "GridSample", 2, 1, grid_sample },
     { "GroupNorm", 3, 1, group_norm },
     { "GroupQueryAttention", 1, 4, grouped },
     { "MatMulIntegerToFloat", 4, 1, ot_matmul_integer_to_float },
@@ -640,19 +687,24 @@ static const ot_rewriting table[] = {
     { "MultiHeadAttention", 1, 4, multi_head },
     { "NhwcConv", 2, 1, nhwc_conv },
     { "NhwcFusedConv", 2, 1, nhwc_conv },
+    { "NhwcMaxPool", 1, 1, ot_nhwc_max_pool },
+    { "Pad", 2, 1, same_there },
     { "QAttention", 5, 2, quantised_attention },
     { "QEmbedLayerNormalization", 13, 2, quantised_embed_norm },
     { "QGemm", 6, 1, ot_qgemm },
     { "QLinearAdd", 7, 1, ot_qlinear_sum },
     { "QLinearAveragePool", 4, 1, ot_qlinear_pool },
     { "QLinearConcat", 5, 1, ot_qlinear_concat },
+    { "QLinearConv", 8, 1, ot_qlinear_conv },
     { "QLinearGlobalAveragePool", 4, 1, ot_qlinear_pool },
     { "QLinearLeakyRelu", 4, 1, ot_qlinear_unary },
     { "QLinearMul", 7, 1, ot_qlinear_sum },
     { "QLinearSigmoid", 4, 1, ot_qlinear_unary },
     { "QLinearSoftmax", 5, 1, ot_qlinear_softmax },
+    { "QLinearWhere", 8, 1, ot_qlinear_where },
     { "QuantizeLinear", 2, 1, same_there },
     { "QuickGelu", 1, 1, quick_gelu },
+    { "Range", 2, 1, range },
     { "RotaryEmbedding", 4, 1, rotary },
     { "SimplifiedLayerNormalization", 2, 2, rms_norm },
     { "SkipGroupNorm", 4, 2, skip_group_norm },

@@ -150,13 +150,34 @@ static ot_status onehot(ot_form *f)
     return ot_ml_made(f, floats(f, hit));
 }
 
-/* Scores in `rows` columns. */
-static ot_value *linear(ot_form *f, int64_t rows)
+/* Do the two rows of a list have opposite elements? */
+static bool are_opposite(const ot_form *f, const char *name)
+{
+    const ot_attribute *a = ot_form_get(f, name);
+    size_t half = a ? a->n_floats / 2 : 0;
+    bool opposite = !a || a->n_floats % 2 == 0;
+    for (size_t i = 0; i < half && opposite; i++) opposite = a->floats[i] == -a->floats[half + i];
+    return opposite;
+}
+
+/* Row 0 of two opposite rows as half of their difference: they get opposite gradients, and stay opposite. */
+static ot_value *of_opposite(ot_form *f, ot_value *rows)
+{
+    ot_value *halves = ot_graph_const(f->scope->graph, "halves", OT_F32, &(ot_shape){ .rank = 2, .dim = { 1, 2 } },
+                                      (float[]){ 0.5f, -0.5f });
+    return ot_ml_op(f, "MatMul", halves, rows);
+}
+
+/* Scores in `rows` columns; of two opposite ones the first alone. */
+static ot_value *linear(ot_form *f, int64_t rows, bool opposite)
 {
     const ot_attribute *c = ot_form_get(f, "coefficients"), *i = ot_form_get(f, "intercepts");
+    bool biased = i && i->n_floats;
     ot_value *x = floats(f, f->in[0]),
              *w = ot_floats_value(f, c, &(ot_shape){ .rank = 2, .dim = { rows, (int64_t)c->n_floats / rows } });
-    ot_value *b = i && i->n_floats ? ot_floats_value(f, i, &(ot_shape){ .rank = 1, .dim = { rows } }) : number(f, 0);
+    ot_value *b = biased ? ot_floats_value(f, i, &(ot_shape){ .rank = 1, .dim = { rows } }) : number(f, 0);
+    if (opposite) w = of_opposite(f, w);
+    if (opposite && biased) b = of_opposite(f, b);
     return x && w && b ? ot_form_before_int(f, "Gemm", IN(x, w, b), "transB", 1) : NULL;
 }
 
@@ -227,10 +248,11 @@ static ot_status regressor(ot_form *f)
     int64_t targets = ot_form_int(f, "targets", 1);
     if (!fits(f, targets))
         return ot_form_finding(f, "coefficients and intercepts do not match %lld targets", (long long)targets);
-    return ot_ml_made(f, ot_ml_transform(f, linear(f, targets), ot_ml_post(f)));
+    return ot_ml_made(f, ot_ml_transform(f, linear(f, targets, false), ot_ml_post(f)));
 }
 
-/* With two classes and one row of coefficients the first class scores the opposite. */
+/* With two classes and one row of coefficients the first class scores the opposite.  Two opposite rows, as skl2onnx writes them, are one
+ * parameter: without a Softmax, the sum of the two probabilities would not stay 1. */
 static ot_status classifier(ot_form *f)
 {
     int64_t classes = ot_ml_classes(f), rows = classes;
@@ -241,8 +263,11 @@ static ot_status classifier(ot_form *f)
                                "coefficients and intercepts do not match %lld "
                                "classes",
                                (long long)classes);
-    ot_value *s = linear(f, rows);
-    if (rows < classes) s = ot_ml_joined(f, s ? ot_form_before(f, "Neg", IN(s)) : NULL, s, 1);
+    bool opposite = rows == 2 && !strcmp(ot_ml_post(f), "LOGISTIC") && are_opposite(f, "coefficients") &&
+                    are_opposite(f, "intercepts");
+    ot_value *s = linear(f, rows, opposite), *other = s ? ot_form_before(f, "Neg", IN(s)) : NULL;
+    if (opposite) s = ot_ml_joined(f, s, other, 1);
+    else if (rows < classes) s = ot_ml_joined(f, other, s, 1);
     return ot_ml_labelled(f, ot_ml_transform(f, s, ot_ml_post(f)));
 }
 
@@ -255,7 +280,7 @@ static ot_status svm_regressor(ot_form *f)
            shift = p && p->n_floats == 3 ? (double)p->floats[1] : 0,
            degree = p && p->n_floats == 3 ? (double)p->floats[2] : 0;
     if (n == 0)
-        return fits(f, 1) ? ot_ml_made(f, ot_ml_op(f, "Add", linear(f, 1), table(f, "rho", 0, 0)))
+        return fits(f, 1) ? ot_ml_made(f, ot_ml_op(f, "Add", linear(f, 1, false), table(f, "rho", 0, 0)))
                           : ot_form_finding(f, "its coefficients do not match");
     if (n < 1 || all < n || all % n || count(f, "coefficients") != n)
         return ot_form_finding(f, "%lld support vectors do not match", (long long)n);

@@ -1,8 +1,8 @@
 /* quantised.c - rewrites a quantised operator into the plain one between DequantizeLinear and QuantizeLinear; it
  * trains as those do.
  *
- * Spec    ai.onnx QLinearConv, QLinearMatMul 10, 21; com.microsoft 1 of ONNX Runtime 1.31: QGemm, QLinear*,
- *         MatMulNBits, DynamicQuantizeMatMul, MatMulIntegerToFloat
+ * Spec    ai.onnx QLinearConv, QLinearMatMul 10, 21; com.microsoft 1 of ONNX Runtime 1.32: QGemm, QLinear*,
+ *         MatMulNBits, DynamicQuantizeMatMul, DynamicQuantizeLSTM, MatMulIntegerToFloat, NhwcMaxPool
  *
  * 4-bit weights are stored two to a byte.  ONNX packs its 4-bit types the same way, so the bytes are used as they
  * are. */
@@ -75,16 +75,29 @@ static ot_value *bias_of(ot_form *f, ot_value *bias, ot_value *scale_a, ot_value
     return step ? ot_form_before_int(f, "DequantizeLinear", IN(bias, step), "axis", 0) : NULL;
 }
 
+/* Node `name` with the attributes of f.  The channels of input 0 and of the result may lie at the end of `rank` axes, as com.microsoft
+ * has them. */
+static ot_value *spatial(ot_form *f, const char *name, ot_value **in, int n, bool last, int rank)
+{
+    ot_form_drop(f, "channels_last");
+    if (last) in[0] = ot_channels(f, in[0], rank, true);
+    ot_value *y = in[0] ? ot_form_before_like(f, name, in, n) : NULL;
+    return last ? ot_channels(f, y, rank, false) : y;
+}
+
 ot_status ot_qlinear_conv(ot_form *f)
 {
+    bool last = ot_form_int(f, "channels_last", 0) != 0;
     OT_TRY(require(f, 0xff));
+    int rank = f->in[3]->shape.rank;
+    if (last && rank < 3) return ot_form_finding(f, "channels_last beside a weight whose rank the file does not say");
     ot_value *x = dequantised(f, 0, 1), *w = dequantised(f, 3, 0), *b = NULL;
     if (input(f, 8)) {
         b = bias_of(f, f->in[8], f->in[1], f->in[4]);
         OT_TRY(ot_status_of(b));
     }
     if (!x || !w) return OT_E_NOMEM;
-    return quantised(f, ot_form_before_like(f, "Conv", (ot_value *[]){ x, w, b }, b ? 3 : 2), 6);
+    return quantised(f, spatial(f, "Conv", (ot_value *[]){ x, w, b }, b ? 3 : 2, last, rank), 6);
 }
 
 ot_status ot_qgemm(ot_form *f)
@@ -140,6 +153,49 @@ ot_status ot_dynamic_quantize_matmul(ot_form *f)
     OT_TRY(ot_status_of(ot_form_finish(&g)));
     return with_bias(f, ot_scaled_product(f, g.out[0], f->in[1], g.out[2], input(f, 3), g.out[1], f->in[2]),
                      input(f, 4));
+}
+
+/* v, one number or one for each column of a direction, beside w, (directions, rows, columns): of columns as blocks of all rows. */
+static ot_value *beside(ot_form *f, ot_value *v, const ot_value *w)
+{
+    ot_shape s = { .rank = 3, .dim = { w->shape.dim[0], 1, w->shape.dim[2] } };
+    if (!v || v->shape.rank < 2) return v;
+    if (!ot_is_const(v) || ot_numel(&v->shape) != ot_numel(&s)) {
+        ot_form_finding(f, "scales and zero points must be constants with a number for each column of the weights");
+        return NULL;
+    }
+    return ot_graph_const(f->scope->graph, "", v->dtype, &s, v->data);
+}
+
+/* The weights (directions, columns, rows) of LSTM for input i; their scale and zero point are inputs `at` and at + 1. */
+static ot_value *recurrent_weights(ot_form *f, int i, int at)
+{
+    ot_value *w = f->in[i], *scale = beside(f, f->in[at], w), *zero = beside(f, input(f, at + 1), w);
+    bool columns = f->in[at]->shape.rank == 2;
+    ot_form g;
+    if (!scale || (input(f, at + 1) && !zero)) return NULL;
+    if (ot_form_begin(f, &g, "DequantizeLinear", IN(w, scale, zero), 1) || ot_form_set_int(&g, "axis", columns) ||
+        (columns && ot_form_set_int(&g, "block_size", w->shape.dim[1])))
+        return NULL;
+    w = ot_form_finish(&g);
+    if (!w || ot_form_begin(f, &g, "Transpose", &w, 1, 1) || ot_form_set_ints(&g, "perm", (int64_t[]){ 0, 2, 1 }, 3))
+        return NULL;
+    return ot_form_finish(&g);
+}
+
+/* ONNX Runtime rounds the inputs and states to 8 bits for each product, with a scale for each; here they are not rounded. */
+ot_status ot_dynamic_quantize_lstm(ot_form *f)
+{
+    OT_TRY(require(f, 0x507));
+    if (f->in[1]->shape.rank != 3 || f->in[2]->shape.rank != 3 || f->in[8]->shape.rank < 1 || f->in[10]->shape.rank < 1)
+        return ot_form_finding(f, "its weights and scales must be tensors of the file");
+    for (int i = 1; i <= 2; i++)
+        if (!(f->in[i] = recurrent_weights(f, i, 6 + 2 * i)))
+            return f->job->found->status == OT_E_MODEL ? OT_E_MODEL : OT_E_NOMEM;
+    f->op = "LSTM";
+    f->domain = "";
+    f->n_in = 8;
+    return OT_OK;
 }
 
 /* ---- weights in blocks ------------------------------------------------------------------------ */
@@ -257,16 +313,37 @@ ot_status ot_qlinear_softmax(ot_form *f)
     return quantised(f, ot_form_before_int(f, "Softmax", &x, 1, "axis", axis), 3);
 }
 
+/* The axes of a pool's input: what the file says, else two more than the kernel, else those of images. */
+static int pooled_rank(const ot_form *f)
+{
+    const ot_attribute *kernel = ot_form_get(f, "kernel_shape");
+    int rank = f->in[0]->shape.rank;
+    return rank >= 3 ? rank : kernel && kernel->n_ints < OT_MAX_RANK - 1 ? (int)kernel->n_ints + 2 : 4;
+}
+
 ot_status ot_qlinear_pool(ot_form *f)
 {
-    bool global = strstr(f->op, "Global") != NULL;
+    const char *pool = strstr(f->op, "Global") ? "GlobalAveragePool" : "AveragePool";
+    bool last = ot_form_int(f, "channels_last", 0) != 0;
     OT_TRY(require(f, 0xb));
-    if (ot_form_int(f, "channels_last", 0)) return ot_form_finding(f, "channels_last is not supported");
-    ot_form_drop(f, "channels_last");
     ot_value *x = dequantised(f, 0, 1);
     OT_TRY(ot_status_of(x));
-    return quantised(
-        f, global ? ot_form_before(f, "GlobalAveragePool", &x, 1) : ot_form_before_like(f, "AveragePool", &x, 1), 3);
+    return quantised(f, spatial(f, pool, &x, 1, last, pooled_rank(f)), 3);
+}
+
+ot_status ot_nhwc_max_pool(ot_form *f)
+{
+    ot_value *x = f->in[0];
+    return made(f, spatial(f, "MaxPool", &x, 1, true, pooled_rank(f)));
+}
+
+/* Inputs: the condition, three for each tensor, scale and zero point of y. */
+ot_status ot_qlinear_where(ot_form *f)
+{
+    OT_TRY(require(f, 0xb7));
+    ot_value *a = dequantised(f, 1, 1), *b = dequantised(f, 4, 1);
+    if (!a || !b) return OT_E_NOMEM;
+    return quantised(f, ot_form_before(f, "Where", IN(f->in[0], a, b)), 7);
 }
 
 /* Inputs: scale and zero point of y, then three for each tensor. */

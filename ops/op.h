@@ -148,7 +148,7 @@ uint32_t ot_types_of(const ot_op *op, int input); /* those that its letter allow
  * Weak slots, where rank, names and values of a tensor decide:
  *   n  an operand of a norm    o  its offset    s  a slope    a  a term    x  a factor    d  a subtrahend or a divisor
  *   e  an exponent
- *   c  selected or compared    j  concatenated, repeated or summed with others
+ *   c  selected or compared    j  concatenated, repeated or summed with others    h  the state that a recurrent layer starts from
  * Others:
  *   t  a running statistic     >  forwarded: the readers of the outputs decide     ~  the same, but elements
  *      are blended     -  no parameter */

@@ -543,7 +543,7 @@ static bool recurrent_batch(ot_batching *b, const ot_node *n, const ot_shape *ow
 const ot_op ot_op_LSTM = {
     .name = "LSTM",
     .types = { "TTTTxT", .T = OT_SET_FLOAT },
-    .slots = "-WWB---W",
+    .slots = "-WWB-hhW",
     .since = 22,
     .in = { 3, 8 },
     .out = { 0, 3 },
@@ -558,7 +558,7 @@ const ot_op ot_op_LSTM = {
 const ot_op ot_op_GRU = {
     .name = "GRU",
     .types = { "TTTTxT", .T = OT_SET_FLOAT },
-    .slots = "-WWB--",
+    .slots = "-WWB-h",
     .since = 22,
     .in = { 3, 6 },
     .out = { 0, 2 },
@@ -573,7 +573,7 @@ const ot_op ot_op_GRU = {
 const ot_op ot_op_RNN = {
     .name = "RNN",
     .types = { "TTTTxT", .T = OT_SET_FLOAT },
-    .slots = "-WWB--",
+    .slots = "-WWB-h",
     .since = 22,
     .in = { 3, 6 },
     .out = { 0, 2 },

@@ -81,7 +81,7 @@ static bool tile_batch(ot_batching *b, const ot_node *n, const ot_shape *own, ot
 const ot_op ot_op_Tile = {
     .name = "Tile",
     .types = { "Ti", .T = OT_SET_COMMON },
-    .slots = "-",
+    .slots = "j-",
     .since = 13,
     .in = { 2, 2 },
     .out = { 1, 1 },

@@ -2,12 +2,12 @@
  *
  * Two facts are followed from the operators that establish them: the interval that values lie in, and the sum of values
  * along an axis where it is a constant.  A Softmax has sum 1; so has x / sum(x) if no x is negative; a mean of several
- * such values, a selection between them, and p beside 1 - p. */
+ * such values, a selection between them, p beside 1 - p, and the lines of a table that have equal sums. */
 #include "runtime/losses/shares.h"
 
 #include <math.h>
 
-enum { DEEPEST = 10, MOST_VALUES = 4096, MOST_STEPS = 10000 };
+enum { DEEPEST = 10, MOST_VALUES = 1 << 18, MOST_STEPS = 10000 };
 
 /* How far a question may go: `left` is shared by all that it leads to, because a value may be read many times. */
 typedef struct reach {
@@ -257,25 +257,34 @@ static bool is_quotient(const ot_node *n, reach at, share *s)
     return true;
 }
 
-/* v = 1 - p? */
-static bool is_rest(const ot_value *v, const ot_value *p)
-{
-    const ot_node *n = made_by(v);
-    double one;
-    return ot_is(n, &ot_op_Sub) && n->in[1] == p && constant(n->in[0], &one) && one == 1;
-}
-
-/* p beside 1 - p, of one element each. */
+/* p beside 1 - p, or the Sigmoid of -z beside z, of one element each. */
 static bool is_pair(const ot_node *n, share *s)
 {
-    int axis;
-    if (n->n_in != 2 || !ot_axis(ot_attr_get(n, "axis", 0), n->out[0]->shape.rank, &axis)) return false;
-    for (int i = 0; i < 2; i++) {
-        if (n->in[i]->shape.dim[axis] != 1 || !is_rest(n->in[1 - i], n->in[i])) continue;
-        *s = (share){ axis, 1 };
-        return true;
+    bool sigmoid = ot_is(n, &ot_op_Sigmoid);
+    const ot_node *both = sigmoid ? made_by(n->in[0]) : n;
+    while (ot_is(both, &ot_op_Cast) && sigmoid) both = made_by(both->in[0]);
+    s->total = 1;
+    return both && ot_pair_of(both, sigmoid) >= 0 &&
+           ot_axis(ot_attr_get(both, "axis", 0), both->out[0]->shape.rank, &s->axis);
+}
+
+/* Any lines of a constant table that are not negative and have equal sums, as the leaves of trees have. */
+static bool is_looked_up(const ot_node *n, reach at, share *s)
+{
+    const ot_value *table = n->in[0];
+    int along, axis = table->shape.rank - 1;
+    int64_t size = axis < 1 ? 0 : table->shape.dim[axis];
+    if (!ot_is_const(table) || !table->data || size < 2 || !(of_constant(table, at).lo >= 0) ||
+        !ot_axis(ot_attr_get(n, "axis", 0), axis + 1, &along) || along == axis)
+        return false;
+    for (int64_t i = 0; i < ot_numel(&table->shape); i += size) {
+        double sum = 0;
+        for (int64_t k = i; k < i + size; k++) sum += ot_get_f64(table->data, table->dtype, k);
+        if (i && !(fabs(sum - s->total) <= 1e-5 * s->total)) return false;
+        s->total = sum;
     }
-    return false;
+    s->axis = n->out[0]->shape.rank - 1;
+    return s->total > 0;
 }
 
 /* All inputs from `first` on, in the shape of the result, with sums along the same axis. */
@@ -349,7 +358,9 @@ static bool share_of(const ot_value *v, reach at, share *s)
         *s = (share){ ot_normalised_axis(n), 1 };
         return s->axis >= 0;
     }
+    if (ot_is(n, &ot_op_Sigmoid)) return is_pair(n, s);
     if (ot_is(n, &ot_op_LpNormalization)) return is_l1(n, at, s);
+    if (ot_is(n, &ot_op_Gather) && is_looked_up(n, at, s)) return true;
     if (ot_is(n, &ot_op_Concat)) return is_concat(n, at, s);
     if (ot_is(n, &ot_op_Where)) return are_alike(n, 1, at, false, s) && whole_lines(n, s->axis);
     if (ot_is(n, &ot_op_Add) || ot_is(n, &ot_op_Sum) || ot_is(n, &ot_op_Mean)) return are_alike(n, 0, at, true, s);

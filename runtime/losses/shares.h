@@ -20,6 +20,9 @@ double ot_clip_bound(const ot_node *n, int i, double none);
  * have several elements. */
 int ot_normalised_axis(const ot_node *n);
 
+/* Which of the two inputs of n, a Concat, of one element each along its axis, is the p beside 1 - p, or the z beside -z; -1: neither. */
+int ot_pair_of(const ot_node *n, bool negated);
+
 /* The axis along which v has shares of 1; -1: it has none, or it is not known.  Shapes are known. */
 int ot_shares_axis(const ot_value *v);
 

@@ -154,9 +154,7 @@ static bool opposite(const ot_value *v, const ot_value *p, bool negated)
     return one && ot_is_const(one) && ot_numel(&one->shape) == 1 && ot_get_f64(one->data, one->dtype, 0) == 1;
 }
 
-/* Which of the two inputs of a Concat, of one element each along its axis, is the complement of the other; -1:
- * neither. */
-static int pair_of(const ot_node *n, bool negated)
+int ot_pair_of(const ot_node *n, bool negated)
 {
     if (!ot_is(n, &ot_op_Concat) || n->n_in != 2) return -1;
     for (int i = 0; i < 2; i++) {
@@ -174,8 +172,8 @@ static int pair_of(const ot_node *n, bool negated)
 static bool find_shares(ot_tail *t, const ot_node *n, bool divided)
 {
     const ot_node *both = ot_is(n, &ot_op_Sigmoid) ? producer_in(n, 0) : n;
-    bool inside = ot_is(n, &ot_op_Sigmoid) && pair_of(both, true) >= 0;
-    int of = ot_is(n, &ot_op_Sigmoid) ? -1 : pair_of(both, false);
+    bool inside = ot_is(n, &ot_op_Sigmoid) && ot_pair_of(both, true) >= 0;
+    int of = ot_is(n, &ot_op_Sigmoid) ? -1 : ot_pair_of(both, false);
     if (of >= 0 && !ot_is(producer_in(both, of), &ot_op_Sigmoid)) return false;
     if (!inside && of < 0 && !(divided && ot_is(n, &ot_op_Sigmoid))) return false;
     t->shares = true;

@@ -74,6 +74,7 @@ static const char *const aten[] = {
     "index_select",
     "lift_fresh_copy",
     "linalg_vector_norm",
+    "linear",
     "linspace",
     "log",
     "masked_fill",
@@ -671,6 +672,15 @@ bool ot_values_repeat(const ot_value *v)
     qsort(first, (size_t)m, sizeof *first, by_value);
     for (int i = 1; i < m; i++) distinct += first[i] != first[i - 1];
     return distinct * 4 <= m && (distinct > 1 || m < n); /* equal elements are how layers start, too */
+}
+
+bool ot_values_open_forget_gate(const ot_value *v)
+{
+    int64_t n = ot_numel(&v->shape), gate = n / 4;
+    if (v->shape.rank != 1 || n < 4 || n % 4) return false;
+    for (int64_t i = 0; i < n; i++)
+        if (at(v, i) != (i / gate == 1)) return false;
+    return true;
 }
 
 bool ot_values_are_rounded(const ot_value *v)

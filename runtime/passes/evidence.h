@@ -52,6 +52,9 @@ bool ot_values_are_whole(const ot_value *v); /* all whole numbers: counts, valid
  * have moved further apart once they are trained.  v->data: float elements. */
 bool ot_values_are_rounded(const ot_value *v);
 
+/* The bias of an LSTM's four gates as Keras starts it: ones for the gate that forgets, the second, and zeros.  v->data: float elements. */
+bool ot_values_open_forget_gate(const ot_value *v);
+
 /* Is it the name of a product, difference, quotient or root that was computed during export?  ("mul_3") */
 bool ot_name_is_computed(const char *name);
 

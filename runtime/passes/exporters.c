@@ -35,6 +35,15 @@ ot_bias ot_recurrent_bias(const ot_graph *g, const ot_value *v, const ot_node *n
     return zero && ot_is(n, &ot_op_LSTM) ? OT_BIAS_NONE : OT_BIAS_ONE;
 }
 
+/* A stateful layer of Keras keeps its state in a variable that has a row for each sample of the batch and is no parameter.  Of a
+ * parameter, a row for all samples, tf2onnx makes copies. */
+bool ot_is_kept_state(const ot_graph *g, const ot_value *v, const ot_node *n, int input)
+{
+    enum { INITIAL_H = 5 };
+    bool state = input >= INITIAL_H && n && ot_slot_at(n->op, input) == 'h';
+    return state && made_by(g, "tf2onnx") && v->shape.rank == 3 && v->shape.dim[1] > 1 && !ot_holds_copies(v);
+}
+
 /* ---- Keras with PyTorch: BatchNormalization ---------------------------------------- */
 
 /* The only reader of v, a few Casts aside; NULL: none, or several. */
@@ -70,16 +79,19 @@ bool ot_is_folded_mean(const ot_graph *g, const ot_value *v, const ot_node *n, i
     return scaled && with_tensor(reader_of(g, scaled, only, user), &ot_op_Add, v);
 }
 
-/* ---- skl2onnx: preprocessing ---------------------------------------------------- */
+/* ---- skl2onnx: preprocessing, ensembles ---------------------------------------------------- */
 
-/* A product with weights of a model.  The matrix of a PCA, fitted before, has a name of its own. */
-static bool is_layer(const ot_node *n)
+/* A product of what depends on an input with weights of a model.  The matrix of a PCA, fitted before, has a name of its own. */
+static bool is_layer(const ot_node *n, int fed)
 {
     static const char fitted[] = "transform_matrix";
     if (!ot_is(n, &ot_op_MatMul) && !ot_is(n, &ot_op_Gemm)) return false;
-    for (int i = 0; i < 2 && i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->data && ot_is_float(n->in[i]->dtype) && n->in[i]->shape.rank == 2)
-            return strncmp(n->in[i]->name, fitted, sizeof fitted - 1) != 0;
+    for (int i = 0; i < 2 && i < n->n_in; i++) {
+        const ot_value *w = n->in[i];
+        if (!w || w->mark & fed || !(n->in[1 - i] && n->in[1 - i]->mark & fed)) continue;
+        if (!w->data) return true; /* computed from the weights */
+        if (ot_is_float(w->dtype) && w->shape.rank == 2) return strncmp(w->name, fitted, sizeof fitted - 1) != 0;
+    }
     return false;
 }
 
@@ -97,7 +109,7 @@ void ot_mark_preprocessing(ot_graph *g, int fed, int bit, int other)
     if (!made_by(g, "skl2onnx")) return;
     for (int i = 0; i < g->n_inputs; i++) g->inputs[i]->mark |= bit;
     for (ot_node *n = g->first; n; n = n->next) { /* bit: from inputs and constants alone */
-        bool any = false, all = !is_layer(n) && !has_body(n);
+        bool any = false, all = !is_layer(n, fed) && !has_body(n);
         for (int i = 0; i < n->n_in; i++) {
             if (!n->in[i] || !(n->in[i]->mark & fed)) continue;
             any |= (n->in[i]->mark & bit) != 0;
@@ -107,7 +119,7 @@ void ot_mark_preprocessing(ot_graph *g, int fed, int bit, int other)
             if (n->out[i]) n->out[i]->mark |= bit;
     }
     for (ot_node *n = g->last; n; n = n->prev) { /* other: leads to a layer */
-        bool leads = is_layer(n);
+        bool leads = is_layer(n, fed);
         for (int i = 0; i < n->n_out; i++) leads |= n->out[i] && n->out[i]->mark & other;
         for (int i = 0; i < n->n_in && leads; i++)
             if (n->in[i]) n->in[i]->mark |= other;
@@ -117,4 +129,10 @@ void ot_mark_preprocessing(ot_graph *g, int fed, int bit, int other)
         bool both = v->mark & bit && v->mark & other;
         v->mark = (v->mark & ~(bit | other)) | (both ? bit : 0);
     }
+}
+
+/* What an ensemble multiplies the results of an estimator with is given, or follows from its errors (AdaBoost). */
+bool ot_is_estimator_weight(const ot_graph *g, const ot_value *v, const ot_node *n)
+{
+    return made_by(g, "skl2onnx") && ot_is(n, &ot_op_Mul) && ot_numel(&v->shape) == 1;
 }

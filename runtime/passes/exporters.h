@@ -14,6 +14,9 @@ typedef enum ot_bias {
 /* v is input `input` of n.  v->data: float elements. */
 ot_bias ot_recurrent_bias(const ot_graph *g, const ot_value *v, const ot_node *n, int input);
 
+/* Is v, input `input` of n, the state that a recurrent layer keeps from batch to batch?  v->data: float elements. */
+bool ot_is_kept_state(const ot_graph *g, const ot_value *v, const ot_node *n, int input);
+
 /* The node that alone reads v; NULL: there are several, or none, or v is an output.  user: of who asks. */
 typedef const ot_node *ot_only_reader(const void *user, const ot_graph *g, const ot_value *v);
 
@@ -24,5 +27,8 @@ bool ot_is_folded_mean(const ot_graph *g, const ot_value *v, const ot_node *n, i
 /* Sets `bit` in value->mark of the results of preprocessing: computed from inputs and constants alone, and read on the way
  * to the first layer of the model.  `fed` marks what depends on inputs; `other` is free for use in between. */
 void ot_mark_preprocessing(ot_graph *g, int fed, int bit, int other);
+
+/* Is v, which n reads, the weight of one of the estimators of an ensemble? */
+bool ot_is_estimator_weight(const ot_graph *g, const ot_value *v, const ot_node *n);
 
 #endif

@@ -212,7 +212,9 @@ static void look_at_values(const review *r)
         if (v->role == OT_CONST && v->undecided && !r->out->eval)
             ot_find(r->out->findings, OT_FINDING_NOTE, v->name, "if it is a parameter, use --train NAME",
                     "does not train: %s, as constants often are",
-                    strcmp(v->why, "constant: normalises an input") ? "a single number" : "it normalises an input");
+                    !v->slot_op                                    ? "it normalises an input"
+                    : ot_slot_at(v->slot_op, v->slot_input) == 'h' ? "a recurrent layer starts from its zeros"
+                                                                   : "a single number");
         bool turned = false;
         const ot_value *twin = weight && search && !r->out->eval && !r->g->tie ? ot_twin_of(r->g, v, &turned) : NULL;
         if (twin)

@@ -1,8 +1,9 @@
-"""Operators of com.microsoft that keep channels last, NhwcConv, NhwcFusedConv, GroupNorm and SkipGroupNorm: values against NumPy, written from
+"""Operators of com.microsoft that keep channels last, NhwcConv, NhwcFusedConv, GroupNorm, SkipGroupNorm, BiasAdd and BiasSplitGelu: values against NumPy, written from
 their schemas (ONNX Runtime has no kernels for most of them on a CPU), gradients against the same network in operators of ai.onnx.
 
 usage: test_channels_last.py PROGRAM
 """
+import math
 import tempfile
 
 from scripts import T, arrays, finish, h, np, numpy_helper, verdict
@@ -135,6 +136,12 @@ for what, shape in (('of the same shape', (2, 6, 5, 4)), ('for all pixels', (2, 
             weights['_shape'] = np.array(shape if len(shape) == 4 else (2, 1, 1, 4), np.int64)
             same(f'SkipGroupNorm, a skip {what}, {"a" if bias else "no"} bias, {1 + second} outputs', ms('SkipGroupNorm', 'x gamma beta skip' + bias * ' bias', 'y s' if second else 'y', groups=2, activation=1),
                  plain, {'x': image, 'skip': skip}, weights, want)
+skip, b = normal(2, 6, 5, 4), normal(4)
+same('BiasAdd', ms('BiasAdd', 'x bias skip'), [node('Add', 'x bias', 'a'), node('Add', 'a skip', 'y')], {'x': image, 'skip': skip}, {'bias': b}, {'y': image + b + skip})
+first, second = np.split((image + b).astype(np.float64), 2, -1)
+gelu = second * (1 + np.vectorize(math.erf)(second / np.sqrt(2))) / 2
+same('BiasSplitGelu', ms('BiasSplitGelu', 'x bias'), [node('Add', 'x bias', 'a'), node('Split', 'a', 'p q', axis=-1, num_outputs=2), node('Gelu', 'q', 'g'), node('Mul', 'p g', 'y')], {'x': image},
+     {'bias': b}, {'y': first * gelu})
 refused('an activation of 2', ms('GroupNorm', 'x gamma beta', groups=2, activation=2), {'x': image}, affine, 'activation 2; 0 (none) and 1 (SiLU) are known')
 refused('a skip with channels first', ms('SkipGroupNorm', 'x gamma beta skip', groups=2, activation=0, channels_last=0), {'x': image}, affine | {'skip': image}, 'channels_last=0 is not supported')
 refused('groups that do not divide', ms('GroupNorm', 'x gamma beta', groups=3, activation=0), {'x': image}, affine, 'the_node')

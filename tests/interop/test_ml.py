@@ -255,8 +255,39 @@ def classifier_trains():
             check(what + ', a loss on labels', r.returncode == 3 and ('probabilities' in r.stderr or post == 'pair'), r.stderr)
 
 
+def ensemble_trains():
+    """As scikit-learn's ensembles of two classes are exported: the weighted sum of members whose probabilities add up to 1, of a linear model with two opposite rows and of trees."""
+    w, b, y = np.float32([[0.7, -1.2, 0.4]]), np.float32([0.3]), np.array([0, 1, 1, 0])
+    part = np.float32([0.25, 0.75, 0.5, 0.5, 0.875, 0.125] * 2) / 2
+    members = [h.make_node('LinearClassifier', ['x'], ['l0', 'p0'], name='linear', domain='ai.onnx.ml', coefficients=np.concatenate([w, -w]).ravel().tolist(), intercepts=[b[0], -b[0]],
+                           post_transform='LOGISTIC', classlabels_ints=[0, 1]),
+               h.make_node('TreeEnsembleClassifier', ['x'], ['l1', 'p1'], name='trees', domain='ai.onnx.ml', post_transform='NONE', nodes_modes=modes, **tree, classlabels_int64s=[0, 1],
+                           **{'class_' + k: v for k, v in dict(leaves, weights=part.tolist()).items()})]
+    for count in 1, 2:
+        shares = [2 / 7, 5 / 7] if count == 2 else [1]
+        nodes = members[:count] + [h.make_node('Mul', [f'p{i}', f'w{i}'], [f'q{i}']) for i in range(count)] + [h.make_node('Sum', [f'q{i}' for i in range(count)], ['probabilities'])]
+        g = h.make_graph(nodes, 'g', [h.make_tensor_value_info('x', T.FLOAT, ['N', 3])], [h.make_tensor_value_info('probabilities', T.FLOAT, ['N', 2])],
+                         [h.make_tensor(f'w{i}', T.FLOAT, [1], [s]) for i, s in enumerate(shares)])
+        m = h.make_model(g, opset_imports=[h.make_opsetid('', 17), h.make_opsetid('ai.onnx.ml', 1)], ir_version=8, producer_name='skl2onnx')
+        p = onnxruntime.InferenceSession(m.SerializeToString(), providers=['CPUExecutionProvider']).run(None, {'x': x})[0]
+        want = -np.log(p[np.arange(4), y]).mean()
+        with tempfile.TemporaryDirectory() as d:
+            onnx.save(m, d + '/m.onnx')
+            np.savez(d + '/d.npz', x=x, target=y)
+            r = subprocess.run([program, 'train', d + '/m.onnx', '--data', d + '/d.npz', '-o', d + '/t.onnx', '--steps', '9', '--batch-size', '4', '--optimizer', 'adamw:lr=0.1,weight_decay=0.1', '--log', d + '/l',
+                                '--run-dir', 'none', '--device', 'cpu'], capture_output=True, text=True, timeout=120)
+            check(f'ensemble of {count}', r.returncode == 0 and 'combined with the ' in r.stderr, r.stderr)
+            losses = [e['loss'] for e in map(json.loads, open(d + '/l')) if e['event'] == 'step']
+            check(f'ensemble of {count}', np.isclose(losses[0], want, rtol=1e-5) and losses[-1] < losses[0], f'losses {losses}, {want} is right at first')
+            after = onnx.load(d + '/t.onnx')
+            lists = {a.name: np.float32(a.floats).reshape(2, -1) for a in after.graph.node[0].attribute if a.name in ('coefficients', 'intercepts')}
+            check(f'ensemble of {count}', all((v[0] == -v[1]).all() for v in lists.values()) and (lists['coefficients'][0] != w[0]).all(), f'rows are opposite: {lists}')
+            check(f'ensemble of {count}', after.graph.initializer == m.graph.initializer, 'the weights of the members are given')
+
+
 linear_trains()
 classifier_trains()
+ensemble_trains()
 trees_do_not()
 print(f'{total} nodes, {failed} failed')
 sys.exit(failed != 0)

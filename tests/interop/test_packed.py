@@ -1,6 +1,6 @@
 """MultiHeadAttention of com.microsoft with q, k and v in one input, or k and v: as ONNX Runtime computes it from three (its kernel for a CPU
 takes no packed ones), and as the gradient of three.  Forms of masks and of places that Attention and RotaryEmbedding have there.  FusedMatMul
-with operands whose first axis is moved, ExpandDims.
+with operands whose first axis is moved, ExpandDims, and other operators that ai.onnx has in another form.
 
 usage: test_packed.py PROGRAM
 """
@@ -96,4 +96,15 @@ for turns in range(16):
     as_runtime(f'FusedMatMul {attrs}', [node('FusedMatMul', 'x w', 'y', domain='com.microsoft', alpha=0.5, **attrs)], {'x': operands[0]}, {'w': operands[1]})
 as_runtime('ExpandDims', [node('MatMul', 'x w', 'm'), node('ExpandDims', 'm axis', 'y', domain='com.microsoft')], {'x': normal(2, 3)},
            {'w': normal(3, 4), 'axis': np.array(-1, np.int32)})
+for metric in 'euclidean', 'sqeuclidean':
+    as_runtime(f'CDist, {metric}', [node('MatMul', 'x w', 'm'), node('CDist', 'm others', 'y', domain='com.microsoft', metric=metric)], {'x': normal(5, 3)}, {'w': normal(3, 4), 'others': normal(7, 4)})
+for mode in 'bilinear', 'nearest', 'bicubic':
+    as_runtime(f'GridSample, {mode}', [node('MatMul', 'x w', 'm'), node('GridSample', 'm grid', 'y', domain='com.microsoft', mode=mode, align_corners=1, padding_mode='border')],
+               {'x': normal(1, 2, 5, 6), 'grid': normal(1, 3, 4, 2)}, {'w': normal(6, 6)})
+as_runtime('Pad', [node('MatMul', 'x w', 'm'), node('Pad', 'm pads value', 'y', domain='com.microsoft', mode='constant')], {'x': normal(2, 3)},
+           {'w': normal(3, 3), 'pads': np.array([0, 1, 2, 0]), 'value': np.float32([0.5])})
+as_runtime('GatherND', [node('MatMul', 'x w', 'm'), node('GatherND', 'm at', 'y', domain='com.microsoft')], {'x': normal(3, 4)}, {'w': normal(4, 4), 'at': np.array([[0, 1], [2, 3]])})
+for step in '', ' step':
+    as_runtime(f'Range{step}', [node('Range', 'from to' + step, 'r', domain='com.microsoft'), node('Mul', 'r w', 'm'), node('Add', 'x m', 'y')], {'x': normal(6 if not step else 3)},
+               {'w': normal(1), 'from': np.float32(1), 'to': np.float32(7), 'step': np.float32(2)})
 finish('models')

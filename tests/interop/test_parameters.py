@@ -1,4 +1,5 @@
-"""Which tensors are parameters: single numbers of formulas, what exporters computed from parameters, and weights that they wrote twice.
+"""Which tensors are parameters: single numbers of formulas, what exporters computed from parameters, weights that they wrote
+twice, states that recurrent layers start from, and lists of floats.
 
 usage: test_parameters.py PROGRAM
 """
@@ -16,13 +17,13 @@ def random(*shape):
     return rng.standard_normal(shape).astype('f4')
 
 
-def save(path, nodes, tensors, x=('x', T.FLOAT, ['n', WIDTH]), y=('y', T.FLOAT, None), listed=(), opset=17):
+def save(path, nodes, tensors, x=('x', T.FLOAT, ['n', WIDTH]), y=('y', T.FLOAT, None), listed=(), opset=17, by='pytorch'):
     inputs = [h.make_tensor_value_info(*i) for i in ([x] if isinstance(x, tuple) else x)]
-    g = h.make_graph([h.make_node(op, a.split(), [out], **more) for op, a, out, more in nodes], 'g', inputs, [h.make_tensor_value_info(*y)],
+    g = h.make_graph([h.make_node(op, a.split(' '), out.split(' '), **more) for op, a, out, more in nodes], 'g', inputs, [h.make_tensor_value_info(*y)],
                      [numpy_helper.from_array(np.asarray(v), k) for k, v in tensors.items()])
     if listed:
         g.metadata_props.add(key=KEY, value='\n'.join(listed))
-    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', opset)], ir_version=10, producer_name='pytorch'), path)
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', opset)], ir_version=10, producer_name=by), path)
 
 
 def roles(path):
@@ -62,6 +63,10 @@ def computed(d):
         expect(f'{d}/m.onnx', name, trains, f'{op} of {value.shape}')
     save(f'{d}/m.onnx', [('Gemm', 'x layer.weight onnx::Gemm_9', 'y', {'transB': 1})], {'layer.weight': random(3, WIDTH), 'onnx::Gemm_9': random(3)})
     expect(f'{d}/m.onnx', 'onnx::Gemm_9', True, 'the bias of a Gemm')
+    # Keras starts the bias of an LSTM with ones for the gate that forgets; where the exporter decomposes the layer, that is a vector.
+    for values, trains in (np.repeat(np.float32([0, 1, 0, 0]), 4), True), (np.repeat(np.float32([0, 1, 0, 1]), 4), False):
+        save(f'{d}/m.onnx', [('MatMul', 'x onnx::MatMul_8', 'a', {}), ('Add', 'a onnx::Add_9', 'y', {})], {'onnx::MatMul_8': random(WIDTH, 16), 'onnx::Add_9': values})
+        expect(f'{d}/m.onnx', 'onnx::Add_9', trains, f'a vector of {values}')
     # The listed parameter is not in the file by name: its softplus is.
     for name, trains in ('softplus', False), ('softplus_1', False), ('unsqueeze', True):
         save(f'{d}/m.onnx', [('MatMul', 'x layer.weight', 'a', {}), ('Mul', f'a {name}', 'y', {})], {'layer.weight': random(WIDTH, 3), name: abs(random(3))},
@@ -152,10 +157,85 @@ def repeated(d):
         check(np.allclose(weights['onnx::Add_9'], one['layer.table'][at], rtol=2e-5, atol=2e-6), f'repeated {more}: weights')
 
 
+def states(d):
+    """What recurrent layers start from: learned states train, in the form of each exporter; zeros do not, and neither do the states of Keras's stateful layers."""
+    x = ('x', T.FLOAT, [LENGTH, N, WIDTH])
+    zeros, each, one = np.zeros((1, N, WIDTH), 'f4'), random(1, N, WIDTH), random(1, 1, WIDTH)
+    all_of, sizes = np.repeat(one, N, 1), {'sizes': np.int64([1, N, WIDTH]), 'times': np.int64([1, N, 1])}
+
+    def trains(name, value, should, what, before=(), start=None, x=x, named=True, **more):
+        for op, gates in ('LSTM', 4), ('GRU', 3), ('RNN', 1):
+            w = {'layer.weight' if named else 'onnx::W_1': random(1, gates * WIDTH, WIDTH), 'onnx::R_2': random(1, gates * WIDTH, WIDTH)}
+            states = ' '.join([start or name] * (2 if op == 'LSTM' else 1))
+            save(f'{d}/m.onnx', [*before, (op, f'x {" ".join(w)}   {states}', 'y', {'hidden_size': WIDTH})], {**w, name: value, **sizes}, x=x, **more)
+            expect(f'{d}/m.onnx', name, should, f'{op}: {what}')
+
+    trains('h0', each, True, 'a state for each sample')
+    trains('h0', one, True, 'a state for one sample', x=('x', T.FLOAT, [LENGTH, 1, WIDTH]))
+    trains('onnx::LSTM_9', each, True, 'a state that the exporter computed')
+    trains('val_9', all_of, True, 'copies of a state')
+    trains('h0', one, True, 'a state that is expanded', [('Expand', 'h0 sizes', 'a', {})], 'a')
+    trains('h0', 0 * one, True, 'zeros that are expanded', [('Expand', 'h0 sizes', 'a', {})], 'a')
+    trains('val_3', one, True, 'a state that is repeated', [('Tile', 'val_3 times', 'a', {})], 'a')
+    trains('h0', zeros, True, 'a listed parameter', listed=["p_h0: PARAMETER target='h0'"])
+    trains('h0', zeros, False, 'zeros')
+    check('does not train: a recurrent layer starts from its zeros' in call('check', f'{d}/m.onnx').stdout, 'zeros of a name are told')
+    for named in True, False:
+        trains('val_9', zeros, False, 'zeros that the exporter wrote', named=named)
+    trains('const_fold_opt__9', each, False, 'the state of a stateful layer', by='tf2onnx')
+    trains('const_fold_opt__9', all_of, True, 'copies of a state', by='tf2onnx')
+    save(f'{d}/m.onnx', [('MatMul', 'x layer.weight', 'a', {}), ('Add', 'a linear_1', 'y', {})], {'layer.weight': random(WIDTH, WIDTH), 'linear_1': all_of[0]}, x=('x', T.FLOAT, [N, WIDTH]))
+    check('copies of one parameter' in roles(f'{d}/m.onnx')['linear_1']['why'], f"a computed first step: {roles(f'{d}/m.onnx')['linear_1']}")
+    # One state that the graph expands, and the expanded one, are one parameter.
+    w = {'w': random(1, 4 * WIDTH, WIDTH), 'r': random(1, 4 * WIDTH, WIDTH), 'head': random(WIDTH, 3), 'axis': np.int64([0]), **sizes}
+    after = [('Squeeze', 'h axis', 'b', {}), ('MatMul', 'b head', 'y', {})]
+    turn, run = ('Transpose', 'x', 't', {'perm': [1, 0, 2]}), {'hidden_size': WIDTH}
+    ends = {'x': ('x', T.FLOAT, [N, LENGTH, WIDTH]), 'y': ('y', T.FLOAT, [N, 3])}
+    save(f'{d}/one.onnx', [turn, ('Expand', 'h0 sizes', 's', {}), ('LSTM', 't w r   s s', ' h', run), *after], {**w, 'h0': one}, **ends)
+    save(f'{d}/two.onnx', [turn, ('LSTM', 't w r   val_9 val_9', ' h', run), *after], {**w, 'val_9': all_of}, **ends)
+    for count in N, 2 * N:
+        np.savez(f'{d}/d.npz', x=random(count, LENGTH, WIDTH), target=rng.integers(0, 3, count))
+        _, losses, weights = trained(d, 'two', '--batch-size', str(count))
+        _, should, expanded = trained(d, 'one', '--batch-size', str(count))
+        alike(losses, should, f'states of {count} samples')
+        check(np.allclose(weights['val_9'], expanded['h0'].repeat(N, 1), rtol=2e-5, atol=2e-6), f'states of {count} samples')
+        check(not np.allclose(expanded['h0'], one, atol=1e-4), 'a state moves')
+
+
+def lists(d):
+    """A Constant with a list of floats is as one with a tensor: what trains, and what is written."""
+    w, b = random(WIDTH * 3), random(3)
+    np.savez(f'{d}/d.npz', x=random(N, WIDTH), target=rng.integers(0, 3, N))
+    nodes = [('Reshape', 'w sizes', 'm', {}), ('MatMul', 'x m', 'a', {}), ('Add', 'a b', 'y', {})]
+    seen = {}
+    for form in 'value', 'value_floats':
+        constants = [h.make_node('Constant', [], [k], **{form: numpy_helper.from_array(v) if form == 'value' else v.tolist()}) for k, v in (('w', w), ('b', b))]
+        for other in {}, {'layer.weight': random(WIDTH, WIDTH)}:
+            first = [('MatMul', 'x layer.weight', 't', {}), ('Reshape', 'w sizes', 'm', {}), ('MatMul', 't m', 'a', {}), nodes[-1]] if other else nodes
+            save(f'{d}/m.onnx', first, {**other, 'sizes': np.int64([WIDTH, 3])})
+            m = onnx.load(f'{d}/m.onnx')
+            m.graph.node.extend(constants)
+            onnx.save(m, f'{d}/m.onnx')
+            for name in 'wb':
+                expect(f'{d}/m.onnx', name, not other, f'{form}{" beside initializers" if other else ""}')
+            if other:
+                continue
+            _, steps, _ = trained(d, 'm')
+            after = {n.output[0]: n.attribute[0] for n in onnx.load(f'{d}/o.onnx').graph.node if n.op_type == 'Constant'}
+            seen[form] = steps, {k: numpy_helper.to_array(a.t) if form == 'value' else np.float32(a.floats) for k, a in after.items()}
+            trained(d, 'm', '--lr', '0')
+            check(open(f'{d}/m.onnx', 'rb').read() == open(f'{d}/o.onnx', 'rb').read(), f'{form}: the same file at rate 0')
+    (steps, weights), (should, others) = seen.values()
+    alike(steps, should, 'lists of floats')
+    check(all(np.array_equal(weights[k], others[k]) and not np.array_equal(weights[k], v) for k, v in (('w', w), ('b', b))), 'lists of floats: weights')
+
+
 with tempfile.TemporaryDirectory() as folder:
     singles(folder)
     computed(folder)
     added(folder)
     tied(folder)
     repeated(folder)
+    states(folder)
+    lists(folder)
 finish('parameters')

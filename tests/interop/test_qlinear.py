@@ -1,11 +1,14 @@
-"""QLinearConv and QLinearMatMul: every form against integer arithmetic in numpy; missing inputs are refused by name.
+"""QLinearConv and QLinearMatMul: every form against integer arithmetic in numpy; missing inputs are refused by name.  Quantised operators of
+com.microsoft against ONNX Runtime.
 
 usage: test_qlinear.py PROGRAM
 """
+import json
 import subprocess
 import tempfile
 
-from scripts import T, finish, h, np, numpy_helper, onnx, program, verdict
+import onnxruntime
+from scripts import T, arrays, call, finish, h, np, numpy_helper, onnx, program, verdict
 
 rng = np.random.default_rng(3)
 KIND = {np.dtype(np.int8): T.INT8, np.dtype(np.uint8): T.UINT8}
@@ -74,4 +77,48 @@ for dtype in (np.uint8, np.int8):
         conv(x, f(.02), 7, w, per, np.zeros(6), bias, 2, 1, 2), group=2, strides=[2, 2], pads=[1, 1, 1, 1])
 run('matmul without its last inputs', 'QLinearMatMul', [a, f(.02), z(3), b, f(.01), z(5)], None, code=3)
 run('conv without its last inputs', 'QLinearConv', [x, f(.02), z(7), w, f(.01), z(5)], None, code=3)
+
+
+def as_runtime(what, op, inputs, tolerance=1, outputs=1, trains=(), domain='com.microsoft', **attrs):
+    """Values as ONNX Runtime's.  inputs: arrays by name, the first of them fed, None: left out; trains: what of them does.  tolerance: 1 step for integers, whose halves are rounded otherwise."""
+    names = [k if v is not None else '' for k, v in inputs.items()]
+    fed, outs = names[0], [f'y{i}' for i in range(outputs)]
+    g = h.make_graph([h.make_node(op, names, outs, name='the_node', domain=domain, **attrs)], 'g', [h.make_tensor_value_info(fed, h.np_dtype_to_tensor_dtype(inputs[fed].dtype), inputs[fed].shape)],
+                     [h.make_tensor_value_info(o, 0, None) for o in outs], [numpy_helper.from_array(np.asarray(v), k) for k, v in inputs.items() if v is not None and k != fed])
+    for o in g.output:
+        o.ClearField('type')
+    m = h.make_model(g, opset_imports=[h.make_opsetid('', 21), h.make_opsetid('com.microsoft', 1)], ir_version=10)
+    want = onnxruntime.InferenceSession(m.SerializeToString(), providers=['CPUExecutionProvider']).run(None, {fed: inputs[fed]})
+    with tempfile.TemporaryDirectory() as d:
+        r, got = arrays(d, 'run', m, {fed: inputs[fed]})
+        listed = json.loads(call('inspect', d + '/m.onnx', '--json').stdout)['initializers'] if trains else []
+    problem = r.stderr.strip() if r.returncode else None
+    if set(trains) != {t['name'] for t in listed if t['role'] == 'trains'}:
+        problem = f'what trains: {listed}'
+    for o, w in zip(outs, want):
+        if not problem and (got[o].shape != w.shape or got[o].dtype != w.dtype or np.abs(got[o].astype(np.float64) - w).max() > tolerance or np.ptp(w) <= tolerance):
+            problem = f'{got[o].dtype} {got[o].shape}, off by {np.abs(got[o].astype(np.float64) - w).max() if got[o].shape == w.shape else "its shape"}'
+    verdict(what, problem)
+
+
+# ONNX Runtime rounds inputs and states to 8 bits.  Where the processor adds products of 8 bits in 16, it saturates for weights of 8 bits with a sign: these have 7.
+for dtype, low, high, middle in (np.uint8, 0, 256, 131), (np.int8, -64, 64, 0):
+    for two in False, True:
+        for columns in False, True:
+            I, H, D = 6, 8, 1 + two
+            scale = lambda: (rng.random((D, 4 * H) if columns else D) / 500 + 0.001).astype(f)
+            zero = np.full((D, 4 * H) if columns else D, middle, dtype)
+            w, r = (rng.integers(low, high, (D, rows, 4 * H)).astype(dtype) for rows in (I, H))
+            b, start = rng.standard_normal((D, 8 * H)).astype(f) / 10, rng.standard_normal((D, 3, H)).astype(f) / 10
+            as_runtime(f'LSTM, {dtype.__name__}, {D} directions{", scales of columns" * columns}', 'DynamicQuantizeLSTM',
+                       dict(x=rng.standard_normal((5, 3, I)).astype(f), w=w, r=r, b=b, lens=None, h=start, c=0 * start, p=None, ws=scale(), wz=zero, rs=scale(), rz=zero), 0.02, 3, 'wrbh',
+                       hidden_size=H, direction='bidirectional' if two else 'forward')
+x, w, bias = ints(np.uint8, 2, 6, 6, 4), rng.integers(-64, 64, (6, 4, 3, 3)).astype(np.int8), rng.integers(-9000, 9000, 6, dtype=np.int32)
+scaled = lambda name, s, zero: {name + 's': f(s), name + 'z': np.uint8(zero)}
+as_runtime('conv with channels last', 'QLinearConv', dict(x=x, **scaled('x', .02, 7), w=w, ws=per, wz=np.zeros(6, np.int8), **scaled('y', .05, 128), b=bias), channels_last=1, strides=[2, 2], pads=[1, 1, 1, 1])
+as_runtime('largest elements with channels last', 'NhwcMaxPool', dict(x=x), kernel_shape=[2, 2], strides=[2, 2])
+for last in 0, 1:
+    as_runtime(f'means, channels_last {last}', 'QLinearAveragePool', dict(x=x, **scaled('x', .02, 7), **scaled('y', .01, 9)), channels_last=last, kernel_shape=[2, 2])
+    as_runtime(f'means of all, channels_last {last}', 'QLinearGlobalAveragePool', dict(x=x, **scaled('x', .02, 7), **scaled('y', .02, 9)), channels_last=last)
+as_runtime('selection', 'QLinearWhere', dict(c=rng.random((2, 6, 6, 4)) > 0.5, x=x, **scaled('x', .02, 7), v=ints(np.uint8, 4), **scaled('v', .03, 9), **scaled('y', .04, 5)))
 finish('nodes')

@@ -485,7 +485,7 @@ static bool slots_said(const ot_op *op)
     if (op->flags & OT_INTERNAL || (!op->slots && (!floats || op->grad_zero))) return true;
     if (!whole) printf("FAIL %s: .slots says \"%s\"; a letter for each of its %d inputs is needed, or \"-\" where none takes a parameter\n", op->name, letters, inputs);
     for (const char *l = letters; *l && whole; l++)
-        if (!strchr("WBMAGnosaxdecjt>~-", *l)) printf("FAIL %s: .slots: letter '%c' is not known\n", op->name, *l), whole = false;
+        if (!strchr("WBMAGnosaxdecjht>~-", *l)) printf("FAIL %s: .slots: letter '%c' is not known\n", op->name, *l), whole = false;
     return whole;
 }
 
