@@ -34,7 +34,7 @@ typedef struct ot_sound_want {
 /* Samples that are made when they are needed: images or recordings in files. */
 typedef struct ot_image_source ot_image_source;
 struct ot_image_source {
-    /* Row `row` as upright bytes of so many channels (1 or 3), in `room` until it is used again.  Any thread may call it, with
+    /* Row `row` as upright bytes of so many channels (1, 3, or 4 with alpha), in `room` until it is used again.  Any thread may call it, with
      * a room of its own.  Errors: OT_E_DATA (damaged, too large), OT_E_IO, each with the file's name; OT_E_NOMEM. */
     ot_status (*read)(const ot_image_source *s, int64_t row, int channels, ot_image_room *room, ot_image *out,
                       ot_error *err);
@@ -45,6 +45,7 @@ struct ot_image_source {
     const char *(*name)(const ot_image_source *s, int64_t row); /* of the file, below `folder` */
     const char *folder;                                         /* or archive */
     int channels; /* 1: those are grey, or class numbers of masks; else 3.  Of recordings: the most that one has */
+    bool alpha;   /* of those some have transparency */
     /* Recordings: then `read` is NULL.  Row `row` as `want` says.  Threads, errors: as of `read`. */
     ot_status (*hear)(const ot_image_source *s, int64_t row, const ot_sound_want *want, ot_image_room *room, float *to,
                       ot_error *err);

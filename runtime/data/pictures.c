@@ -439,6 +439,7 @@ static ot_status look_at(picture_source *s, int64_t n, deep *bits, ot_error *err
         if (first) s->base.height = h, s->base.width = w;
         if (s->base.height != h || s->base.width != w) s->base.height = s->base.width = 0;
         if (x.channels > 2) s->base.channels = 3;
+        s->base.alpha |= x.channels % 2 == 0;
         if (x.bits == 16 && !s->masks) status = look_deep(&r, s->m->list[i].size, bits, err);
     }
     free(r.data);

@@ -1,4 +1,4 @@
-/* convert.c - converts pixels to bytes of one or three channels, and applies the orientation. */
+/* convert.c - converts pixels to bytes of one, three or four channels, and applies the orientation. */
 #include "runtime/picture/internal.h"
 
 #include <stdlib.h>
@@ -26,13 +26,10 @@ ot_status ot_pixels_to_bytes(ot_pixels *p, int channels, ot_error *err)
     for (int64_t i = 0; i < pixels; i++) {
         int64_t at = i * p->channels;
         uint8_t r = sample(p, at), g = grey ? r : sample(p, at + 1), b = grey ? r : sample(p, at + 2);
-        if (channels == 1) {
-            to[i] = grey ? r : luma(r, g, b);
-        } else {
-            to[3 * i] = r;
-            to[3 * i + 1] = g;
-            to[3 * i + 2] = b;
-        }
+        uint8_t *q = to + i * channels;
+        *q = channels > 1 || grey ? r : luma(r, g, b);
+        if (channels > 1) q[1] = g, q[2] = b;
+        if (channels > 3) q[3] = p->channels % 2 ? UINT8_MAX : sample(p, at + p->channels - 1);
     }
     free(p->data);
     p->data = to;

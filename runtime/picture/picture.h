@@ -40,7 +40,7 @@ const char *ot_picture_missing(const void *bytes, size_t n);
 /* Name of format i, NULL after the last; *missing: the package that this build lacks, or NULL. */
 const char *ot_picture_format(int i, const char **missing);
 
-/* Converts to bytes and to 1 channel (ITU-R 601 luma) or 3, dropping alpha.  Errors: OT_E_NOMEM; p is unchanged. */
+/* Converts to bytes and to 1 channel (ITU-R 601 luma) or 3, without alpha, or 4; without transparency alpha is 255.  Errors: OT_E_NOMEM; p is unchanged. */
 ot_status ot_pixels_to_bytes(ot_pixels *p, int channels, ot_error *err);
 
 /* Rotates and mirrors the pixels by p->orientation, which becomes 1.  Errors: OT_E_NOMEM; p is unchanged. */

@@ -141,6 +141,35 @@ def sizes():
     assert "applies to images in files" in run("m.onnx", "--data", "rgb.npz", "--image-size", SIDE, expect=2)
 
 
+def transparency():
+    """Images with alpha are those of an array of four channels for a model that takes four; others are opaque."""
+    images = rng.integers(0, 256, (N, SIDE, SIDE, 4), dtype=np.uint8)
+    images[1, :, :, 3] = 255
+    labels = np.arange(N) // (N // CLASSES)
+    for i, image in enumerate(images):
+        pathlib.Path(f"clear/{labels[i]}").mkdir(parents=True, exist_ok=True)
+        pathlib.Path("opaque").mkdir(exist_ok=True)
+        pathlib.Path(f"solid/{labels[i]}").mkdir(parents=True, exist_ok=True)
+        bgra = image[:, :, [2, 1, 0, 3]]
+        assert cv2.imwrite(f"clear/{labels[i]}/{i:02}.png", bgra if i != 1 else bgra[:, :, :3])
+        for name in f"opaque/{i:02}.png", f"solid/{labels[i]}/{i:02}.png":
+            assert cv2.imwrite(name, bgra[:, :, :3])
+    np.savez("rgba.npz", x=images.transpose(0, 3, 1, 2), target=labels)
+    np.savez("rgb4.npz", x=images[..., :3].transpose(0, 3, 1, 2), target=labels)
+    model("m.onnx", {}, channels=4)
+    for steps in ((), ("--augment", "flip", "--augment", "crop:padding=2"), ("--normalize", "mean,std")):
+        rgba, said = train("clear", *steps)
+        assert f"decoded to {SIDE}x{SIDE}x4 (the fourth channel is alpha)" in said, said
+        assert rgba == train("rgba.npz", *(steps if "--normalize" in steps else ("--normalize", "1/255", *steps)))[0], steps
+    train("clear", "--val", "solid")
+    images[..., 3] = 255
+    (y,) = onnxruntime.InferenceSession("o.onnx").run(None, {"x": (images.transpose(0, 3, 1, 2) / np.float32(255)).astype("f4")})
+    run("run", "o.onnx", "--data", "opaque", "-o", "r.npz")  # as the record says
+    assert np.allclose(np.load("r.npz")["y"], y, atol=1e-5)
+    model("m.onnx", {})
+    assert train("clear")[0] == train("rgb4.npz", "--normalize", "1/255")[0]
+
+
 def classes(images):
     for form in (str(dict(enumerate(NAMES))), '{"0": "zebra", "1": "it\'s \\"a\\" cat", "2": "ant"}'):
         model("m.onnx", {"names": form, "task": "classify", "imgsz": "[12, 12]", "stride": "1"}, side=None)
@@ -195,6 +224,7 @@ def main():
     scaling()
     colours(images, labels)
     sizes()
+    transparency()
     classes(images)
     invalid_record()
 

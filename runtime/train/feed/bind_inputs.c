@@ -95,7 +95,10 @@ typedef enum place { FLAT, PLANES, LAST, GREY } place; /* (N,CHW) (N,C,H,W) (N,H
 
 static int64_t known(int64_t want, int64_t dflt) { return want >= 0 ? want : dflt; }
 
-static bool may_be_channels(int64_t dim, const ot_picture *p) { return dim == p->c || dim == 1 || dim == 3; }
+static bool may_be_channels(int64_t dim, const ot_picture *p, bool alpha)
+{
+    return dim == p->c || dim == 1 || dim == 3 || (alpha && dim == 4);
+}
 
 /* A square side for n elements of a picture, 0: none. */
 static int64_t side_of(int64_t n, int64_t c)
@@ -106,8 +109,8 @@ static int64_t side_of(int64_t n, int64_t c)
     return s * s == n / c ? s : 0;
 }
 
-/* What the input wants of a picture.  false: nothing a picture can be. */
-static bool geometry(const ot_shape *want, const ot_picture *p, place *where, ot_picture *to)
+/* What the input wants of a picture; alpha: it may have a fourth channel.  false: nothing a picture can be. */
+static bool geometry(const ot_shape *want, const ot_picture *p, bool alpha, place *where, ot_picture *to)
 {
     const int64_t *d = want->dim;
     *to = (ot_picture){ p->h, p->w, p->c, false };
@@ -127,14 +130,14 @@ static bool geometry(const ot_shape *want, const ot_picture *p, place *where, ot
         *to = (ot_picture){ known(d[1], p->h), known(d[2], p->w), 1, false };
         return true;
     case 4:
-        if (d[1] < 0 ? !(d[3] >= 0 && may_be_channels(d[3], p)) : may_be_channels(d[1], p)) {
+        if (d[1] < 0 ? !(d[3] >= 0 && may_be_channels(d[3], p, alpha)) : may_be_channels(d[1], p, alpha)) {
             *where = PLANES;
             *to = (ot_picture){ known(d[2], p->h), known(d[3], p->w), known(d[1], p->c), false };
-            return may_be_channels(to->c, p);
+            return may_be_channels(to->c, p, alpha);
         }
         *where = LAST;
         *to = (ot_picture){ known(d[1], p->h), known(d[2], p->w), known(d[3], p->c), true };
-        return may_be_channels(to->c, p);
+        return may_be_channels(to->c, p, alpha);
     default: return false;
     }
 }
@@ -263,8 +266,8 @@ static void say_source(const ot_adapt_env *e, const ot_value *v, const ot_feeder
     const ot_picture *q = &f->to;
     bool open = false, same = s->height == q->h && s->width == q->w;
     for (int i = 1; i < v->shape.rank; i++) open |= v->shape.dim[i] < 0;
-    ot_adapt_note(e, "input '%s': images are decoded to %lldx%lldx%lld%s%s", f->name, (long long)q->h, (long long)q->w,
-                  (long long)q->c,
+    ot_adapt_note(e, "input '%s': images are decoded to %lldx%lldx%lld%s%s%s", f->name, (long long)q->h,
+                  (long long)q->w, (long long)q->c, q->c == 4 ? " (the fourth channel is alpha)" : "",
                   same ? "" : ": resized until they cover it (bilinear, antialiased), and the middle is cut out",
                   !open                ? ""
                   : key == SIZE_OPTION ? ", as --image-size says"
@@ -288,12 +291,16 @@ static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const o
         return ot_fail_more(err, OT_E_DATA, "input '%s': the model was trained on recordings, and the data are images",
                             v->name);
     bool is = a->source ? source_picture(e, v->name, a->source, &f->from, &key) : ot_picture_of(a, &f->from);
-    bool fits = is && geometry(&v->shape, &f->from, &where, &f->to);
+    const ot_feeder *like = ot_adapt_like(e, v->name);
+    bool recorded = (like && like->to.c == 4) || ot_preprocess_alpha(e->preprocess, v->name);
+    bool alpha = a->source && (a->source->alpha || recorded);
+    bool fits = is && geometry(&v->shape, &f->from, alpha, &where, &f->to);
     if (!fits && a->source && v->shape.rank == 4)
-        return ot_fail_more(err, OT_E_DATA,
-                            "input '%s' is %s, but images in files have 1 or 3 channels (transparency is removed), as "
-                            "[N,C,H,W] or [N,H,W,C]; save images of other channels as an array (.npz)",
-                            v->name, ot_shape_text(&v->shape, buf));
+        return ot_fail_more(
+            err, OT_E_DATA,
+            "input '%s' is %s, but images in files have 1 or 3 channels, or 4 if some have transparency, "
+            "as [N,C,H,W] or [N,H,W,C]; save images of other channels as an array (.npz)",
+            v->name, ot_shape_text(&v->shape, buf));
     if (!fits || f->to.h <= 0 || f->to.w <= 0)
         return ot_fail_more(err, OT_E_DATA, "input '%s' is %s; images of %lldx%lldx%lld cannot be converted to that",
                             v->name, ot_shape_text(&v->shape, buf), (long long)f->from.h, (long long)f->from.w,

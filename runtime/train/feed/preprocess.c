@@ -227,6 +227,12 @@ bool ot_preprocess_size(const json_t *record, const char *input, int64_t *height
     return true;
 }
 
+bool ot_preprocess_alpha(const json_t *record, const char *input)
+{
+    int64_t v[2];
+    return read_pair(record, input, "image", "channels", "height", v) && v[0] == 4;
+}
+
 static bool read_target(const json_t *o, ot_normalize *out)
 {
     int means, deviations;

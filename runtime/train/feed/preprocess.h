@@ -47,6 +47,8 @@ bool ot_preprocess_sound(const json_t *record, const char *input, int *rate, int
 /* The size of the images of that input; false: the record does not say. */
 bool ot_preprocess_size(const json_t *record, const char *input, int64_t *height, int64_t *width);
 
+bool ot_preprocess_alpha(const json_t *record, const char *input); /* its images have alpha as a fourth channel */
+
 /* Whether what the record says of that input can be used, or it says nothing.  Of tables and texts: not looked at, their readers
  * refuse what is invalid. */
 bool ot_preprocess_is_valid(const json_t *record, const char *input);
