@@ -63,13 +63,15 @@ static ot_status split(ot_form *f, ot_value *x, ot_value *sizes, ot_value *part[
 /* The rank of v where something says it, else `dflt`. */
 static int rank_of(const ot_value *v, int dflt)
 {
-    static const char *const keep[] = { "Cast", "CastLike", "Identity", "Relu", "Clip", "Not" };
+    static const char *const keep[] = { "Cast", "CastLike", "Identity", "Relu", "Clip", "Not", "Transpose" };
     for (int deep = 0; v && deep < 16; deep++) {
         const ot_node *n = v->producer;
         bool same = false;
         if (v->shape.rank >= 0) return v->shape.rank;
         for (int i = 0; n && i < OT_LEN(keep); i++) same |= !strcmp(n->op->name, keep[i]);
         if (n && !strcmp(n->op->name, "ReduceSum")) return 1; /* lengths, counted in a mask */
+        if (n && !strcmp(n->op->name, "Reshape") && n->in[1] && n->in[1]->shape.rank == 1 && n->in[1]->shape.dim[0] > 0)
+            return (int)n->in[1]->shape.dim[0];
         v = same ? n->in[0] : NULL;
     }
     return dflt;

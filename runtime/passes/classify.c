@@ -5,13 +5,13 @@
  * once):
  *  strong   operands of Conv, Gemm, MatMul, Gather, recurrent layers ...: trains
  *  weak     norm scale and bias, operands of Add, Sub, Mul, Div, Concat, Where ..., PRelu: trains from rank 1 up;
- *           scalars only if named like a parameter; values of Constant nodes only if the file keeps all its weights
- *           in Constants
+ *           values of Constant nodes only if the file keeps all its weights in Constants
  *  neither  constants of arithmetic, bounds, sizes: does not train
  * If the exporter generated the name, the values count too (evidence.h): masks, positions, grids and single elements
  * are constants.  Values that look like weights train, because exporters compute weights (transposed, reshaped,
  * folded).
  * If the file lists its parameters and buffers (importer/signature.c), that list decides.
+ * Scalars train only if named like a parameter, wherever they lead.
  * Integers that only DequantizeLinear reads are classified as the floats they represent, and become floats if they
  * train (stored.h).
  * Never trained: other integers, rotary tables, normalisers right at an input, the vectors of spectral_norm, values
@@ -489,7 +489,7 @@ static bool single_trains(const ot_value *v, const verdict *d, const habits *h)
     if (slot == 's' || (d->how == WEAK && ot_name_is_variable(v->name))) return true;
     if (v->shape.rank > 0 && !is_one_of(slot, "de"))
         return !is_arithmetic(slot) || h->paths || !h->layers || is_bias(d) || !ot_value_is_usual(v);
-    if (d->how != WEAK || v->from_constant || ot_name_is_made(v->name)) return false;
+    if (v->from_constant || ot_name_is_made(v->name)) return false;
     return ot_name_is_path(v->name) || (h->paths && (v->shape.rank > 0 || (d->uses == 1 && !scales_scores(v, d))));
 }
 

@@ -1,10 +1,11 @@
 /* pieces.c - decomposed Softmax, LogSoftmax, Sigmoid, Softplus and Tanh become single operators of ONNX before the loss
- * pass.
+ * pass; logarithms of Sigmoids and of sums of exponentials become forms that do not overflow.
  *
  *     Softmax     e / sum e with e = exp(x), exp(LogSoftmax(x))        LogSoftmax   x - log(sum(exp(x))),
  *                                                                                   log(Softmax(x))
  *     Sigmoid     1 / (1 + exp(-x)), e / (1 + e), (1 + tanh(x / 2)) / 2             Softplus     log(1 + exp(x))
  *     Tanh        (exp(x) - exp(-x)) / (exp(x) + exp(-x)), (exp(2x) - 1) / (exp(2x) + 1), 2 Sigmoid(2x) - 1
+ *     log(Sigmoid(x))   -Softplus(-x)        log(exp(p) + exp(q))   m + log(exp(p - m) + exp(q - m)), m near the maximum
  *
  * Sums may be in any order and nested; a maximum subtracted from x along the axis has no effect and is removed.
  * Quotients may be products with a Reciprocal.  Softmax and LogSoftmax sum over one axis.  Sums with an epsilon or a
@@ -13,6 +14,7 @@
  *
  * The pass also finds what the outputs are (ot_plan.tails), for predictions and metrics: scores, probabilities or their
  * logarithms. */
+#include <float.h>
 #include <string.h>
 
 #include "ops/op.h"
@@ -270,6 +272,36 @@ static ot_value *softplus(ot_build *b, const ot_value *v)
     return w ? ot_emit(b, &ot_op_Softplus, NULL, OT_IN(w)) : NULL;
 }
 
+/* log(Sigmoid(x)) is the negated Softplus of -x. */
+static ot_value *log_sigmoid(ot_build *b, const ot_value *v)
+{
+    const ot_node *log = made_by(v, &ot_op_Log), *s = log ? made_by(log->in[0], &ot_op_Sigmoid) : NULL;
+    ot_value *x = s ? scaled(b, s->in[0], -1) : NULL;
+    return x ? ot_emit(b, &ot_op_Neg, NULL, OT_IN(ot_emit(b, &ot_op_Softplus, NULL, OT_IN(x)))) : NULL;
+}
+
+/* log(exp(p) + exp(q) + ...) as m + log(exp(p - m) + exp(q - m) + ...): with m the rounded maximum, as in ReduceLogSumExp. */
+static ot_value *log_of_exponentials(ot_build *b, const ot_value *v)
+{
+    const ot_node *log = made_by(v, &ot_op_Log);
+    terms t = log ? terms_of(log->in[0], 1) : (terms){ 0 };
+    double top = v->dtype == OT_F64 ? DBL_MAX : v->dtype == OT_F16 ? 65504 : (double)FLT_MAX;
+    ot_value *x[MOST_TERMS], *sum = NULL;
+    if (t.n < 2 || t.n > MOST_TERMS) return NULL;
+    for (int i = 0; i < t.n; i++) {
+        if (t.sign[i] < 0 || !made_by(t.v[i], &ot_op_Exp)) return NULL;
+        x[i] = t.v[i]->producer->in[0];
+    }
+    ot_value *m = ot_emit(b, &ot_op_Max, NULL, x, t.n);
+    m = ot_emit(b, &ot_op_Clip, NULL, OT_IN(m, ot_scalar(b, v->dtype, -top), ot_scalar(b, v->dtype, top)));
+    m = ot_emit(b, &ot_op_Round, NULL, OT_IN(m));
+    for (int i = 0; i < t.n; i++) {
+        ot_value *e = ot_emit(b, &ot_op_Exp, NULL, OT_IN(ot_emit(b, &ot_op_Sub, NULL, OT_IN(x[i], m))));
+        sum = i ? ot_emit(b, &ot_op_Add, NULL, OT_IN(sum, e)) : e;
+    }
+    return ot_emit(b, &ot_op_Add, NULL, OT_IN(m, ot_emit(b, &ot_op_Log, NULL, OT_IN(sum))));
+}
+
 /* The argument of an exponential that has that sign in t; NULL: there is none. */
 static ot_value *exponent(const terms *t, int sign)
 {
@@ -328,8 +360,9 @@ static ot_value *tanh_of(ot_build *b, const ot_value *v)
 
 static ot_value *whole(ot_build *b, const ot_value *v)
 {
-    static ot_value *(*const rules[])(ot_build *, const ot_value *) = { softmax, log_softmax, sigmoid, softplus,
-                                                                        tanh_of };
+    static ot_value *(*const rules[])(ot_build *, const ot_value *) = {
+        softmax, log_softmax, sigmoid, softplus, log_sigmoid, log_of_exponentials, tanh_of,
+    };
     static const ot_op *const last[] = { &ot_op_Div, &ot_op_Mul, &ot_op_Add,        &ot_op_Sub,
                                          &ot_op_Log, &ot_op_Exp, &ot_op_Reciprocal, &ot_op_Pow };
     ot_value *y = NULL;

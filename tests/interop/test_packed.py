@@ -94,6 +94,10 @@ for turns in range(16):
         operands.append(np.ascontiguousarray(np.moveaxis(a, -2, 0) if batch else a))
     attrs = dict(transA=transA, transB=transB, transBatchA=transBatchA, transBatchB=transBatchB)
     as_runtime(f'FusedMatMul {attrs}', [node('FusedMatMul', 'x w', 'y', domain='com.microsoft', alpha=0.5, **attrs)], {'x': operands[0]}, {'w': operands[1]})
+as_runtime('FusedMatMul of an operand whose rank follows from a Reshape',  # value_info, which says it else, is not in the file
+           [node('MatMul', 'x u', 'm'), node('Reshape', 'm shape', 'r'), node('Transpose', 'r', 't', perm=[1, 0, 2]),
+            node('FusedMatMul', 't w', 'y', domain='com.microsoft', transBatchA=1)],
+           {'x': normal(3, 6)}, {'u': normal(6, 8), 'shape': np.array([3, 2, 4]), 'w': normal(3, 4, 5)})
 as_runtime('ExpandDims', [node('MatMul', 'x w', 'm'), node('ExpandDims', 'm axis', 'y', domain='com.microsoft')], {'x': normal(2, 3)},
            {'w': normal(3, 4), 'axis': np.array(-1, np.int32)})
 for metric in 'euclidean', 'sqeuclidean':

@@ -50,6 +50,9 @@ def singles(d):
     expect(f'{d}/m.onnx', 'c', True, 'the bias of a layer with one output')
     save(f'{d}/m.onnx', [('MatMul', 'x W', 'a', {}), ('PRelu', 'a c', 'y', {})], {'W': random(WIDTH, 3), 'c': np.float32(0.25)})
     expect(f'{d}/m.onnx', 'c', True, 'the slope of a PRelu')
+    for name, trains in ('layer.parametrizations.weight.original0', True), ('onnx::Mul_9', False):  # the length in weight_norm(dim=None)
+        save(f'{d}/m.onnx', [('Mul', f'layer.v {name}', 'w', {}), ('MatMul', 'x w', 'y', {})], {'layer.v': random(WIDTH, 3), name: np.float32(1.3)})
+        expect(f'{d}/m.onnx', name, trains, f'{name}, a scalar that multiplies a weight')
     save(f'{d}/m.onnx', [('MatMul', 'x W', 'a', {}), ('Mul', 'a net/scale/ReadVariableOp:0', 'y', {})], {'W': random(WIDTH, 3), 'net/scale/ReadVariableOp:0': np.float32(1)})
     expect(f'{d}/m.onnx', 'net/scale/ReadVariableOp:0', True, 'a variable of Keras')
 

@@ -101,6 +101,21 @@ static ot_value *sig_scaled(model *m, ot_value *x)
     return quot(m, num(m, 1), add(m, num(m, 1), ex(m, mul(m, x, num(m, -3)))));
 }
 static ot_value *log_one_plus(model *m, ot_value *x) { return one(m, "Log", add(m, num(m, 1), ex(m, x))); }
+/* Exponentials of these overflow, or are 0. */
+static ot_value *large(model *m, ot_value *x) { return mul(m, x, num(m, 1000)); }
+static ot_value *log_of_sig(model *m, ot_value *x) { return one(m, "Log", sig(m, large(m, x))); }
+static ot_value *log_of_two(model *m, ot_value *x)
+{
+    return one(m, "Log", add(m, ex(m, large(m, x)), ex(m, one(m, "Sin", x))));
+}
+static ot_value *log_of_three(model *m, ot_value *x)
+{
+    return one(m, "Log", add(m, ex(m, mul(m, x, x)), add(m, ex(m, x), ex(m, one(m, "Sin", x)))));
+}
+static ot_value *log_of_difference(model *m, ot_value *x)
+{
+    return one(m, "Log", sub(m, ex(m, add(m, mul(m, x, x), num(m, 9))), ex(m, one(m, "Sin", x))));
+}
 static ot_value *tanh_four(model *m, ot_value *x)
 {
     ot_value *p = ex(m, x), *n = ex(m, one(m, "Neg", x));
@@ -176,6 +191,24 @@ static ot_value *logsoftmax(model *m, ot_value *x) { return with_int(one(m, "Log
 static ot_value *sigmoid(model *m, ot_value *x) { return one(m, "Sigmoid", x); }
 static ot_value *sigmoid_scaled(model *m, ot_value *x) { return one(m, "Sigmoid", mul(m, x, num(m, 3))); }
 static ot_value *softplus(model *m, ot_value *x) { return one(m, "Softplus", x); }
+static ot_value *minus_softplus(model *m, ot_value *x)
+{
+    return one(m, "Neg", one(m, "Softplus", one(m, "Neg", large(m, x))));
+}
+static ot_value *all_of(model *m, ot_value **x, int n)
+{
+    static const int64_t first[] = { 0 };
+    for (int i = 0; i < n; i++) x[i] = two(m, "Unsqueeze", x[i], model_ints(m, first, 1));
+    return with_int(over(m, "ReduceLogSumExp", model_node(m, "Concat", x, n), 0), "keepdims", 0);
+}
+static ot_value *whole_two(model *m, ot_value *x)
+{
+    return all_of(m, (ot_value *[]){ large(m, x), one(m, "Sin", x) }, 2);
+}
+static ot_value *whole_three(model *m, ot_value *x)
+{
+    return all_of(m, (ot_value *[]){ mul(m, x, x), x, one(m, "Sin", x) }, 3);
+}
 static ot_value *whole_tanh(model *m, ot_value *x) { return one(m, "Tanh", x); }
 static ot_value *swish(model *m, ot_value *x) { return one(m, "Swish", x); }
 
@@ -232,6 +265,10 @@ static void functions(void **state)
         { "Sigmoid by Tanh, multiplied out", sig_tanh_out, sigmoid, OT_FN_Sigmoid },
         { "Sigmoid of a product", sig_scaled, sigmoid_scaled, OT_FN_Sigmoid },
         { "Softplus", log_one_plus, softplus, OT_FN_Softplus },
+        { "Log of Sigmoid", log_of_sig, minus_softplus, OT_FN_Softplus },
+        { "Log of two exponentials", log_of_two, whole_two, OT_FN_Round },
+        { "Log of three exponentials", log_of_three, whole_three, OT_FN_Round },
+        { "Log of a difference", log_of_difference, NULL, OT_FN_Round },
         { "Tanh of four exponentials", tanh_four, whole_tanh, OT_FN_Tanh },
         { "Tanh of exp(2x)", tanh_twice, whole_tanh, OT_FN_Tanh },
         { "Tanh of exp(-2x)", tanh_minus, whole_tanh, OT_FN_Tanh },
