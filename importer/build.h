@@ -31,7 +31,7 @@ typedef struct ot_scope {
 } ot_scope;
 
 extern const char ot_absent_mark;
-#define OT_ABSENT ((void *)(uintptr_t)&ot_absent_mark) /* an input of a function that the call left out */
+#define OT_ABSENT ((void *)(uintptr_t)&ot_absent_mark) /* an input of a function that the call omits */
 
 typedef struct ot_unsupported {
     const char *op, *domain, *first;
@@ -64,8 +64,8 @@ typedef struct ot_job {
 
 /* Errors.  An error in the file is a finding: it is added to job->found and does not end the import, so that all are
  * reported at once.  A function that can fail returns the status of what it added.  After OT_E_MODEL or OT_E_IO the
- * current node is left out (body.c makes placeholders for its outputs), or the current body where the finding is about
- * that.  OT_E_NOMEM ends the import. */
+ * current node is skipped (body.c makes placeholders for its outputs), or the current body if the finding is about
+ * the body.  OT_E_NOMEM ends the import. */
 static inline ot_status ot_status_of(const void *p) { return p ? OT_OK : OT_E_NOMEM; } /* of an allocation */
 
 /* A node of the file before it is emitted. */
@@ -76,7 +76,7 @@ typedef struct ot_form {
     int64_t version; /* of the opset it is written in */
     int n_in, n_out, n_attr, cap_in, cap_attr;
     int n_listed;          /* outputs as the file lists them, with empty ones at the end */
-    ot_value **in;         /* NULL: left out */
+    ot_value **in;         /* NULL: missing */
     ot_value **out;        /* filled by ot_form_emit */
     const char **out_name; /* "": not used */
     const ot_attribute **attr;
