@@ -421,14 +421,13 @@ ot_status ot_normalize_apply(const ot_normalize *z, int64_t c, ot_gather *g, cha
 /* Writes arrays as .npz (stored, not deflated), atomically.  Names may contain any character. */
 ot_status ot_npz_write(const char *path, const ot_tensor *t, int n, ot_error *err);
 
-/* The same, array by array.  folder: an open one that `path` is seen from, or AT_FDCWD.  The bytes of an added array are
- * written at once and are not borrowed.  place gives the file its name; commit does so and frees z, also where it fails; abort
- * frees z, and leaves nothing of a file that has no name yet.  full: what failed did so because the disk is full. */
+/* The same, array by array.  folder: an open folder that `path` is relative to, or AT_FDCWD.  The bytes of an added array are
+ * written at once and are not borrowed.  place gives the file its name; abort frees z, and removes a file that has no name
+ * yet.  full: the failed call failed because the disk is full. */
 typedef struct ot_npz ot_npz;
 ot_status ot_npz_begin(int folder, const char *path, ot_npz **out, ot_error *err);
 ot_status ot_npz_add(ot_npz *z, const ot_tensor *t, ot_error *err);
 ot_status ot_npz_place(ot_npz *z, ot_error *err);
-ot_status ot_npz_commit(ot_npz *z, ot_error *err);
 bool ot_npz_full(const ot_npz *z);
 void ot_npz_abort(ot_npz *z);
 

@@ -94,8 +94,6 @@ ot_status ot_several_open(const char *spec, ot_dataset *d, ot_error *err);
 
 /* ---- formats --------------------------------------------------------------------------------- */
 
-/* One idx file into array `a`. */
-ot_status ot_idx_read(const char *path, ot_dataset *d, ot_array *a, ot_error *err);
 /* Images and, if found beside them, labels. */
 ot_status ot_idx_open(const char *path, ot_dataset *d, ot_error *err);
 /* <folder>/<prefix>-images-idx3-ubyte and its variants (.gz, a dot instead of the dash).  *found: it exists. */

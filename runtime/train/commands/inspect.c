@@ -59,7 +59,7 @@ json_t *ot_json_lines(const char *lines)
 
 /* ---- inspect ------------------------------------------------------------------------ */
 
-const char *ot_role_name(const ot_value *v)
+static const char *role_name(const ot_value *v)
 {
     return v->role == OT_WEIGHT ? "trains" : v->role == OT_STATE ? "statistic" : "constant";
 }
@@ -152,10 +152,10 @@ static void inspect_tensor(ot_page *p, const ot_model *m, const ot_value *v, jso
     const char *name = m->file->sources[v->source].name, *why = v->why ? v->why : "";
     const char *type = ot_dtype_name(m->file->sources[v->source].dtype);
     ot_shape_text(&v->shape, shape);
-    if (p->f) ot_print(p->f, "%-40s %-9s %-18s %-9s %s\n", name, type, shape, ot_role_name(v), why);
+    if (p->f) ot_print(p->f, "%-40s %-9s %-18s %-9s %s\n", name, type, shape, role_name(v), why);
     else
         ot_json_add(list, json_pack("{s:o, s:s, s:s, s:s, s:o}", "name", ot_json_text(name), "type", type, "shape",
-                                    shape, "role", ot_role_name(v), "why", ot_json_text(why)));
+                                    shape, "role", role_name(v), "why", ot_json_text(why)));
 }
 
 static void inspect_tensors(ot_page *p, const ot_model *m, const ot_graph *g)

@@ -19,8 +19,6 @@ typedef struct ot_page {
 ot_status ot_page_open(ot_page *p, bool json, ot_error *err);
 ot_status ot_page_close(ot_page *p, char **text, ot_error *err); /* caller frees *text with free() */
 
-const char *ot_role_name(const ot_value *v); /* "trains", "statistic", "constant" */
-
 /* The model's graph with every initializer classified as the options say.  Free p->graph. */
 ot_status ot_classified(const ot_model *m, const ot_settings *s, ot_plan *p, ot_error *err);
 

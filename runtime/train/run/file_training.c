@@ -41,8 +41,6 @@ static ot_status no_memory(ot_error *err)
     return ot_fail(err, OT_E_NOMEM, "no memory for the file's own training algorithm");
 }
 
-bool ot_own_wanted(const ot_options *o) { return !ot_options_count(o, "loss") && !ot_options_count(o, "optimizer"); }
-
 static ot_status check_options(const ot_trainer *t, ot_error *err)
 {
     for (int i = 0; i < OT_LEN(says_how); i++)
@@ -212,7 +210,7 @@ ot_status ot_trainer_choose_own(ot_trainer *t, ot_error *err)
                            "(TrainingInfoProto), so it has no initialization");
         return OT_OK;
     }
-    if (!ot_own_wanted(t->o)) {
+    if (ot_options_count(t->o, "loss") || ot_options_count(t->o, "optimizer")) {
         t->own_line = x->why ? ot_arena_printf(t->a,
                                                "training uses the options; the training algorithm in the file "
                                                "(TrainingInfoProto) is not supported: %s",

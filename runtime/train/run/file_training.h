@@ -4,9 +4,6 @@
 
 #include "runtime/train/run/trainer.h"
 
-/* Do the options leave it to the file how it trains? */
-bool ot_own_wanted(const ot_options *o);
-
 /* m with the graph of its training algorithm; shares m's file, which must outlive it. */
 ot_status ot_model_own(const ot_model *m, ot_arena *a, ot_model *out, ot_error *err);
 

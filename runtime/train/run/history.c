@@ -26,7 +26,8 @@ static void halve(ot_curve *c)
     c->stride *= 2;
 }
 
-void ot_curve_add(ot_curve *c, double x, double y)
+/* A NaN y is skipped. */
+static void add_point(ot_curve *c, double x, double y)
 {
     if (!isfinite(y)) return;
     if (!c->stride) c->stride = 1;
@@ -64,7 +65,7 @@ static void add_speed(ot_history *h, double samples)
     }
     h->samples += samples;
     if (span * PER_SECOND < 1) return;
-    ot_curve_add(&h->speed, (double)h->step, h->samples / span);
+    add_point(&h->speed, (double)h->step, h->samples / span);
     h->since = h->seconds;
     h->samples = 0;
 }
@@ -88,9 +89,9 @@ static void take_line(ot_history *h, json_t *line)
         h->step = json_integer_value(json_object_get(line, "step"));
         h->epoch = json_integer_value(json_object_get(line, "epoch"));
         h->seconds = number_of(line, "seconds");
-        ot_curve_add(&h->loss, (double)h->step, number_of(line, "loss"));
-        ot_curve_add(&h->rate, (double)h->step, number_of(line, "lr"));
-        ot_curve_add(&h->norm, (double)h->step, number_of(line, "grad_norm"));
+        add_point(&h->loss, (double)h->step, number_of(line, "loss"));
+        add_point(&h->rate, (double)h->step, number_of(line, "lr"));
+        add_point(&h->norm, (double)h->step, number_of(line, "grad_norm"));
         add_speed(h, number_of(line, "samples"));
     } else {
         h->since = NAN; /* what follows took time, too */

@@ -117,7 +117,8 @@ static void log_start(ot_trainer *t)
     ot_log_write(&t->log, e);
 }
 
-const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char buf[600])
+/* "cls 1.2, reg 0.9": the losses v of a plan with several, each divided by n; "": it has one. */
+static const char *losses_text(const ot_plan *p, const double *v, double n, char buf[600])
 {
     size_t at = 0;
     *buf = '\0';
@@ -391,8 +392,8 @@ static void report(ot_trainer *t, const ot_update_record *now, bool epoch_ends)
         .in_epoch = now->in_epoch + 1,
         .of_epoch = t->updates,
         .loss = epoch_mean(t),
-        .losses = epoch_ends && plan->n_heads ? ot_trainer_losses(plan, t->epoch_head, (double)t->epoch_counted, losses)
-                                              : NULL,
+        .losses =
+            epoch_ends && plan->n_heads ? losses_text(plan, t->epoch_head, (double)t->epoch_counted, losses) : NULL,
         .accuracy = NAN,
         .rate = t->busy > 0 ? (double)t->samples / t->busy : 0,
         .tokens = t->tokens,
@@ -514,7 +515,7 @@ static ot_status evaluate_on(ot_trainer *t, ot_scored *e, const char *head, int6
     char right[600], losses[600], shown[620] = "", other[100] = "";
     double value = shows_metric(t) ? ot_measure_value(t, e, t->s.monitor) : (double)NAN;
     if (!isnan(value)) snprintf(other, sizeof other, ", %.60s %.5g", t->s.monitor_name, value);
-    if (*ot_trainer_losses(t->x.slot[e->slot].plan, e->head, 1, losses)) snprintf(shown, sizeof shown, " (%s)", losses);
+    if (*losses_text(t->x.slot[e->slot].plan, e->head, 1, losses)) snprintf(shown, sizeof shown, " (%s)", losses);
     ot_trainer_accuracies(t, e, right);
     ot_trainer_say(t, t->cb.epoch && !*shown && e == &t->eval ? OT_DETAIL : OT_INFO,
                    "%s%s: loss %.4g%s%s%s%s (%s%lld samples, %.1f s)", head, e->split, e->loss, shown,

@@ -278,9 +278,6 @@ void ot_log_scores(json_t **event, const ot_trainer *t, const ot_scored *e);
 /* "accuracy 93.20 %", or each head's by name where several have one; "": none has. */
 const char *ot_trainer_accuracies(const ot_trainer *t, const ot_scored *e, char buf[600]);
 
-/* "cls 1.2, reg 0.9" of the single losses v, each divided by n; "": the plan has no several. */
-const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char buf[600]);
-
 /* What was found, in order of importance: warnings, then notes (with `all`). */
 void ot_trainer_say_findings(const ot_trainer *t, bool all);
 
