@@ -34,7 +34,7 @@ typedef struct figure {
     double p50, p90, p99, mean; /* seconds */
     double rate;                /* samples per second */
     double ratio;               /* to the CPU's rate with the same batch and the most threads; NaN: there is none */
-    ot_kernel_table *kernels;   /* --kernels; NULL: not asked for */
+    ot_kernel_table *kernels;   /* --kernels; NULL: not given */
 } figure;
 
 typedef struct bench {

@@ -420,7 +420,7 @@ static bool has_file(const char *folder, const char *name)
     return there;
 }
 
-/* No checkpoint can be used: best.onnx, unless the last weights were asked for. */
+/* Without a usable checkpoint: evaluates best.onnx, unless the options select the last weights. */
 static ot_status eval_best(const char *run_dir, ot_options *o, const ot_error *why, const ot_callbacks *cb, char **text,
                            ot_error *err)
 {

@@ -164,7 +164,7 @@ static size_t takes(unsigned char c)
     return c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0;
 }
 
-/* Hands over what is a whole character; bytes that are none become the replacement character.  last: nothing follows. */
+/* Passes complete characters to the caller; invalid bytes become the replacement character.  last: no more bytes follow. */
 static void flush(job *j, bool last)
 {
     while (j->n_pending) {

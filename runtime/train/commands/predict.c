@@ -43,7 +43,7 @@ typedef struct job {
     ot_mask_parts parts;
 } job;
 
-/* ---- what is asked -------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------- */
 
 static form form_of(const ot_options *o)
 {
@@ -150,7 +150,7 @@ static bool are_distinct(const ot_prediction *a)
     return true;
 }
 
-/* How the scores of an output are meant: as the activation at its end says, else as the loss that it was trained with takes them. */
+/* The scale of the scores of an output: from the activation at its end, else from the loss that it was trained with. */
 static ot_tail_kind tail_of(ot_tail_kind is, const ot_spec *loss)
 {
     if (is != OT_TAIL_NONE || !loss) return is;

@@ -56,7 +56,7 @@ static int by_id(const void *a, const void *b)
     return x->dev != y->dev ? (x->dev > y->dev) - (x->dev < y->dev) : (x->ino > y->ino) - (x->ino < y->ino);
 }
 
-/* The files that d reads, sorted.  Asked for once there is a file in the place of a mask. */
+/* The files that d reads, sorted.  Listed when the first mask would replace an existing file. */
 typedef struct sources {
     ot_file_id *id;
     int64_t n;

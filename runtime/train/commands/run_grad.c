@@ -172,7 +172,7 @@ static void say_nonfinite(const ot_trainer *t, const ot_plan *p, double **sum)
                        first);
 }
 
-/* NumPy has no bfloat16: whoever reads such an array must know what it holds. */
+/* NumPy has no bfloat16, so the user must know the type of such an array. */
 static void say_bits(const ot_trainer *t, const ot_plan *p)
 {
     const char *first = NULL;

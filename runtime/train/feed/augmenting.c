@@ -34,8 +34,8 @@ static bool divides(const ot_picture *p, int64_t h, int64_t w)
     return h > 1 && w > 1 && p->h % h == 0 && p->w % w == 0 && p->h / h == p->w / w;
 }
 
-/* How a target lies over the pixels of p.  Sizes of p itself come before smaller ones, and the order of the images before the
- * other. */
+/* How the elements of a target correspond to the pixels of p.  The size of p is tried before smaller sizes, and the order of
+ * axes of the images before the other order. */
 static ot_pixels_of pixels_of(const ot_feeder *f, const ot_picture *p, bool channels_last)
 {
     const ot_tensor *t = &f->src->t;

@@ -322,8 +322,8 @@ static void drop(ot_loader *l)
     for (; l->filled; l->filled--, l->first = (l->first + 1) % l->n_slots) finish_slot(l, &l->slot[l->first]);
 }
 
-/* Counts the samples that others stand in for; each is told once.  In the order of the batches, so that it does not depend on
- * which thread was first. */
+/* Counts the samples that were replaced by others, and reports each once.  In the order of the batches, so that the result does
+ * not depend on which thread was first. */
 static ot_status count_bad(ot_loader *l, const slot *s, ot_error *err)
 {
     ot_feeders *fs = l->fs;

@@ -138,7 +138,7 @@ ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, const char
     if (before || any) ot_json_set(&all, "inputs", inputs);
     else json_decref(inputs);
     y = targets(fs);
-    const json_t *known = json_object_get(all, "targets"); /* a record that was made anew has none yet */
+    const json_t *known = json_object_get(all, "targets"); /* a new record has none yet */
     any |= any_measured_target(fs) || !y != !known || (y && !json_equal(y, known));
     json_t *images = image_outputs(fs), *given = json_object_get(all, "images");
     any |= !images != !given || (images && !json_equal(images, given));

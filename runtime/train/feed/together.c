@@ -1,10 +1,11 @@
-/* together.c - a batch that a file has baked in was changed: two of the file's batches together against each apart.
+/* together.c - tests a changed fixed batch size: computes two batches of the file's size together and separately.
  *
- * Rules say how every operator works on more than one batch of the file's size (ot_op.batch).  This asks the
- * finished plans: the network in inference mode, on numbers of its own, on the CPU.  Where the answers differ, no rule is
- * trusted: every operator runs once for each of the file's batches (ot_settings.apart), and that is said.
+ * The rules of ot_op.batch adapt every operator to more than one batch of the file's size.  This file compares the outputs of
+ * finished plans, in inference mode, on generated inputs, on the CPU.  If the outputs differ, the rules are not used:
+ * every operator runs once for each of the file's batches (ot_settings.apart), and a finding says so.
  *
- * Numerics  batches of another size are summed in another order; more than a thousandth of the largest answer is no rounding. */
+ * Numerics  Batches of another size are summed in another order.  A difference of more than a thousandth of the largest output
+ *           is not rounding. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 
 static const double rounding = 1e-3;
 
-/* One plan, and where its inputs lie. */
+/* One plan, and its run. */
 typedef struct side {
     ot_plan *plan;
     ot_exec *exec;
@@ -116,7 +117,7 @@ static ot_status read_output(trial *x, side *s, int k, double **out, ot_error *e
     return OT_OK;
 }
 
-/* Element i of an answer to one half lies where among those to both?  axis -1: they do not depend on the batch. */
+/* The index, in the output for both halves, of element i of the output for one half.  axis -1: the output has no batch axis. */
 static int64_t place(const ot_shape *one, int axis, int half, int64_t i)
 {
     int64_t after = 1;

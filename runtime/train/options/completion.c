@@ -1,9 +1,9 @@
-/* completion.c - `onnxtrain completion bash|zsh|fish`: scripts that complete commands, options, and what may stand as their
- * values, made from the tables that the help is made from.
+/* completion.c - `onnxtrain completion bash|zsh|fish`: scripts that complete commands, options and their values, generated
+ * from the tables of the help.
  *
- * Each script has the same four tables in its shell's words: options of a command, values of an option or a command, keys of a
- * named value, words of a key.  A value of several words is written in the table's `argument`: of "auto|cpu|cuda[:N]" the small
- * letters are candidates, DATASET stands for the named data sets, FILE, PATH, DIR and MODEL for paths. */
+ * Each script has the same four tables in the syntax of its shell: options of a command, values of an option or a command, keys of
+ * a named value, values of a key.  The values of an option are read from the table's `argument`: of "auto|cpu|cuda[:N]" the words in
+ * lower case are candidates, DATASET means the named data sets, FILE, PATH, DIR and MODEL mean paths. */
 
 #include <ctype.h>
 #include <string.h>
@@ -60,11 +60,11 @@ static void print_quoted(ot_help_page *p, const char *text, bool backslash)
     fputc('\'', p->f);
 }
 
-/* ---- the tables, as cases of what is asked for: `row` is how the shell writes one ------------------------ */
+/* ---- the tables, as cases of a shell: from the words before the cursor to the candidates -------------------- */
 
 typedef struct dialect {
-    const char *row;   /* two texts: what is asked for, words */
-    const char *comma; /* between two things that are asked for */
+    const char *row;   /* printf format of a case: its patterns, its candidates */
+    const char *comma; /* between two patterns of a case */
 } dialect;
 
 static const dialect sh = { "    %s) found='%s' ;;\n", " | " },

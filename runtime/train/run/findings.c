@@ -1,4 +1,4 @@
-/* findings.c - what a user should know about the model and its plans, gathered and told. */
+/* findings.c - collects the findings about the model and its plans, and prints them. */
 
 #include <string.h>
 

@@ -114,7 +114,7 @@ const char *const ot_folder_files[] = { "options.conf",    "log.jsonl",   "best.
                                         "report.html",     "profile.csv", "profile.json", "trace.json",
                                         "evaluation.json", "sweep.csv",   "folds.csv",    NULL };
 
-/* Without an options.conf there is no run, and files with the names of a run's are somebody's.  A log is judged when it is
+/* Without an options.conf the folder has no run, so files with names of a run are the user's.  A log is checked when it is
  * opened: a run that was killed may have left it. */
 static ot_status check_fresh(int fd, const char *path, ot_error *err)
 {
@@ -192,7 +192,7 @@ static ot_status open_numbered(const char *model, ot_arena *a, ot_folder *out, o
         if (out->fd >= 0 && is_free) return OT_OK;
         if (out->fd < 0 && errno != ENOENT)
             return ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", out->path, strerror(errno));
-        ot_folder_close(out); /* somebody named, or moved it, the moment it was there */
+        ot_folder_close(out); /* another run renamed or locked it in the meantime */
     }
     return ot_fail(err, OT_E_IO, "runs: no unused folder number");
 }

@@ -575,7 +575,7 @@ static void say_overfit(const ot_trainer *t)
                        first, last, last < 0.5 * first ? ", but still falls" : "");
 }
 
-/* Updates that were left out, at the end. */
+/* Reports skipped updates at the end of a run. */
 static ot_status say_skipped(ot_trainer *t, ot_error *err)
 {
     long long bad = (long long)(t->skipped - t->uncounted), none = (long long)t->uncounted, all = (long long)t->step;
@@ -696,6 +696,6 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
     if (t->history) ot_history_free(t->history);
     free(t->history);
     t->history = NULL;
-    ot_folder_close(&t->folder); /* from now on it is anybody's */
+    ot_folder_close(&t->folder); /* other runs may use it now */
     return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
 }

@@ -1,9 +1,9 @@
-/* queue.c - runs given to a device, and what they came to, in order.
+/* queue.c - submits runs to a device, and collects their results in order.
  *
- * A run on a device is one copy to it (knobs, index or batch; a large one is sent while the run before is executed), one
- * replay of what was recorded, one copy back (fault, loss and the like).  Nothing is waited for until the queue is full;
- * then for the older half of it, while the device does the other.  How many runs a half holds follows from how long they
- * take: what is reported lags by a fifth of a second at most, and short runs never find the device idle. */
+ * A run on a device is one copy to it (ot_knobs, index or batch; a large batch is sent while the previous run is executed), one
+ * replay of the recorded graph, one copy back (fault, loss, norm).  The host waits only if the queue is full, and then for
+ * the older half, while the device works on the other.  The number of runs of a half follows from their duration, so that
+ * reports lag by a fifth of a second at most, and the device is not idle between short runs. */
 
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 enum { KNOBS = 64 }; /* bytes in front of the inbox */
 
-static const double lag = 0.1; /* seconds a half may hold back */
+static const double lag = 0.1; /* seconds that a half of the queue may take */
 
 static const ot_backend *backend(const ot_session *x) { return x->device->backend; }
 
@@ -48,7 +48,7 @@ void ot_queue_close(ot_session *x)
     *q = (ot_queue){ 0 };
 }
 
-/* ---- giving ------------------------------------------------------------------------ */
+/* ---- submitting -------------------------------------------------------------------- */
 
 bool ot_session_has_room(const ot_session *x)
 {
@@ -75,7 +75,7 @@ static ot_status load(ot_session *x, const ot_slot *s, int64_t *index, ot_error 
     return status;
 }
 
-/* The inbox: knobs, index, batches, as bind() of session.c has told the plans. */
+/* Fills the inbox, whose layout bind() of session.c sets: ot_knobs, index, batches. */
 static ot_status fill_inbox(const ot_session *x, const ot_slot *s, const int64_t *index, char *inbox, ot_error *err)
 {
     int64_t given = given_of(x, s);

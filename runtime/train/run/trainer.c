@@ -582,7 +582,7 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
     if (!t->s.batch) t->s.batch = t->data->samples;
     t->s.shuffle = false;
     if (!ot_options_count(t->o, "dropout"))
-        t->s.options.dropout = 0; /* numbers that can be compared, unless it is asked for */
+        t->s.options.dropout = 0; /* so that gradients can be compared; --dropout overrides it */
     OT_TRY(adapt(t, err));
     OT_TRY(ot_session_plan(&t->x, OT_WANT_GRAD, &t->train, t->batch, 1, slot, err));
     ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);

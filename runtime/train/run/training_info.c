@@ -1,7 +1,7 @@
-/* training_info.c - --training-info: the training that the options describe, as the file's own (TrainingInfoProto).
+/* training_info.c - --training-info: writes the training of the options into the file (TrainingInfoProto).
  *
- * It is written into the model before anything trains (exporter/training.c), and is what trains then: what the file says and what
- * was done are one.  Weights and the optimizer's state are initializers, which are written back like any other. */
+ * exporter/training.c adds it to the model before the training, which then runs the file's algorithm, so that the file describes
+ * exactly what was done.  Weights and the optimizer's state are initializers, which are written back like others. */
 #include <string.h>
 
 #include "exporter/training.h"
