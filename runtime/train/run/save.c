@@ -118,13 +118,13 @@ static ot_status compare_outputs(const answers *a, const ot_session *y, int k, d
 
 /* ---- the file as it is written ---------------------------------------------------- */
 
-/* How far two answers to a batch are apart. */
+/* The difference between two outputs for a batch, of the evaluation and of the written file. */
 typedef struct distance {
-    double most;        /* the largest difference, in parts of 1 + the size of what the evaluation says */
-    double a, b;        /* of these two: the evaluation's, the file's */
-    const char *output; /* there */
-    int64_t samples,
-        others; /* of an output (N, C): its samples, and those that another class is the largest of; 0: no such output */
+    double most;        /* the largest difference, divided by 1 + |value of the evaluation| */
+    double a, b;        /* these two values: of the evaluation, of the file */
+    const char *output; /* the output with the largest difference */
+    int64_t samples;    /* of an output (N, C); 0: no such output */
+    int64_t others;     /* those of them with another class as the largest score */
 } distance;
 
 static int64_t largest_of(const void *p, ot_dtype t, int64_t first, int64_t n)

@@ -66,12 +66,11 @@ struct ot_trainer {
     /* The model: `m` is one of as_read, loaded, cut and own, or a changed copy of it (unfold.c, lora.c). */
     const ot_model *m;       /* the model that trains */
     const ot_model *as_read; /* the caller's model, which checkpoints are compared with */
-    const ot_model
-        *loaded;         /* that model, or a copy with an edited graph (untie.c): it is written with the new weights */
-    ot_model cut;        /* --output: the model that ends at these tensors; file NULL: not used */
-    ot_model own;        /* the model with the training algorithm in its file; file NULL: the options are used */
-    int own_inputs;      /* with `own`: inputs of the model itself, which those of the algorithm follow */
-    ot_graph *own_graph; /* the graph of `own`, if it starts from the file's initialization; else NULL */
+    const ot_model *loaded;  /* as_read, or a copy with an edited graph (untie.c): its file gets the new weights */
+    ot_model cut;            /* --output: the model that ends at these tensors; file NULL: not used */
+    ot_model own;            /* the model with the training algorithm in its file; file NULL: the options are used */
+    int own_inputs;          /* with `own`: inputs of the model itself, which those of the algorithm follow */
+    ot_graph *own_graph;     /* the graph of `own`, if it starts from the file's initialization; else NULL */
     const char *own_line, *initialize_line; /* lines for the user about the algorithm in the file; NULL: it has none */
     ot_imported *taught_by;                 /* --teacher; NULL: none */
     ot_teacher teacher;                     /* the same for plans */
@@ -150,9 +149,8 @@ struct ot_trainer {
     ot_kept_statistics *kept; /* running statistics before a step; NULL: not saved yet */
 
     /* Other commands than train. */
-    bool tiles; /* predictions divide an image into overlapping parts, which are samples (ot_dataset_tile) */
-    bool
-        doubted; /* the user knows: an output looks like probabilities, but its graph does not end with an activation */
+    bool tiles;    /* predictions divide an image into overlapping parts, which are samples (ot_dataset_tile) */
+    bool doubted;  /* the warning about an output that looks like probabilities was printed (measure.c) */
     bool searches; /* find-lr: nothing is evaluated */
     bool predicts; /* no loss: a data set needs no targets, a plan computes the outputs only */
 
