@@ -111,7 +111,7 @@ static ot_status options_for(const bench *b, const char *device, int64_t threads
 
 /* ---- data ----------------------------------------------------------------------------- */
 
-static ot_status make_set(const ot_model *m, const ot_rehearsal *r, int64_t samples, ot_dataset **out, ot_error *err)
+static ot_status make_set(const ot_model *m, const ot_dry_run *r, int64_t samples, ot_dataset **out, ot_error *err)
 {
     ot_arena *a = ot_arena_new();
     ot_dataset *d = *out = a ? ot_arena_alloc(a, sizeof *d) : NULL;
@@ -135,7 +135,7 @@ static ot_status make_set(const ot_model *m, const ot_rehearsal *r, int64_t samp
         memcpy(x->t.dim, s.dim, sizeof x->t.dim);
         x->t.data = ot_arena_alloc(a, ot_bytes(&s, f->dtype) + 64);
         if (!x->t.name || !x->t.data) return ot_fail(err, OT_E_NOMEM, "no memory for random inputs");
-        ot_rehearse_fill(x->t.data, f->dtype, ot_numel(&s), (uint64_t)i + 1);
+        ot_dry_run_fill(x->t.data, f->dtype, ot_numel(&s), (uint64_t)i + 1);
     }
     return OT_OK;
 }
@@ -240,7 +240,7 @@ static ot_status measure_one(bench *b, ot_trainer *t, what w, int64_t *k, figure
 /* Two sets: one trains, one is evaluated. */
 static ot_status open_sets(ot_trainer *t, ot_error *err)
 {
-    ot_rehearsal r = { 0 };
+    ot_dry_run r = { 0 };
     t->has_val = true;
     t->eval.split = "val";
     t->test.split = "test";
@@ -253,7 +253,7 @@ static ot_status open_sets(ot_trainer *t, ot_error *err)
         t->test.data = NULL;
         return OT_OK;
     }
-    OT_TRY(ot_rehearse(t->m, &t->s, OT_WANT_TRAIN, NULL, t->a, &r, err));
+    OT_TRY(ot_dry_run_plan(t->m, &t->s, NULL, t->a, &r, err));
     int64_t samples = t->s.batch > r.batch ? t->s.batch : r.batch;
     ot_status s = make_set(t->m, &r, samples, &t->data, err);
     if (!s) s = make_set(t->m, &r, samples, &t->eval.data, err);

@@ -14,8 +14,8 @@
 
 /* A training that was planned, with data or without. */
 typedef struct planned {
-    ot_trainer *t;  /* with data */
-    ot_rehearsal r; /* without */
+    ot_trainer *t; /* with data */
+    ot_dry_run r;  /* without */
     const ot_plan *plan;
     int64_t batch;
     ot_tried tried; /* check alone */
@@ -55,12 +55,12 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
     m = t->m;
     ot_error why = { 0 };
     if (!t->own.file)
-        (void)ot_rehearse_together(m, &t->s, t->a, &t->findings, &why); /* what does not go there does not go below */
+        (void)ot_dry_run_together(m, &t->s, t->a, &t->findings, &why); /* what does not go there does not go below */
     why = (ot_error){ 0 };
-    s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, t->x.device, t->a, &p->r, &why);
+    s = ot_dry_run_plan(m, &t->s, t->x.device, t->a, &p->r, &why);
     if (s == OT_E_MODEL && t->x.device && t->s.device == OT_DEVICE_AUTO) { /* as a training would */
         ot_error ignored = { 0 };
-        s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, NULL, t->a, &p->r, &ignored);
+        s = ot_dry_run_plan(m, &t->s, NULL, t->a, &p->r, &ignored);
         if (!s) t->x.device_line = "device: cpu";
         else s = why.status;
     }

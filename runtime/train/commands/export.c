@@ -92,7 +92,7 @@ static ot_status sizes_find(deployment *d, ot_error *err)
     ot_error first = { 0 };
     for (int i = 0, n = batches_of(d, list); i < n; i++) {
         ot_error e = { 0 };
-        if (!ot_rehearse_inputs(d->m, &d->s, list[i], d->a, &d->feeds, &d->n_feeds, &e)) return OT_OK;
+        if (!ot_dry_run_inputs(d->m, &d->s, list[i], d->a, &d->feeds, &d->n_feeds, &e)) return OT_OK;
         if (!i) first = e;
         if (e.status != OT_E_MODEL) break;
     }

@@ -237,7 +237,7 @@ static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, c
     ot_page page;
     int64_t open = 0;
     ot_error none = { 0 }; /* a model that cannot run can still be looked at */
-    ot_graph *shaped = ot_rehearse_shapes(m, &open, &none);
+    ot_graph *shaped = ot_dry_run_shapes(m, &open, &none);
     const ot_graph *shown = shaped ? shaped : m->file->graph;
     ot_status r = OT_OK;
     if (s->graph && !s->json) {

@@ -51,7 +51,7 @@ static ot_status describe(const char *path, const ot_entry *k, bool replaced, co
     ot_error none = { 0 };
     OT_TRY(ot_model_load(path, &m, err));
     const ot_imported *f = m->file;
-    ot_graph *shaped = ot_rehearse_shapes(m, &open, &none);
+    ot_graph *shaped = ot_dry_run_shapes(m, &open, &none);
     const ot_graph *g = shaped ? shaped : f->graph;
     for (int i = 0; i < f->n_sources; i++) /* scalars are constants of formulas */
         if (ot_is_float(f->sources[i].dtype) && f->sources[i].shape.rank) elements += ot_numel(&f->sources[i].shape);

@@ -229,13 +229,13 @@ void ot_trainer_try_together(ot_trainer *t, const ot_feeders *fs)
     try_together(t->m, &t->s, one, two, n, 0, t->batch > from, &t->findings); /* less than a step */
 }
 
-ot_status ot_rehearse_together(const ot_model *m, ot_settings *s, ot_arena *a, ot_findings *out, ot_error *err)
+ot_status ot_dry_run_together(const ot_model *m, ot_settings *s, ot_arena *a, ot_findings *out, ot_error *err)
 {
     ot_feed *one, *two;
     const ot_graph *g = m->file->graph;
     int n;
     int64_t from = 0;
-    OT_TRY(ot_rehearse_inputs(m, s, 1, a, &one, &n, err));
+    OT_TRY(ot_dry_run_inputs(m, s, 1, a, &one, &n, err));
     two = ot_arena_copy(a, one, sizeof *two * (size_t)(n + 1));
     if (!two) return ot_fail(err, OT_E_NOMEM, "no memory to test a batch");
     for (int i = 0; i < n; i++)

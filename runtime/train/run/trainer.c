@@ -79,7 +79,7 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
     int64_t baked = t->own.file || s->training_info ? ot_feeders_baked(&t->train, t->m->file->graph)
                                                     : 0; /* such a training is for that size alone */
     int64_t written = s->batch || baked ? 0 : written_batch(t);
-    t->batch = s->batch ? s->batch : baked ? baked : written ? written : n < 32 ? n : 32;
+    t->batch = s->batch ? s->batch : baked ? baked : written ? written : n < OT_DEFAULT_BATCH ? n : OT_DEFAULT_BATCH;
     if (written && !t->index)
         ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL,
                 "batch size %lld, as in the training algorithm of the "
