@@ -1,6 +1,6 @@
 /* queue.c - submits runs to a device, and collects their results in order.
  *
- * A run on a device is one copy to it (ot_knobs, index or batch; a large batch is sent while the previous run is executed), one
+ * A run on a device is one copy to it (ot_inbox, index or batch; a large batch is sent while the previous run is executed), one
  * replay of the recorded graph, one copy back (fault, loss, norm).  The host waits only if the queue is full, and then for
  * the older half, while the device works on the other.  The number of runs of a half follows from their duration, so that
  * reports lag by a fifth of a second at most, and the device is not idle between short runs. */
@@ -10,8 +10,6 @@
 
 #include "runtime/train/feed/loader.h"
 #include "runtime/train/run/variants.h"
-
-enum { KNOBS = 64 }; /* bytes in front of the inbox */
 
 static const double lag = 0.1; /* seconds that a half of the queue may take */
 
@@ -75,17 +73,14 @@ static ot_status load(ot_session *x, const ot_slot *s, int64_t *index, ot_error 
     return status;
 }
 
-/* Fills the inbox, whose layout bind() of session.c sets: ot_knobs, index, batches. */
+/* Fills the inbox, whose layout lay_inbox() of session.c sets: ot_inbox, index, batches. */
 static ot_status fill_inbox(const ot_session *x, const ot_slot *s, const int64_t *index, char *inbox, ot_error *err)
 {
     int64_t given = given_of(x, s);
-    memcpy(inbox, &x->lr, 8);
-    memcpy(inbox + 8, &x->momentum, 8);
-    memcpy(inbox + 16, &x->t, 8);
-    memcpy(inbox + 24, &x->seed, 8);
-    memcpy(inbox + 32, &x->counter, 8);
+    ot_inbox head = { .lr = x->lr, .momentum = x->momentum, .t = x->t, .seed = x->seed, .counter = x->counter };
+    memcpy(inbox, &head, sizeof head);
     if (!index) return OT_OK;
-    if (s->plan->index) memcpy(inbox + KNOBS, index, (size_t)s->batch * sizeof *index);
+    if (s->plan->index) memcpy(inbox + sizeof head, index, (size_t)s->batch * sizeof *index);
     for (int i = 0; i < s->feeders->n; i++) {
         ot_feeder *f = &s->feeders->f[i];
         char *to = inbox + s->offset[i];
@@ -137,7 +132,7 @@ static ot_status close_part(ot_session *x, ot_error *err)
 static ot_status give_device(ot_session *x, ot_slot *s, ot_run_kind kind, int64_t *index, char *entry, ot_error *err)
 {
     ot_queue *q = &x->queue;
-    int64_t bytes = kind == OT_RUN_UPDATE ? KNOBS : s->inbox_bytes;
+    int64_t bytes = kind == OT_RUN_UPDATE ? (int64_t)sizeof(ot_inbox) : s->inbox_bytes;
     if (!ot_session_in_flight(x)) q->when = ot_seconds();
     int64_t *samples = kind == OT_RUN_UPDATE ? NULL : index;
     OT_TRY(load(x, s, samples, err));

@@ -100,13 +100,13 @@ static int64_t set_bytes(const ot_supply *y, int i)
     return ot_dtype_bits(y->set[i].dtype) / 8 * y->set[i].elements * y->set[i].samples;
 }
 
-/* What is sent with every batch of the slot: knobs, index, batches. */
+/* Sets the layout of the inbox, which is sent with every batch of the slot: ot_inbox, index, batches. */
 static ot_status lay_inbox(ot_session *x, ot_slot *q, ot_error *err)
 {
     const ot_supply *y = q->supply;
     q->offset = ot_arena_alloc(x->a, (size_t)(q->feeders->n + 1) * sizeof *q->offset);
     if (!q->offset) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
-    q->inbox_bytes = 64 + (q->plan->index ? q->batch * (int64_t)sizeof(int64_t) : 0);
+    q->inbox_bytes = (int64_t)sizeof(ot_inbox) + (q->plan->index ? q->batch * (int64_t)sizeof(int64_t) : 0);
     for (int i = 0; i < q->feeders->n; i++) {
         const ot_feeder *f = &q->feeders->f[i];
         if (y->way[i] != OT_WAY_BATCH && y->way[i] != OT_WAY_RAW) continue;
@@ -377,17 +377,17 @@ static void bind_host(ot_session *x, const ot_slot *q, const ot_plan *p, ot_exec
     for (int i = 0; i < q->feeders->n; i++) feed_to(e, p->fed[i], q->feeders->f[i].buffer);
 }
 
-/* The inbox as fill_inbox() of queue.c fills it, and what stays. */
+/* Binds the plan to the inbox, which fill_inbox() of queue.c fills, and to whole arrays and sets. */
 static void bind_device(ot_session *x, ot_slot *q)
 {
     const ot_step_scalars *k = &q->plan->knobs;
     char *room = ot_memory_room(x->memory);
-    feed(q, k->lr, room);
-    feed(q, k->momentum, room + 8);
-    feed(q, k->t, room + 16);
-    feed(q, k->seed, room + 24);
-    feed(q, k->counter, room + 32);
-    feed(q, q->plan->index, room + 64);
+    feed(q, k->lr, room + offsetof(ot_inbox, lr));
+    feed(q, k->momentum, room + offsetof(ot_inbox, momentum));
+    feed(q, k->t, room + offsetof(ot_inbox, t));
+    feed(q, k->seed, room + offsetof(ot_inbox, seed));
+    feed(q, k->counter, room + offsetof(ot_inbox, counter));
+    feed(q, q->plan->index, room + sizeof(ot_inbox));
     for (int i = 0; i < q->feeders->n; i++) {
         ot_way w = q->supply->way[i];
         bool stays = w == OT_WAY_SET || w == OT_WAY_WHOLE;

@@ -49,6 +49,13 @@ typedef struct ot_slot {
 
 enum { OT_SLOTS = 32, OT_RUNS = 32 };
 
+/* Device: the head of the inbox, which is copied to the device for every run; the index or the batches follow. */
+typedef struct ot_inbox {
+    double lr, momentum, t;
+    uint64_t seed, counter;
+    uint64_t unused[3]; /* to 64 bytes: what follows is aligned */
+} ot_inbox;
+
 /* Runs in flight.  On a device an event is recorded after every `span` runs, which ends a part; at most two parts are
  * complete, so that the device works on one while the host waits for the other. */
 typedef struct ot_queue {
