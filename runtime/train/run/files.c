@@ -163,8 +163,7 @@ ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file
 }
 
 /* Checks the open file and truncates it (not with keep).  Writes to a pipe or device block again. */
-static ot_status begin_writing(const ot_inputs *in, int fd, ot_file_kind kind, bool keep, const char *what,
-                               ot_error *err)
+static ot_status begin_writing(const ot_inputs *in, int fd, bool keep, const char *what, ot_error *err)
 {
     struct stat st;
     if (fstat(fd, &st)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", what, REASON(errno));
@@ -172,14 +171,14 @@ static ot_status begin_writing(const ot_inputs *in, int fd, ot_file_kind kind, b
     if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK))
         return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     if (!S_ISREG(st.st_mode)) return OT_OK;
-    OT_TRY(judge(in, fd, &st, kind, what, err));
+    OT_TRY(judge(in, fd, &st, OT_FILE_LOG, what, err));
     if (!keep && ot_truncate(fd, 0))
         return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     return OT_OK;
 }
 
-ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_kind kind, bool keep, const char *what,
-                         int *fd, ot_error *err)
+ot_status ot_output_open_log(const ot_inputs *in, int at, const char *path, bool keep, const char *what, int *fd,
+                             ot_error *err)
 {
     struct stat st;
     bool there;
@@ -195,7 +194,7 @@ ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_
     if (*fd < 0 && errno == ENXIO && there && S_ISFIFO(st.st_mode))
         return ot_fail(err, OT_E_IO, "%s: is a pipe without a reader; start the reader first, or use a file", what);
     if (*fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
-    ot_status s = begin_writing(in, *fd, kind, keep, what, err);
+    ot_status s = begin_writing(in, *fd, keep, what, err);
     if (!s) return OT_OK;
     close(*fd);
     *fd = -1;

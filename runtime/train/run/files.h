@@ -31,9 +31,9 @@ typedef enum ot_file_kind {
 ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file_kind kind, const char *what,
                           ot_error *err);
 
-/* The same, and opens it for writing: emptied, or with keep as it is.  Links are followed only from AT_FDCWD. */
-ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_kind kind, bool keep, const char *what,
-                         int *fd, ot_error *err);
+/* Checks a log likewise and opens it for writing: truncated, or unchanged with keep.  Links are followed only with AT_FDCWD. */
+ot_status ot_output_open_log(const ot_inputs *in, int at, const char *path, bool keep, const char *what, int *fd,
+                             ot_error *err);
 
 /* Errors: OT_E_USAGE: the open folder or a folder in it contains an input; the message names the file. */
 ot_status ot_inputs_outside(const ot_inputs *in, int folder, const char *what, ot_error *err);

@@ -207,7 +207,7 @@ static ot_status open_log(ot_trainer *t, int at, const char *path, const char *s
     ot_inputs in = ot_trainer_inputs(t);
     int fd;
     if (!shown) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
-    OT_TRY(ot_output_open(&in, at, path, OT_FILE_LOG, false, shown, &fd, err));
+    OT_TRY(ot_output_open_log(&in, at, path, false, shown, &fd, err));
     return ot_log_add(&t->log, fd, shown, err);
 }
 
@@ -249,7 +249,7 @@ static ot_status reopen_log(ot_trainer *t, int i, int at, const char *path, cons
     ot_inputs in = ot_trainer_inputs(t);
     int fd;
     struct stat st;
-    OT_TRY(ot_output_open(&in, at, path, OT_FILE_LOG, true, shown, &fd, err));
+    OT_TRY(ot_output_open_log(&in, at, path, true, shown, &fd, err));
     if (fstat(fd, &st)) {
         ot_status s = ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", shown, strerror(errno));
         close(fd);
