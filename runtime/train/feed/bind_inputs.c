@@ -454,13 +454,67 @@ static const char *title(const ot_array *a, char buf[300])
     return *a->t.name ? buf : "the data without the target";
 }
 
-static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, const ot_array *a,
-                             bool named, ot_feeder *f, ot_error *err)
+/* f->sample of an array that is fed whole. */
+static ot_status fit_whole(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, const ot_array *a,
+                           ot_feeder *f, ot_error *err)
 {
     char x[128], y[128], z[300], hint[160], turn[300], more[400] = "";
     ot_error bad = { 0 };
-    bool turned = false;
     ot_shape have = array_shape(a);
+    ot_array all = *a;
+    all.mapped = false; /* it is read whole, so all of it is checked here */
+    if (a->mapped && !e->as_is && ot_array_check(&all, &bad)) return ot_fail_more(err, bad.status, "%s", bad.text);
+    f->sample = have;
+    /* `run` accepts a batch of another size than the file's. */
+    if (ot_shape_agrees(&v->shape, &have, e->as_is ? 1 : 0)) return OT_OK;
+    const char *of = counts(d);
+    if (!e->as_is && of && have.rank)
+        snprintf(more, sizeof more, ", %lld samples (target '%.280s' has %lld)", (long long)have.dim[0], of,
+                 (long long)d->samples);
+    else if (!e->as_is) snprintf(more, sizeof more, " and its first dimension is not the number of samples");
+    return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s%s", v->name, ot_shape_text(&v->shape, x),
+                        title(a, z), ot_shape_text(&have, y), more,
+                        e->as_is ? "" : flat_target(d, have.rank ? have.dim[0] : 0, hint),
+                        e->as_is ? "" : ot_match_channels(v, a, turn));
+}
+
+/* Checks f->sample, whose axes ot_match_axes has permuted. */
+static ot_status check_permuted(const ot_value *v, const ot_array *a, const ot_feeder *f, ot_error *err)
+{
+    char x[128], y[128], z[300];
+    ot_shape whole = { .rank = f->sample.rank + 1, .dim = { a->t.dim[0] } };
+    memcpy(whole.dim + 1, f->sample.dim, sizeof *whole.dim * (size_t)f->sample.rank);
+    if (ot_shape_agrees(&v->shape, &whole, 1)) return OT_OK;
+    return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s with the axes of --permute is %s", v->name,
+                        ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&whole, y));
+}
+
+/* f->sample of an array of another shape: samples with as many elements get the input's shape.  An array that was found by its
+ * name must have the shape of the input. */
+static ot_status reshape_samples(const ot_adapt_env *e, const ot_value *v, const ot_array *a, bool named, ot_feeder *f,
+                                 ot_error *err)
+{
+    char x[128], y[128], z[300], turn[300], more[100];
+    ot_shape want = v->shape, one = sample_shape(a), have = array_shape(a);
+    bool all = want.rank > 0;
+    for (int i = 1; i < want.rank; i++) all &= want.dim[i] >= 0;
+    memmove(want.dim, want.dim + 1, sizeof want.dim - sizeof *want.dim);
+    want.rank--;
+    if ((named && !a->flat) || !all || !ot_shape_fits(&want, f->dtype) || ot_numel(&want) != ot_numel(&one))
+        return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s", v->name, ot_shape_text(&v->shape, x),
+                            title(a, z), ot_shape_text(&have, y), elements(v, a, more), ot_match_channels(v, a, turn));
+    f->sample = want;
+    ot_adapt_note(e, "samples of shape %s are fed to '%s' as %s%s", ot_shape_text(&one, x), v->name,
+                  ot_shape_text(&want, y), ot_match_row(v, a, turn));
+    return OT_OK;
+}
+
+/* named: the array was found by the input's name. */
+static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, const ot_array *a,
+                             bool named, ot_feeder *f, ot_error *err)
+{
+    ot_error bad = { 0 };
+    bool permuted = false;
     *f = (ot_feeder){ .name = v->name,
                       .whole = a->whole || e->as_is,
                       .as_is = e->as_is,
@@ -476,46 +530,13 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
     if (f->src == &f->own && !e->as_is && ot_array_check(&f->own, &bad))
         return ot_fail_more(err, bad.status, "%s", bad.text);
 
-    if (!f->whole) OT_TRY(ot_match_axes(e, v, a, f, &turned, err));
-    if (f->whole) {
-        ot_array all = *a;
-        all.mapped = false;
-        if (a->mapped && !e->as_is && ot_array_check(&all, &bad)) return ot_fail_more(err, bad.status, "%s", bad.text);
-        f->sample = have;
-        /* `run` may be given another batch than the file was made with. */
-        const char *of = counts(d);
-        if (!e->as_is && of && have.rank)
-            snprintf(more, sizeof more, ", %lld samples (target '%.280s' has %lld)", (long long)have.dim[0], of,
-                     (long long)d->samples);
-        else if (!e->as_is) snprintf(more, sizeof more, " and its first dimension is not the number of samples");
-        if (!ot_shape_agrees(&v->shape, &have, e->as_is ? 1 : 0))
-            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s%s", v->name,
-                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y), more,
-                                e->as_is ? "" : flat_target(d, have.rank ? have.dim[0] : 0, hint),
-                                e->as_is ? "" : ot_match_channels(v, a, turn));
-    } else if (!turned && ot_shape_agrees(&v->shape, &have, 1)) {
-        f->sample = sample_shape(a);
-    } else if (turned) {
-        ot_shape whole = { .rank = f->sample.rank + 1, .dim = { have.dim[0] } };
-        memcpy(whole.dim + 1, f->sample.dim, sizeof *whole.dim * (size_t)f->sample.rank);
-        if (!ot_shape_agrees(&v->shape, &whole, 1))
-            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s with the axes of --permute is %s", v->name,
-                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&whole, y));
-    } else {
-        /* Without names there is nothing but the sizes to go by. */
-        ot_shape want = v->shape, one = sample_shape(a);
-        bool all = want.rank > 0;
-        for (int i = 1; i < want.rank; i++) all &= want.dim[i] >= 0;
-        memmove(want.dim, want.dim + 1, sizeof want.dim - sizeof *want.dim);
-        want.rank--;
-        if ((named && !a->flat) || !all || !ot_shape_fits(&want, f->dtype) || ot_numel(&want) != ot_numel(&one))
-            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s", v->name,
-                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y), elements(v, a, more),
-                                ot_match_channels(v, a, turn));
-        f->sample = want;
-        ot_adapt_note(e, "samples of shape %s are fed to '%s' as %s%s", ot_shape_text(&one, x), v->name,
-                      ot_shape_text(&want, y), ot_match_row(v, a, turn));
-    }
+    ot_shape have = array_shape(a);
+    if (!f->whole) OT_TRY(ot_match_axes(e, v, a, f, &permuted, err));
+    if (f->whole) OT_TRY(fit_whole(e, d, v, a, f, err));
+    else if (permuted) OT_TRY(check_permuted(v, a, f, err));
+    else if (ot_shape_agrees(&v->shape, &have, 1)) f->sample = sample_shape(a);
+    else OT_TRY(reshape_samples(e, v, a, named, f, err));
+
     ot_gather axes = f->gather;
     set_gather(f);
     memcpy(f->gather.permute, axes.permute, sizeof axes.permute);
