@@ -87,7 +87,7 @@ ot_status ot_trainer_choose_batch(ot_trainer *t, ot_error *err)
 
 static int64_t needed_by(const ot_trainer *t) { return t->x.device ? ot_session_bytes(&t->x) : t->planned; }
 
-/* Decimals of a size in MiB: small networks need them. */
+/* Number of decimals for a size in MiB: more for small networks. */
 static int decimals(int64_t bytes) { return bytes < 10 * (int64_t)MIB ? 3 : 1; }
 
 void ot_limit_note(ot_findings *f, const ot_plan *p, int64_t before, int64_t limit)

@@ -1,4 +1,4 @@
-/* file_training.c - the training that a file brings along (TrainingInfoProto), in place of the one that options describe. */
+/* file_training.c - training with the algorithm in the file (TrainingInfoProto) instead of that of the options. */
 #include "runtime/train/run/file_training.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "runtime/train/run/session.h"
 
-/* Options that say how to train: with an algorithm of the file's there is nothing for them to act on. */
+/* Options of the training algorithm: they have no effect on the algorithm in the file. */
 static const char *const says_how[] = { "lr",
                                         "momentum",
                                         "weight-decay",
@@ -99,7 +99,7 @@ const char *ot_own_text(const ot_model *m, ot_arena *a)
 
 /* ---- initialization -------------------------------------------------------------------- */
 
-/* Has nothing trained it?  It is what it would be set to, or all elements are one number (0, where there is one alone). */
+/* Is the tensor untrained?  It equals its initialization, or all elements are equal (a single element: 0). */
 static bool untouched(const ot_source *s, const void *start)
 {
     size_t one = (size_t)ot_dtype_bits(s->dtype) / 8, bytes = ot_bytes(&s->shape, s->dtype);
@@ -109,7 +109,7 @@ static bool untouched(const ot_source *s, const void *start)
     return !memcmp(s->data, (const char *)s->data + one, bytes - one);
 }
 
-/* The outputs of the initialization, drawn by --seed; of t's arena. */
+/* The outputs of the initialization, with --seed; in t's arena. */
 static ot_status compute(ot_trainer *t, const ot_training *x, const void **start, ot_error *err)
 {
     ot_session y;
@@ -147,7 +147,7 @@ static ot_status compute(ot_trainer *t, const ot_training *x, const void **start
     return r;
 }
 
-/* Has the graph an update for v? */
+/* Does the graph assign a new value to v? */
 static bool is_updated(const ot_graph *g, const ot_value *v)
 {
     for (int i = 0; i < g->n_assigns; i++)

@@ -43,7 +43,7 @@ static int begins(int fd, const char *text)
     return got < 0 ? -1 : got == (int64_t)n && !memcmp(head, text, n);
 }
 
-/* An archive whose first member is an array: pictures and documents are archives too. */
+/* A zip archive whose first member is an array; documents are zip archives too. */
 static int is_npz(int fd)
 {
     enum { LOCAL = 30, EMPTY = 22 };
@@ -56,7 +56,7 @@ static int is_npz(int fd)
     return name > 4 && got >= LOCAL + name && !memcmp(head + LOCAL + name - 4, ".npy", 4);
 }
 
-/* 1: it is; 0: it is not; -1: it cannot be read. */
+/* Is the file of that kind?  -1: it cannot be read. */
 static int is_of(int fd, uint64_t size, ot_file_kind kind)
 {
     switch (kind) {
@@ -111,7 +111,7 @@ static ot_status check_name(const char *path, ot_file_kind kind, const char *wha
     return OT_OK;
 }
 
-/* A regular file that is there and open. */
+/* Checks an existing regular file, which is open. */
 static ot_status judge(const ot_inputs *in, int fd, const struct stat *st, ot_file_kind kind, const char *what,
                        ot_error *err)
 {

@@ -1,4 +1,4 @@
-/* folder.c - the folder of a run. */
+/* folder.c - creates, locks and renames run folders. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -91,7 +91,7 @@ static bool still_there(int fd, const char *path)
     return ot_file_of_open(fd, &open) && ot_file_of(AT_FDCWD, path, &named) && ot_file_same(open, named);
 }
 
-/* Whether there is an options.conf, by which an older run is known; another file of that name is refused. */
+/* Whether the folder has the options.conf of an older run; an options.conf of another program is an error. */
 static ot_status find_old(int fd, const char *path, bool *old, ot_error *err)
 {
     char head[sizeof OT_FOLDER_MARK - 1];
@@ -139,7 +139,7 @@ static ot_status check_old(int fd, const char *path, const ot_inputs *in, ot_are
     return ot_inputs_outside(in, fd, what, err);
 }
 
-/* The named folder, without an older run: the one that is there is moved while it is locked. */
+/* Opens the folder of --run-dir; a folder with an older run is renamed while it is locked, and a new one is created. */
 static ot_status open_named(char *path, const ot_inputs *in, ot_arena *a, ot_folder *out, ot_error *err)
 {
     enum { TRIES = 100 }; /* others may make and move it at the same time */

@@ -1,4 +1,4 @@
-/* model.c - loading, and what the system says about the process. */
+/* model.c - loads a model, cuts it at outputs; memory and clock of the process. */
 
 #include <stdio.h>
 #include <stdlib.h>

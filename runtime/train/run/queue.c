@@ -61,7 +61,7 @@ static int64_t given_of(const ot_session *x, const ot_slot *s)
     return s->want == OT_WANT_TRAIN ? x->samples : OT_NOT_AUGMENTED;
 }
 
-/* Has the batch drawn; samples that cannot be read are replaced in index. */
+/* Draws the batch; samples that cannot be read are replaced in index. */
 static ot_status load(ot_session *x, const ot_slot *s, int64_t *index, ot_error *err)
 {
     double began = ot_seconds();
