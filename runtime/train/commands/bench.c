@@ -24,7 +24,7 @@ typedef enum what { TRAINING, PREDICTION, WHATS } what;
 
 static const char *const what_names[WHATS] = { "training", "prediction" };
 
-/* One row of the table. */
+/* A row of the table: one measurement. */
 typedef struct figure {
     const char *device;
     int threads;
@@ -86,7 +86,7 @@ static ot_status read_options(bench *b, ot_error *err)
     return b->row && b->time ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the measurements");
 }
 
-/* The options of one measurement: those that were given, and these. */
+/* The options of one measurement: those of the command, changed by these. */
 static ot_status options_for(const bench *b, const char *device, int64_t threads, int64_t batch, ot_options **out,
                              ot_error *err)
 {
@@ -173,7 +173,7 @@ static ot_status give_runs(const bench *b, ot_trainer *t, what w, int n, int64_t
     return OT_OK;
 }
 
-/* The same between two events: seconds of the device, without the submission of the first run and the way back of the last. */
+/* The same between two events: seconds of the device, without submitting the first run and copying back the last. */
 static ot_status give_between(const bench *b, ot_trainer *t, what w, int n, int64_t *k, int64_t *given, double *seconds,
                               ot_error *err)
 {
@@ -205,7 +205,7 @@ static ot_status find_rate(const bench *b, ot_trainer *t, what w, int n, int64_t
     return OT_OK;
 }
 
-/* Caches fill, libraries load their code, and a device has the clocks that it keeps. */
+/* Warms up: caches fill, libraries load their code, and a device reaches its clock rate. */
 static ot_status warm_up(const bench *b, ot_trainer *t, what w, int64_t *k, ot_error *err)
 {
     double begun = ot_seconds();
@@ -237,7 +237,7 @@ static ot_status measure_one(bench *b, ot_trainer *t, what w, int64_t *k, figure
     return ot_kernel_table_new(t, w == TRAINING, b->a, f->kernels, err);
 }
 
-/* Two sets: one trains, one is evaluated. */
+/* Makes two sets: a training set and an evaluation set. */
 static ot_status open_sets(ot_trainer *t, ot_error *err)
 {
     ot_dry_run r = { 0 };
@@ -337,7 +337,7 @@ static ot_status measure_size(bench *b, const char *device, int64_t threads, int
     return s;
 }
 
-/* The CPU with every number of threads, and a device with the most. */
+/* Measures the CPU with each number of threads, and a device with the largest. */
 static ot_status measure_all(bench *b, ot_error *err)
 {
     const char *named = ot_options_get(b->given, "device");

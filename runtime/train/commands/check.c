@@ -1,4 +1,4 @@
-/* check.c - the commands check and plan: what a training would be, without training. */
+/* check.c - the commands check and plan: describe a training without running it. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -99,7 +99,7 @@ static int64_t parameters(const ot_plan *p)
     return n;
 }
 
-/* NULL: no memory. */
+/* Returns NULL without memory. */
 static json_t *json_findings(const ot_findings *f, const ot_error *found)
 {
     json_t *list = f->lost ? NULL : json_array(), *errors = ot_json_lines(found->text), *line;
@@ -247,7 +247,7 @@ static void write_steps(ot_page *p, const ot_step *list, int n, const char *phas
     }
 }
 
-/* Operations, bytes, memory at the peak, by node of the file. */
+/* Writes operations, bytes and memory at the peak by node of the file. */
 static void write_nodes(ot_page *p, const ot_node_table *t)
 {
     json_t *list = p->f ? NULL : json_array();
@@ -283,7 +283,7 @@ static void write_nodes(ot_page *p, const ot_node_table *t)
     ot_print(p->f, "%.3f GFLOP for one batch and its update\n", flops / 1e9);
 }
 
-/* Where the activations are largest, and the nodes that hold most of them then. */
+/* Writes the step with the largest activations, and the nodes that keep most of them. */
 static void write_peak(ot_page *p, const ot_plan *q, const ot_node_table *t, ot_arena *a)
 {
     enum { NAMED = 5 };
@@ -299,7 +299,7 @@ static void write_peak(ot_page *p, const ot_plan *q, const ot_node_table *t, ot_
     ot_print(p->f, "\n");
 }
 
-/* Kernels that run, a group of steps as one; the bytes that they read and write. */
+/* Counts the kernels that run (a group of steps is one), and the bytes that they read and write. */
 static int kernels_of(const ot_step *s, int n, double *bytes)
 {
     int count = 0;

@@ -44,7 +44,7 @@ static ot_status read_range(const ot_trainer *t, sweep *s, ot_error *err)
                    text);
 }
 
-/* What training needs, but for an evaluation set and files to write. */
+/* Prepares a training without an evaluation set and without output files. */
 static ot_status begin(ot_trainer *t, sweep *s, ot_error *err)
 {
     OT_TRY(read_range(t, s, err));
@@ -70,7 +70,7 @@ static ot_status begin(ot_trainer *t, sweep *s, ot_error *err)
     return s->at ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for %lld learning rates", (long long)s->most);
 }
 
-/* Has the loss grown too far?  Not among the first rates, whose smoothed losses are means of few. */
+/* Has the loss grown too far?  Not tested at the first rates, whose smoothed losses are means of few values. */
 static bool has_diverged(const sweep *s)
 {
     double best = INFINITY;
@@ -175,7 +175,7 @@ static void fill_json(const ot_trainer *t, const sweep *s, ot_page *p)
 
 /* ---- the picture -------------------------------------------------------------------------- */
 
-/* By its name; SVG otherwise. */
+/* Is the chart a PNG, by the name's ending?  Otherwise it is an SVG. */
 static bool is_png(const ot_trainer *t)
 {
     size_t n = t->s.out ? strlen(t->s.out) : 0;
@@ -216,7 +216,7 @@ static ot_status check_picture(const ot_trainer *t, ot_error *err)
                     : OT_OK;
 }
 
-/* -o: the curve as a picture. */
+/* -o: writes the curve as an image. */
 static ot_status write_picture(const ot_trainer *t, const sweep *s, ot_error *err)
 {
     double *room = ot_arena_alloc(t->a, 3 * sizeof *room * (size_t)(s->n + 1));

@@ -111,7 +111,7 @@ static void inspect_value(ot_page *p, const char *what, const char *name, const 
             list, json_pack("{s:o, s:s, s:o}", "name", ot_json_text(name), "type", type, "shape", ot_json_text(shape)));
 }
 
-/* An open batch has the name that the first input with one gives it. */
+/* The name of the open batch: that of the first input with a named one. */
 static const char *batch_name(const ot_graph *g)
 {
     for (int i = 0; i < g->n_inputs; i++) {
@@ -122,7 +122,7 @@ static const char *batch_name(const ot_graph *g)
     return "?";
 }
 
-/* shaped: the file's graph with shapes, or NULL; open sizes taken as `open` there. */
+/* shaped: the file's graph with shapes in which open sizes are `open`, or NULL. */
 static void inspect_ends(ot_page *p, const ot_model *m, const ot_graph *shaped, int64_t open)
 {
     const ot_graph *g = m->file->graph;
@@ -219,7 +219,7 @@ static void inspect_findings(ot_page *p, const ot_model *m, ot_graph *classified
     if (!p->f) ot_json_set(&p->json, "notes", all);
 }
 
-/* The training algorithm that the file has of its own. */
+/* Writes the training algorithm in the file. */
 static void inspect_training(ot_page *p, const ot_model *m, ot_arena *a)
 {
     const char *text = m->file->training ? ot_own_text(m, a) : NULL;
@@ -293,7 +293,7 @@ static const char *gradient_of(const ot_op *op)
                                     : "no";
 }
 
-/* Operators that the importer spells out in others.  Returns how many are of ONNX; *others: of other domains. */
+/* Lists the operators that the importer replaces by others.  Returns the number of ONNX operators; *others: of other domains. */
 static int list_rewritten(ot_page *p, json_t **list, int *others)
 {
     const char *name, *domain;
@@ -389,7 +389,7 @@ static void cpu_features(char *out, size_t n)
     (void)n;
 }
 
-/* What --device cuda would find: a line per device, or why there is none.  Text without the last line end. */
+/* A line for each device of --device cuda, or why there is none; without the last line break. */
 static const char *cuda_devices(ot_arena *a)
 {
     ot_error why = { 0 };
@@ -414,7 +414,7 @@ static const char *cuda_devices(ot_arena *a)
     return all;
 }
 
-/* The formats of pictures that this build reads, and those that it is without. */
+/* The image formats that this build reads, and those that it does not. */
 static void write_pictures(ot_page *p)
 {
     const char *format, *missing;

@@ -1,4 +1,4 @@
-/* new.c - the command new: its options for exporter/new.h. */
+/* new.c - the command new: passes its options to exporter/new.h. */
 
 #include <fcntl.h>
 #include <math.h>
@@ -42,7 +42,7 @@ static void add_ends(char *line, size_t most, ot_value *const *list, int n)
     }
 }
 
-/* What the file says, as it was written. */
+/* Describes the written file. */
 static ot_status describe(const char *path, const ot_entry *k, bool replaced, const ot_callbacks *cb, ot_error *err)
 {
     char line[6000], name[4096], ends[600] = "";

@@ -1,4 +1,4 @@
-/* run_grad.c - the commands run and grad: arrays in, arrays out. */
+/* run_grad.c - the commands run and grad: read arrays, compute, write arrays. */
 
 #include <fcntl.h>
 #include <math.h>

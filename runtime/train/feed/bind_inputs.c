@@ -55,7 +55,7 @@ bool ot_input_is_fed(const ot_graph *g, const ot_value *v)
     return v->role == OT_INPUT && !v->data && v != g->seed && v != g->counter;
 }
 
-/* bfloat16 and 8-bit floats travel as raw unsigned integers of their size. */
+/* Arrays of files store bfloat16 and 8-bit floats as unsigned integers of their size. */
 static bool raw_bits(ot_dtype want, ot_dtype have)
 {
     if (want == OT_BF16) return have == OT_U16;
@@ -97,7 +97,7 @@ static int64_t known(int64_t want, int64_t dflt) { return want >= 0 ? want : dfl
 
 static bool may_be_channels(int64_t dim, const ot_picture *p) { return dim == p->c || dim == 1 || dim == 3; }
 
-/* A square side for n elements of a picture, 0: none. */
+/* The side of a square image of n elements; 0: none. */
 static int64_t side_of(int64_t n, int64_t c)
 {
     int64_t s = 1;
@@ -106,7 +106,7 @@ static int64_t side_of(int64_t n, int64_t c)
     return s * s == n / c ? s : 0;
 }
 
-/* What the input wants of a picture.  false: nothing a picture can be. */
+/* The layout and size of an image for an input of that shape.  false: an image does not fit. */
 static bool geometry(const ot_shape *want, const ot_picture *p, place *where, ot_picture *to)
 {
     const int64_t *d = want->dim;
@@ -198,7 +198,7 @@ static bool recorded_scaling(const ot_adapt_env *e, const ot_array *a, ot_feeder
     return true;
 }
 
-/* Red first to blue first. */
+/* Reverses scaling by channel from red first to blue first. */
 static void turn_round(ot_normalize *z)
 {
     double mean = z->mean[0], std = z->std[0];
@@ -408,7 +408,7 @@ static ot_status adapt_floats(const ot_adapt_env *e, const ot_dataset *d, const 
 
 /* ---- inputs ------------------------------------------------------------------------- */
 
-/* A target of several numbers for each sample that was saved as one row of them. */
+/* A hint about a target of several numbers for each sample that was saved with rank 1; "": there is none. */
 static const char *flat_target(const ot_dataset *d, int64_t samples, char buf[160])
 {
     *buf = '\0';
@@ -422,7 +422,7 @@ static const char *flat_target(const ot_dataset *d, int64_t samples, char buf[16
     return buf;
 }
 
-/* The array whose first dimension is the number of samples; NULL: the set has no target. */
+/* The name of the target, whose first dimension is the number of samples; NULL: the set has none. */
 static const char *counts(const ot_dataset *d)
 {
     for (int i = 0; i < d->n; i++)
@@ -431,7 +431,7 @@ static const char *counts(const ot_dataset *d)
     return NULL;
 }
 
-/* "; 12 elements per sample, 16 are needed", where both are known and differ. */
+/* ": 12 elements per sample, expected 16" if both are known and differ; else "". */
 static const char *elements(const ot_value *v, const ot_array *a, char buf[100])
 {
     ot_shape want = v->shape, have = sample_shape(a);
@@ -447,7 +447,7 @@ static const char *elements(const ot_value *v, const ot_array *a, char buf[100])
     return buf;
 }
 
-/* What people call an array; formats without names, such as .csv and .npy, have one for all inputs. */
+/* The name of an array in messages; formats without names, such as .csv and .npy, have one array for all inputs. */
 static const char *title(const ot_array *a, char buf[300])
 {
     if (*a->t.name) snprintf(buf, 300, "array '%.280s'", a->t.name);
@@ -545,7 +545,7 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
     return adapt_bytes(e, a, f, err);
 }
 
-/* --normalize was given: something must have come of it. */
+/* Refuses --normalize if it applies to no array. */
 static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, const ot_feeders *fs, ot_error *err)
 {
     if (!e->s->normalize || e->normalize->kind == OT_NORMALIZE_NONE || e->beside || !fs->n) return OT_OK;
@@ -566,7 +566,7 @@ static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, co
                                              : "");
 }
 
-/* --image-size was given: there must be images that have it. */
+/* Refuses --image-size if there are no images. */
 static ot_status check_size(const ot_adapt_env *e, const ot_dataset *d, const ot_feeders *fs, ot_error *err)
 {
     bool any = !e->s->image_height || e->beside;

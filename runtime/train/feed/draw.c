@@ -1,4 +1,4 @@
-/* draw.c - samples as images of bytes, of the size that the model takes. */
+/* draw.c - draws samples as images of bytes, in the size of the model's input. */
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/draw.h"
 #include "runtime/train/feed/masks.h"
@@ -45,7 +45,7 @@ ot_status ot_draw_reserve(ot_draw_room *r, size_t n, const ot_image *from, ot_er
 
 bool ot_draw_as_decoded(const ot_feeder *f) { return f->augment && ot_augment_resizes(f->augment->list); }
 
-/* Room for the image before augmentation: in the cache, or in `room`. */
+/* Memory for the image before augmentation: in the cache, or in `room`. */
 static ot_status base_room(const ot_feeder *f, ot_image *like, ot_draw_room *room, ot_kept **kept, ot_error *err)
 {
     size_t n = (size_t)(like->height * like->width * like->channels);

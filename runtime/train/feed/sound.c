@@ -1,11 +1,11 @@
-/* sound.c - recordings as inputs: how many channels and values a sample has, and how it is drawn. */
+/* sound.c - recordings as inputs: the shape of a sample, and how it is drawn. */
 #include "runtime/train/feed/sound.h"
 
 #include "runtime/data/sound.h"
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/preprocess.h"
 
-/* Of an open length without --length: planning for more takes minutes and gigabytes before it fails. */
+/* The longest sample of an open length without --length: a longer one would take minutes and gigabytes to plan. */
 enum { LONGEST = 1 << 22 };
 
 static bool may_be_channels(int64_t n) { return n >= 1 && n <= OT_SOUND_CHANNELS; }

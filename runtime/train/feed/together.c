@@ -37,7 +37,7 @@ typedef struct trial {
     const char *output; /* where that is */
 } trial;
 
-/* Numbers that every input takes: floats between -1 and 1; integers, which may pick rows of a table, 0 or 1. */
+/* Generates values that every input accepts: floats between -1 and 1; integers, which may be rows of a table, 0 or 1. */
 static void fill(void *p, ot_dtype t, int64_t n, uint64_t *seed)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -58,7 +58,7 @@ static ot_status plan(trial *x, const ot_feed *feeds, const ot_plan *like, ot_pl
     return ot_plan_new(x->m->file->graph, &c, like, out, err);
 }
 
-/* Each batch is computed twice. */
+/* Would the test take long?  Each batch is computed twice. */
 static bool takes_long(const trial *x)
 {
     const ot_plan *p = x->together.plan;
@@ -185,7 +185,7 @@ static bool askable(const ot_graph *g, const trial *x)
     return true;
 }
 
-/* larger: the batch in use is larger than the file's. */
+/* Runs the test and adds its result to the findings.  larger: the batch in use is larger than the file's. */
 static void try_together(const ot_model *m, ot_settings *s, const ot_feed *one, const ot_feed *two, int n, double most,
                          bool larger, ot_findings *out)
 {
