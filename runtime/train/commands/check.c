@@ -38,7 +38,7 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
     if (t->s.training_info && !t->s.data)
         return ot_fail(err, OT_E_USAGE, "--training-info needs --data, because it describes a training on it");
     OT_TRY(ot_trainer_open_teacher(t, err));
-    OT_TRY(ot_trainer_choose_own(t, err));
+    OT_TRY(ot_trainer_use_file_training(t, err));
     ot_status reviewed = ot_trainer_review(t, false, err), s;
     if (reviewed && reviewed != OT_E_MODEL) return reviewed;
     if (t->s.data) {

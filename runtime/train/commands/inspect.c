@@ -222,7 +222,7 @@ static void inspect_findings(ot_page *p, const ot_model *m, ot_graph *classified
 /* Writes the training algorithm in the file. */
 static void inspect_training(ot_page *p, const ot_model *m, ot_arena *a)
 {
-    const char *text = m->file->training ? ot_own_text(m, a) : NULL;
+    const char *text = m->file->training ? ot_file_training_text(m, a) : NULL;
     if (!m->file->training) return;
     p->lost |= !text;
     if (text && p->f) ot_print(p->f, "training: algorithm in the file (TrainingInfoProto): %s\n", text);
@@ -247,7 +247,7 @@ static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, c
     }
     ot_model own = *m; /* what its own algorithm makes of it */
     const ot_training *x = m->file->training;
-    if (x && !x->why) r = ot_model_own(m, a, &own, err);
+    if (x && !x->why) r = ot_file_training_model(m, a, &own, err);
     if (!r) r = ot_classified(&own, s, &p, err);
     if (!r) r = ot_page_open(&page, s->json, err);
     if (!r) {

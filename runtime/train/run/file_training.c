@@ -67,7 +67,7 @@ static ot_status check_options(const ot_trainer *t, ot_error *err)
     return err->status;
 }
 
-ot_status ot_model_own(const ot_model *m, ot_arena *a, ot_model *out, ot_error *err)
+ot_status ot_file_training_model(const ot_model *m, ot_arena *a, ot_model *out, ot_error *err)
 {
     *out = *m;
     out->file = ot_arena_copy(a, m->file, sizeof *m->file);
@@ -78,7 +78,7 @@ ot_status ot_model_own(const ot_model *m, ot_arena *a, ot_model *out, ot_error *
 
 /* ---- what is in it ------------------------------------------------------------------- */
 
-const char *ot_own_text(const ot_model *m, ot_arena *a)
+const char *ot_file_training_text(const ot_model *m, ot_arena *a)
 {
     const ot_training *x = m->file->training;
     if (x->why) return ot_arena_printf(a, "it is not supported: %s", x->why);
@@ -200,7 +200,7 @@ static ot_status initialize(ot_trainer *t, const ot_training *x, ot_error *err)
 
 /* ---- choosing --------------------------------------------------------------------------- */
 
-ot_status ot_trainer_choose_own(ot_trainer *t, ot_error *err)
+ot_status ot_trainer_use_file_training(ot_trainer *t, ot_error *err)
 {
     const ot_training *x = t->m->file->training;
     if (!x) {
@@ -225,20 +225,20 @@ ot_status ot_trainer_choose_own(ot_trainer *t, ot_error *err)
                        "%s",
                        x->why, use_options);
     OT_TRY(check_options(t, err));
-    const char *what = ot_own_text(t->m, t->a);
+    const char *what = ot_file_training_text(t->m, t->a);
     t->own_line = what ? ot_arena_printf(t->a,
                                          "training uses the algorithm in the file (TrainingInfoProto): %s; use "
                                          "--loss or --optimizer to train with the options instead",
                                          what)
                        : NULL;
     if (!t->own_line) return no_memory(err);
-    OT_TRY(ot_model_own(t->m, t->a, &t->own, err));
+    OT_TRY(ot_file_training_model(t->m, t->a, &t->own, err));
     t->own_inputs = t->m->file->graph->n_inputs;
     t->m = t->x.model = &t->own;
     return initialize(t, x, err);
 }
 
-void ot_trainer_say_own(ot_trainer *t)
+void ot_trainer_note_file_training(ot_trainer *t)
 {
     bool warns = t->m->file->training && t->m->file->training->why;
     if (t->own_line) ot_find(&t->findings, warns ? OT_FINDING_WARNING : OT_FINDING_NOTE, NULL, NULL, "%s", t->own_line);

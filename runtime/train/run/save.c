@@ -300,7 +300,7 @@ static ot_status prove(const ot_imported *written, void *user, ot_error *err)
     if (!a) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
     ot_status s;
     if (t->own.file) {
-        s = written->training && !written->training->why ? ot_model_own(&whole, a, &cut, &first)
+        s = written->training && !written->training->why ? ot_file_training_model(&whole, a, &cut, &first)
                                                          : ot_fail(&first, OT_E_IO,
                                                                    "the training algorithm is missing in "
                                                                    "the written file");

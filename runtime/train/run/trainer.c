@@ -552,7 +552,7 @@ ot_status ot_trainer_open_prediction(ot_trainer *t, ot_error *err)
 
 ot_status ot_trainer_open_run(ot_trainer *t, ot_error *err)
 {
-    OT_TRY(ot_trainer_choose_own(t, err));
+    OT_TRY(ot_trainer_use_file_training(t, err));
     OT_TRY(ot_trainer_review(t, false, err));
     OT_TRY(ot_trainer_open(t, err));
     OT_TRY(ot_trainer_open_run_set(t, err));
@@ -669,7 +669,7 @@ static ot_status open_trainer(ot_trainer *t, ot_error *err)
                        t->s.folds, t->s.folds);
     t->by_steps = !t->s.data;
     OT_TRY(ot_trainer_open_teacher(t, err));
-    OT_TRY(ot_trainer_choose_own(t, err));
+    OT_TRY(ot_trainer_use_file_training(t, err));
     OT_TRY(ot_trainer_review(t, false, err));
     if (t->by_steps && t->s.swa > 0)
         return ot_fail(err, OT_E_USAGE, "--swa needs --data, because it begins at an epoch of the training");

@@ -145,7 +145,7 @@ ot_status ot_trainer_describe(ot_trainer *t, ot_error *err)
     if (!now->training || now->training->why)
         return ot_fail(err, OT_E_INTERNAL, "--training-info: the written algorithm cannot be read back: %s",
                        now->training ? now->training->why : "it is missing");
-    OT_TRY(ot_model_own(m, t->a, &t->own, err));
+    OT_TRY(ot_file_training_model(m, t->a, &t->own, err));
     t->own_inputs = m->file->graph->n_inputs;
     t->m = t->x.model = &t->own;
     const ot_graph *g = now->training->graph;
