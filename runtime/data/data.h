@@ -46,8 +46,8 @@ struct ot_image_source {
     const char *folder;                                         /* or archive */
     int channels; /* 1: those are grey, or class numbers of masks; else 3.  Of recordings: the most that one has */
     /* Recordings: then `read` is NULL.  Row `row` as `want` says.  Threads, errors: as of `read`. */
-    ot_status (*hear)(const ot_image_source *s, int64_t row, const ot_sound_want *want, ot_image_room *room, float *to,
-                      ot_error *err);
+    ot_status (*read_sound)(const ot_image_source *s, int64_t row, const ot_sound_want *want, ot_image_room *room,
+                            float *to, ot_error *err);
     int rate; /* of recordings, in Hz */
 };
 
@@ -283,10 +283,7 @@ bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path);
 int64_t ot_dataset_files(const ot_dataset *d, ot_file_id *ids, int64_t most);
 
 const ot_array *ot_dataset_find(const ot_dataset *d, const char *name); /* borrowed, or NULL */
-static inline bool ot_array_hears(const ot_array *a)
-{
-    return a->source && a->source->hear;
-} /* its samples are recordings */
+static inline bool ot_array_is_sound(const ot_array *a) { return a->source && a->source->read_sound; } /* recordings */
 ot_shape ot_array_shape(const ot_array *a);
 
 /* Where element i of the array, counted in row-major order of its shape, is in t.data. */

@@ -154,7 +154,7 @@ static const ot_array *find_images(const ot_dataset *d, ot_picture *p)
     for (int i = 0; i < d->n; i++) {
         const ot_array *q = &d->array[i];
         const ot_image_source *s = q->source;
-        if (ot_array_hears(q)) continue;
+        if (ot_array_is_sound(q)) continue;
         if (s && q->role == OT_ARRAY_INPUT) {
             bool same = s->height > 0;
             *p = (ot_picture){ same ? s->height : USUAL, same ? s->width : USUAL, s->channels, s->channels > 1 };

@@ -191,7 +191,7 @@ static void print_array(const ot_array *a, FILE *f)
 {
     char name[512], shape[128];
     ot_shape s = ot_array_shape(a);
-    if (ot_array_hears(a)) {
+    if (ot_array_is_sound(a)) {
         fprintf(f, "  %-16s recordings in files, %d Hz, up to %.3g s\n", title(a, name), a->source->rate,
                 (double)a->frames / a->source->rate);
         return;

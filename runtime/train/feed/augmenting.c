@@ -295,7 +295,7 @@ static ot_status augment_sounds(const ot_adapt_env *e, int threads, ot_feeders *
     const ot_settings *s = e->s;
     for (int i = 0; i < fs->n; i++) {
         ot_feeder *f = &fs->f[i];
-        if (!ot_array_hears(f->src)) continue;
+        if (!ot_array_is_sound(f->src)) continue;
         for (int k = 0; k < s->n_augment; k++) {
             const char *name = s->augment[k].name;
             bool crop = !strcmp(name, "crop") || !strcmp(name, "auto");
@@ -316,7 +316,7 @@ static ot_status augment_sounds(const ot_adapt_env *e, int threads, ot_feeders *
 static bool any_sounds(const ot_feeders *fs)
 {
     bool any = false;
-    for (int i = 0; i < fs->n; i++) any |= ot_array_hears(fs->f[i].src);
+    for (int i = 0; i < fs->n; i++) any |= ot_array_is_sound(fs->f[i].src);
     return any;
 }
 

@@ -519,7 +519,7 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
                       .whole = a->whole || e->as_is,
                       .as_is = e->as_is,
                       .open = v->shape.rank > 0 && v->shape.dim[0] < 0 };
-    if (ot_array_hears(a) && !f->whole) return ot_sound_adapt(e, v, a, f, err);
+    if (ot_array_is_sound(a) && !f->whole) return ot_sound_adapt(e, v, a, f, err);
     if (!ot_preprocess_is_valid(e->preprocess, v->name))
         ot_adapt_note(e, "input '%s': the model's metadata onnxtrain.preprocess are invalid and ignored", v->name);
     if (a->picture && !f->whole) return adapt_picture(e, v, a, f, err);
@@ -570,7 +570,7 @@ static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, co
 static ot_status check_size(const ot_adapt_env *e, const ot_dataset *d, const ot_feeders *fs, ot_error *err)
 {
     bool any = !e->s->image_height || e->beside;
-    for (int i = 0; i < fs->n; i++) any |= fs->f[i].src->source && !ot_array_hears(fs->f[i].src);
+    for (int i = 0; i < fs->n; i++) any |= fs->f[i].src->source && !ot_array_is_sound(fs->f[i].src);
     if (any) return OT_OK;
     return ot_fail(err, OT_E_USAGE, "--image-size: applies to images in files; %s has none", d->name);
 }

@@ -17,7 +17,7 @@ void ot_draw_room_free(ot_draw_room *r)
 
 bool ot_feeder_loads(const ot_feeder *f) { return f->redraw && f->src->source; }
 
-bool ot_feeder_keeps(const ot_feeder *f) { return ot_feeder_loads(f) && !ot_array_hears(f->src); }
+bool ot_feeder_keeps(const ot_feeder *f) { return ot_feeder_loads(f) && !ot_array_is_sound(f->src); }
 
 bool ot_feeders_load(const ot_feeders *fs)
 {
@@ -141,7 +141,7 @@ ot_status ot_feeder_draw(const ot_feeder *f, int64_t given, int64_t sample, ot_d
                          ot_error *err)
 {
     if (f->mask) return ot_mask_draw(f, given, sample, room, to, err);
-    if (ot_array_hears(f->src)) return ot_sound_draw(f, given, sample, room, to, err);
+    if (ot_array_is_sound(f->src)) return ot_sound_draw(f, given, sample, room, to, err);
     if (f->src->source) return draw_source(f, given, sample, room, to, err);
     const uint8_t *x = f->src->t.data;
     ot_redraw(x + sample * f->from.c * f->from.h * f->from.w, &f->from, &f->to, to);
@@ -152,7 +152,7 @@ void ot_feeder_try(const ot_feeder *f, int64_t sample, ot_draw_room *room, ot_er
 {
     const ot_array *a = f->src;
     ot_image out;
-    if (f->mask || ot_array_hears(a)) {
+    if (f->mask || ot_array_is_sound(a)) {
         uint8_t *to = malloc((size_t)ot_feeder_drawn_bytes(f) + 1);
         room->sample = 0;
         if (to) (void)ot_feeder_draw(f, OT_NOT_AUGMENTED, sample, room, to, err);

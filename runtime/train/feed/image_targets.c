@@ -20,7 +20,7 @@ bool ot_target_is_image(const ot_dataset *d, const ot_array *a, const ot_spec *l
 {
     ot_picture p;
     const ot_loss_kind *l = loss ? ot_loss_find(loss->name) : NULL;
-    if (!d || !d->table || !a->source || ot_array_hears(a) || !l || !output || !picture_of(output, &p)) return false;
+    if (!d || !d->table || !a->source || ot_array_is_sound(a) || !l || !output || !picture_of(output, &p)) return false;
     bool values = l->takes == OT_TAKES_VALUES || l->takes == OT_TAKES_EITHER;
     return l->distance || (values && l->shares && p.c == 3);
 }

@@ -26,7 +26,7 @@ static json_t *audio(const ot_feeder *f)
 
 static json_t *image(const ot_feeder *f)
 {
-    if (ot_array_hears(f->src)) return audio(f);
+    if (ot_array_is_sound(f->src)) return audio(f);
     const ot_normalize *z = &f->normalize;
     bool given = z->kind == OT_NORMALIZE_GIVEN, scaled = f->gather.scale && z->kind != OT_NORMALIZE_NONE;
     int n = given ? z->channels : 0;

@@ -108,5 +108,6 @@ ot_status ot_sound_draw(const ot_feeder *f, int64_t given, int64_t sample, ot_dr
         ot_augment_bits(&key, UINT64_MAX, r);
         want.place = r[0] * 0x1p-32;
     }
-    return a->source->hear(a->source, a->row ? a->row[sample] : sample, &want, &room->source, (float *)(void *)to, err);
+    return a->source->read_sound(a->source, a->row ? a->row[sample] : sample, &want, &room->source, (float *)(void *)to,
+                                 err);
 }

@@ -467,7 +467,7 @@ static ot_status divide_images(ot_trainer *t, ot_error *err)
     int64_t images = t->eval.data->samples;
     for (int i = 0; i < fs->n; i++) {
         const ot_feeder *f = &fs->f[i];
-        if (f->target || !f->redraw || !f->src->source || ot_array_hears(f->src)) continue;
+        if (f->target || !f->redraw || !f->src->source || ot_array_is_sound(f->src)) continue;
         OT_TRY(ot_dataset_tile(t->eval.data, f->array, f->to.h, f->to.w, t->s.skip_bad > 0, err));
         fs->samples = t->eval.data->samples;
         if (fs->samples > images)
