@@ -186,7 +186,7 @@ bool ot_item_is(const ot_item *i, const char *op)
     return !i->dead && i->n->op_type && !strcmp(i->n->op_type, op) && !*ot_domain(i->n->domain);
 }
 
-#define NO_NAME ot_message_text("") /* an input or output that is left out */
+#define NO_NAME ot_message_text("") /* a missing input or output */
 
 void ot_item_set_in(ot_body *b, ot_item *i, size_t at, ot_name *v)
 {

@@ -89,7 +89,7 @@ ot_name *ot_body_new(ot_body *b, const char *stem);  /* a fresh name; NULL: no m
 ot_name *ot_item_in(ot_body *b, const ot_item *i, size_t at);
 ot_name *ot_item_out(ot_body *b, const ot_item *i, size_t at);
 bool ot_item_is(const ot_item *i, const char *op);                   /* of ai.onnx */
-void ot_item_set_in(ot_body *b, ot_item *i, size_t at, ot_name *v);  /* at <= number of inputs; v NULL: left out */
+void ot_item_set_in(ot_body *b, ot_item *i, size_t at, ot_name *v);  /* at <= number of inputs; v NULL: missing */
 void ot_item_cut_in(ot_body *b, ot_item *i, size_t n);               /* only the first n inputs stay */
 void ot_item_set_out(ot_body *b, ot_item *i, size_t at, ot_name *v); /* what was there is gone */
 void ot_item_cut_out(ot_body *b, ot_item *i, size_t n);

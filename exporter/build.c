@@ -1,8 +1,8 @@
 /* build.c - writes an ONNX model layer by layer.
  *
- * Spec    Operators in the form of the opset asked for: Clip's bounds are attributes below 11; with
+ * Spec    Operators have the form of the requested opset: Clip's bounds are attributes below 11; with
  *         IR version 3 (opsets 7 and 8) every initializer is listed as an input too.
- * Memory  Everything lies in the caller's arena until ot_net_end packs it. */
+ * Memory  Everything is in the caller's arena until ot_net_end serializes it. */
 #include "exporter/build.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* build.h - writes an ONNX model layer by layer; what the recipes of `onnxtrain new` are told in.
+/* build.h - writes an ONNX model layer by layer; the recipes of `onnxtrain new` consist of its calls.
  *
  * A builder's first error sticks and makes the later calls do nothing, so a recipe has no error
  * checks.  Initial weights are PyTorch's defaults: uniform in ±1/sqrt(fan in), norms 1 and 0. */
@@ -50,7 +50,7 @@ ot_feature ot_net_relu6(ot_net *b, ot_feature x, const char *name); /* Clip(0, 6
 ot_feature ot_net_sigmoid(ot_net *b, ot_feature x, const char *name);
 ot_feature ot_net_add(ot_net *b, ot_feature x, ot_feature y, const char *name);
 
-/* What layers of other kinds are made of.  Operands may be NULL in front of the last: left out. */
+/* What layers of other kinds are made of.  Operands before the last may be NULL: missing. */
 typedef Onnx__NodeProto ot_net_node;
 ot_net_node *ot_net_op(ot_net *b, const char *op, const char *name, int n_out, int n, const char *const *input);
 void ot_net_int(ot_net *b, ot_net_node *node, const char *name, int64_t i);

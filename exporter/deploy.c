@@ -73,7 +73,7 @@ static ot_status functions_deploy(ot_body *file)
     return OT_OK;
 }
 
-/* A key of ours replaces what is there; another's is added where there is none. */
+/* A key of onnxtrain replaces the existing entry; another key is added only if the file does not have it. */
 static ot_status metadata_set(ot_body *b, const ot_export_metadata *e)
 {
     Onnx__ModelProto *m = b->model;

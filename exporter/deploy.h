@@ -1,6 +1,6 @@
-/* deploy.h - the deployable form of a file: what only training needs is gone.
+/* deploy.h - exports a file for inference: without what only training needs.
  *
- * Unlike ot_export this packs the file's messages anew; fields nobody here knows stay in them. */
+ * Unlike ot_export this serializes the file's messages again; unknown fields are kept. */
 #ifndef OT_DEPLOY_H
 #define OT_DEPLOY_H
 
@@ -23,7 +23,7 @@ typedef struct ot_deploy_options {
  *   BatchNormalization  in inference mode (or folded), outputs that only training has dropped
  *   Dropout             removed
  *   losses              outputs that are losses, the inputs only they need, training information
- * Tensors and constants that nothing uses any more go; all else stays.  External data lies in one new file beside
+ * Tensors and constants that nothing uses any more go; all else stays.  External data is in one new file beside
  * `path`, <stem>-<checksum>.onnx.data.  *lines: what was done, a line each; memory of `a`.
  *
  * Errors: OT_E_MODEL (over 2 GiB), OT_E_IO, OT_E_NOMEM, what `check` says. */

@@ -13,7 +13,7 @@ typedef struct piece {
     const void *bytes;
     size_t n;
     uint64_t at;
-    bool again; /* lies where an earlier one does */
+    bool again; /* shares the bytes of an earlier piece */
 } piece;
 
 typedef struct pieces {

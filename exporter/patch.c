@@ -124,7 +124,7 @@ ot_status ot_patch_finish(ot_patch *p, const char *path, size_t *size, ot_error 
     return OT_OK;
 }
 
-/* Hands over the old bytes [at, end). */
+/* Passes the old bytes [at, end) to the sink. */
 static ot_status stream_old(const ot_patch *p, size_t at, size_t end, ot_sink *sink, void *to, ot_error *err)
 {
     for (size_t n; at < end; at += n) {

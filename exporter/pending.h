@@ -34,7 +34,7 @@ typedef struct ot_pending {
     ot_data_files *data;
 } ot_pending;
 
-/* What a data file shall hold: `size` bytes that `stream` hands over, the same at every call. */
+/* The content of a data file: `size` bytes that `stream` passes to a sink, the same at every call. */
 typedef struct ot_content {
     uint64_t size;
     ot_status (*stream)(const void *what, ot_sink *sink, void *to, ot_error *err);
@@ -64,8 +64,8 @@ void ot_pending_end(ot_pending *p);
 enum { OT_DATA_NAMES = 1000 };
 const char *ot_data_name(ot_arena *a, const char *stem, uint32_t number);
 
-/* Data files of that pattern that the model now at `to` names and nobody else needs: not the new model, open as
- * `fresh`, no other in the folder, and m has no data in them.  NULL-ended; NULL: none, or not known. */
+/* Data files of that pattern that the existing model at `to` refers to and that are not needed any more: neither the new model
+ * (open as `fresh`) nor another model in the folder nor m has data in them.  Ends with NULL; NULL: none, or unknown. */
 const char **ot_data_old(ot_arena *a, const ot_place *to, int fresh, const ot_imported *m);
 
 #endif

@@ -126,7 +126,7 @@ static uint64_t varint_value(const typed *t, size_t k)
     return v;
 }
 
-/* Writes the varints of [body, end), changed ones anew.  out NULL: counts.  Returns the bytes. */
+/* Writes the varints of [body, end) with the changed ones replaced.  out NULL: only counts.  Returns the bytes. */
 static size_t encode_varints(const typed *t, size_t body, size_t end, uint8_t *out, size_t *entries)
 {
     size_t n = 0, k = t->k;

@@ -11,7 +11,7 @@ typedef struct ot_described {
     const ot_value *loss;              /* of graph[0], as those below */
     const ot_value *lr, *momentum, *t; /* inputs that the host sets; NULL: none */
     double rate, start;                /* of the first two */
-    int64_t batch;                     /* samples of one, for whoever goes on */
+    int64_t batch;                     /* samples of one, recorded for programs that continue the training */
 } ot_described;
 
 #define OT_TRAINING_BATCH_KEY "onnxtrain.training.batch_size" /* of the metadata: the batches that a written training had */

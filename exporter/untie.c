@@ -2,7 +2,7 @@
  *
  * Exporters store equal tensors once: zero biases of new layers, scales of norms, cloned layers.  Training would tie
  * them.  Here each merged use reads a copy: one input name of a node changes, and an initializer is added (and an
- * input of the graph, where the file lists initializers there).  The file is patched, not packed anew.
+ * input of the graph, where the file lists initializers there).  The file is patched, not serialized again.
  *
  * Uses in subgraphs keep the first copy.  An Identity between them stays, unused. */
 #include "exporter/untie.h"

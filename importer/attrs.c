@@ -8,7 +8,8 @@
 
 #define TYPE(name) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##name
 
-int ot_attribute_type(const ot_attribute *a)
+/* In IR version 1, whose attributes have no type: by the field that is set. */
+static int attribute_type(const ot_attribute *a)
 {
     if (a->has_type && a->type != TYPE(UNDEFINED)) return a->type;
     if (a->has_f) return TYPE(FLOAT);
@@ -171,7 +172,7 @@ ot_status ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs)
                          ot_text(a->name));
             continue;
         }
-        int type = ot_attribute_type(a), wanted = wanted_type(row->kind);
+        int type = attribute_type(a), wanted = wanted_type(row->kind);
         bool list = wanted == TYPE(INTS) || wanted == TYPE(FLOATS) || wanted == TYPE(STRINGS);
         if (type == TYPE(UNDEFINED) && list) continue; /* an empty list of IR version 1 */
         if (type != wanted || !has_value(a, type)) {

@@ -99,7 +99,7 @@ static ot_status node_build(ot_job *j, ot_scope *s, const Onnx__NodeProto *n)
     if (made == OT_OK && !f.done) made = ot_form_emit(&f);
     else if (made == OT_OK) check_outputs(&f);
     if (made == OT_E_NOMEM) return made;
-    /* After a finding about this node the walk goes on: placeholders stand for its outputs. */
+    /* A finding about this node does not end the walk: placeholders replace its outputs. */
     if (made == OT_OK) OT_TRY(ot_traced_outputs(&f, n));
     return bind_outputs(&f);
 }

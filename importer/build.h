@@ -1,4 +1,4 @@
-/* build.h - from messages to a graph: what import.c, attrs.c, functions.c and upgrade.c share.
+/* build.h - from messages to a graph: what the files of importer/ share.
  *
  * A node of the file becomes an ot_form: its inputs are already values, its attributes still
  * messages, with the references of functions resolved.  upgrade.c turns a form of an old opset
@@ -31,7 +31,7 @@ typedef struct ot_scope {
 } ot_scope;
 
 extern const char ot_absent_mark;
-#define OT_ABSENT ((void *)(uintptr_t)&ot_absent_mark) /* an input of a function that the call left out */
+#define OT_ABSENT ((void *)(uintptr_t)&ot_absent_mark) /* an input of a function that the call omits */
 
 typedef struct ot_unsupported {
     const char *op, *domain, *first;
@@ -57,15 +57,15 @@ typedef struct ot_job {
     int64_t nodes, most_nodes; /* built so far; what functions may make it grow to */
     ot_table traced;           /* value of the file -> the exporter's text about the traced node that made it */
     int detached, padded;      /* reads of detached values; lookups of tables with a row for padding */
-    bool merged; /* some detached values are known from their readers alone: an optimizer removed the detach */
+    bool merged; /* some detached values are known from their readers alone: a graph optimizer removed the detach */
     const char *first_detached, *first_padded;
     const char *notes;
 } ot_job;
 
 /* Errors.  An error in the file is a finding: it is added to job->found and does not end the import, so that all are
  * reported at once.  A function that can fail returns the status of what it added.  After OT_E_MODEL or OT_E_IO the
- * current node is left out (body.c makes placeholders for its outputs), or the current body where the finding is about
- * that.  OT_E_NOMEM ends the import. */
+ * current node is skipped (body.c makes placeholders for its outputs), or the current body if the finding is about
+ * the body.  OT_E_NOMEM ends the import. */
 static inline ot_status ot_status_of(const void *p) { return p ? OT_OK : OT_E_NOMEM; } /* of an allocation */
 
 /* A node of the file before it is emitted. */
@@ -76,20 +76,22 @@ typedef struct ot_form {
     int64_t version; /* of the opset it is written in */
     int n_in, n_out, n_attr, cap_in, cap_attr;
     int n_listed;          /* outputs as the file lists them, with empty ones at the end */
-    ot_value **in;         /* NULL: left out */
+    ot_value **in;         /* NULL: missing */
     ot_value **out;        /* filled by ot_form_emit */
     const char **out_name; /* "": not used */
     const ot_attribute **attr;
     bool done; /* an upgrade has emitted everything and filled out */
 } ot_form;
 
-/* import.c */
-void ot_note(ot_job *j, const char *fmt, ...) OT_PRINTF(2, 3);
-void *ot_job_alloc(ot_job *j, size_t n); /* NULL and a finding: no memory */
+/* body.c */
 ot_status ot_graph_build(ot_job *j, ot_scope *s, const Onnx__GraphProto *g);
 ot_status ot_body_build(ot_job *j, ot_scope *s, Onnx__NodeProto *const *node, size_t n);
 ot_status ot_subgraph_build(ot_job *j, ot_scope *up, const Onnx__GraphProto *g, const char *node, const char *branch,
                             ot_graph **out);
+
+/* scope.c */
+void ot_note(ot_job *j, const char *fmt, ...) OT_PRINTF(2, 3); /* adds a line to the model's notes for the user */
+void *ot_job_alloc(ot_job *j, size_t n);                       /* zeroed; NULL and a finding: no memory */
 ot_status ot_scope_bind(ot_job *j, ot_scope *s, const char *name, ot_value *v);
 const char *ot_scope_name(const ot_scope *s, const char *name); /* in the graph's arena; NULL: no memory */
 ot_value *ot_scope_find(const ot_scope *s, const char *name, bool *absent);
@@ -143,7 +145,6 @@ ot_status ot_form_finding(const ot_form *f, const char *fmt, ...) OT_PRINTF(2, 3
 
 /* attrs.c */
 ot_status ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs);
-int ot_attribute_type(const ot_attribute *a); /* in IR version 1 by the field that is set */
 
 /* functions.c */
 ot_status ot_functions_index(ot_job *j);
@@ -168,14 +169,14 @@ ot_status ot_upgrade(ot_form *f);
 
 const char *ot_upgrade_at(int i); /* operators that it replaces by others; NULL: end */
 
-/* An operator of another domain, or a quantised one, that becomes operators of ai.onnx. */
+/* An operator of another domain, or a quantised one, that is replaced by operators of ai.onnx. */
 typedef struct ot_rewriting {
     const char *op;
-    int inputs, outputs; /* at least, at most */
+    int inputs, outputs; /* least number of inputs, largest number of outputs */
     ot_status (*rewrite)(ot_form *f);
 } ot_rewriting;
 
-/* microsoft.c: the same for com.microsoft. */
+/* microsoft.c: the operators of com.microsoft. */
 ot_status ot_microsoft(ot_form *f);
 const ot_rewriting *ot_microsoft_at(int i); /* NULL: end */
 ot_status ot_simplified_norm(ot_form *f);   /* which ONNX Runtime also writes into ai.onnx */
@@ -201,17 +202,17 @@ ot_status ot_dynamic_quantize_lstm(ot_form *f);
 ot_status ot_matmul_nbits(ot_form *f);
 ot_status ot_gather_blocks(ot_form *f);
 
-/* ml.c: the same for ai.onnx.ml.  Unknown operators are not changed. */
+/* ml.c: the operators of ai.onnx.ml.  Unknown operators are not changed. */
 ot_status ot_ml(ot_form *f);
 const char *ot_ml_at(int i); /* the operators that it knows; NULL: end */
 
 /* training.c: the training that the file describes; s: the names of its graph. */
 ot_status ot_training_build(ot_job *j, const ot_scope *s);
 
-/* gradient.c: its tensors become its inputs: xs, y. */
+/* gradient.c: the tensors that Gradient names become its inputs: xs, then y. */
 ot_status ot_gradient(ot_form *f);
 
-/* preview.c: and for ai.onnx.preview.training. */
+/* preview.c: the operators of ai.onnx.preview.training. */
 ot_status ot_preview_training(ot_form *f);
 const char *ot_preview_training_at(int i);
 

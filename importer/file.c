@@ -1,14 +1,14 @@
 /* file.c - the model file and the data files beside it.
  *
- * External data may lie in the model's folder and below, nowhere else.  A location is refused by
- * its components (empty, absolute, ".."), then opened so that the kernel holds it below the folder
+ * External data must be in the model's folder or below it.  A location is refused by
+ * its components (empty, absolute, ".."), then opened so that the kernel keeps it below the folder
  * (openat2).  A link that leads out is followed in one case: the model is itself a link, and both
- * lead into the same folder (how model stores are laid out).
+ * lead into the same folder, as model stores lay out their files.
  *
- * Memory  Large ranges are pages of the file, mapped read-only: what nobody looks at is never read,
- *         and ot_import_release gives back what was.  Like a mapped data set, the file must not change
- *         while it is in use (ot_import_intact tells), and one that is cut short meanwhile ends the
- *         process.  Small ranges are read, at any alignment.  Equal ranges are one; all ranges of one
+ * Memory  Large ranges are mapped read-only: pages that are not accessed are never read, and
+ *         ot_import_release releases the others.  Like a mapped data set, the file must not change
+ *         while it is in use (ot_import_intact checks that); truncating it ends the
+ *         process.  Small ranges are read, at any alignment.  Equal ranges share memory; all ranges of one
  *         file together may be twice its size. */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ enum { BUCKETS = 256, LARGE = 1 << 16 /* bytes; ranges from here on are mapped *
 
 typedef struct ot_data_file {
     struct ot_data_file *next;
-    const char *location, *first; /* the first tensor that asked for it */
+    const char *location, *first; /* first: the first tensor with this location */
     int fd;                       /* -1: could not be opened */
     bool lent;                    /* fd is the caller's */
     const char *why;              /* then: the reason */

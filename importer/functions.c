@@ -1,8 +1,8 @@
 /* functions.c - functions of the file are inlined where they are called.
  *
  * A call gets a scope of its own, in which the function's inputs are the caller's values; the
- * function sees nothing else.  Attributes that refer to the call's are replaced by them, by the
- * function's default, or left out.
+ * function sees nothing else.  An attribute that refers to one of the call is replaced by it, or by
+ * the function's default; without either it is omitted.
  *
  * Memory  Recursion is refused, nesting is bounded, and the nodes that calls grow to are counted
  *         (a chain of functions that call twice each would double with every link). */
@@ -58,7 +58,7 @@ ot_status ot_attributes_resolve(ot_job *j, const ot_scope *s, const Onnx__NodePr
         const ot_attribute *a = n->attribute[i];
         if (s->call && a->ref_attr_name && *a->ref_attr_name) {
             const ot_attribute *r = referred(s->call, a->ref_attr_name);
-            if (!r) continue; /* left out by the caller */
+            if (!r) continue; /* the call omits it */
             ot_attribute *named = ot_job_alloc(j, sizeof *named);
             if (!named) return OT_E_NOMEM;
             *named = *r;

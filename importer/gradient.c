@@ -34,9 +34,8 @@ static ot_status elsewhere(ot_form *f, ot_value *y, ot_value *const *given, ot_v
 {
     ot_graph *g = f->scope->graph;
     int count = g->n_values;
-    ot_value **now =
-        ot_job_alloc(f->job, (size_t)count * sizeof *now); /* what stands for a value; NULL: it is as it is */
-    bool *leads = ot_job_alloc(f->job, (size_t)count);     /* to y, and not by way of one that is given */
+    ot_value **now = ot_job_alloc(f->job, (size_t)count * sizeof *now); /* the replacement of a value; NULL: none */
+    bool *leads = ot_job_alloc(f->job, (size_t)count);                  /* to y, and not by way of one that is given */
     ot_node *last = g->last;
     if (!now || !leads) return OT_E_NOMEM;
     for (int i = 0; i < n; i++)

@@ -9,14 +9,15 @@
  * node's value, an attribute's list of floats that is a weight, or the same inside a subgraph.  ot_value.source and
  * ot_blob.source index these. */
 typedef struct ot_source {
-    const char *
-        name; /* unique in the file: an initializer's name, a Constant's output name, `node/attribute`; else sources.c */
+    /* Unique in the file: an initializer's name, a Constant's output name, `node/attribute`; the rest: sources.c. */
+    const char *name;
     ot_dtype dtype;
     ot_shape shape;
     const void *data; /* row-major bytes, borrowed from the model */
     enum { OT_FROM_INITIALIZER, OT_FROM_CONSTANT, OT_FROM_ATTRIBUTE } kind;
-    int order; /* position among all tensors of the file in a depth-first walk: graph's
-                            * initializers, then its nodes' attributes (tensors, lists of floats) and subgraphs in order */
+    /* Position among all tensors of the file in a depth-first walk: the graph's initializers, then its nodes' attributes
+     * (tensors, lists of floats) and subgraphs in order. */
+    int order;
     bool external;
 } ot_source;
 
@@ -27,10 +28,11 @@ typedef struct ot_dim_info {
 
 /* The training that the file describes (TrainingInfoProto). */
 typedef struct ot_training {
-    const char *why; /* why it cannot be used, and the rest is empty; NULL: it can */
-    ot_graph *graph; /* the file's graph, and what the algorithm adds, its inputs behind the others; update bindings are
-                                 * its assignments.  Names are those of the file */
-    ot_graph *initialization; /* its outputs i are for sources[sets[i]]; NULL: there is none */
+    const char *why; /* why it cannot be used (the rest is then empty); NULL: it can */
+    /* The file's graph with the nodes of the algorithm, whose inputs follow the others; update bindings are its
+     * assignments.  Names are those of the file. */
+    ot_graph *graph;
+    ot_graph *initialization; /* output i is the initial value of sources[sets[i]]; NULL: there is none */
     const int *sets;
     ot_error sticky; /* of the graphs */
 } ot_training;
@@ -43,11 +45,10 @@ typedef struct ot_imported {
     const char *producer;      /* "" if none */
     const char *path;          /* as given */
     const char *notes;         /* lines for the user; "" if none */
-    const char
-        *fixed; /* the first node whose numbers are in attributes that do not train, and which; NULL: there is none */
-    int64_t bytes;         /* of memory that all of this holds: the file, its messages, external data, the graph */
-    ot_training *training; /* NULL: the file has none */
-    void *file;            /* the parsed file and its bytes: exporter's and importer's only */
+    const char *fixed;         /* the first node whose numbers are in attributes that do not train; NULL: none */
+    int64_t bytes;             /* memory of all of this: the file, its messages, external data, the graph */
+    ot_training *training;     /* NULL: the file has none */
+    void *file;                /* the parsed file and its bytes; only for importer/ and exporter/ */
 } ot_imported;
 
 /* Reads and checks a file.  All findings are listed at once in err->text (status OT_E_MODEL, or
@@ -56,7 +57,7 @@ ot_status ot_import(const char *path, ot_imported **out, ot_error *err);
 
 /* A complete file that has no name yet, and those of its data files that have none: open descriptors. */
 typedef struct ot_unnamed {
-    int fd, folder; /* the model; the folder it will stand in */
+    int fd, folder; /* the model; the folder that it will be in */
     int n;
     const struct ot_unnamed_data {
         const char *location;
@@ -64,7 +65,7 @@ typedef struct ot_unnamed {
     } *data;
 } ot_unnamed;
 
-/* The same of such a file; `path` is for messages. */
+/* ot_import for such a file; `path` is for messages. */
 ot_status ot_import_unnamed(const ot_unnamed *u, const char *path, ot_imported **out, ot_error *err);
 
 /* Imports other bytes (malloc; owned from here on, also after an error) as m's file: same path, folder, data files. */
@@ -76,20 +77,20 @@ ot_status ot_import_again(const ot_imported *m, void *bytes, size_t n, ot_import
 bool ot_import_reads(const ot_imported *m, ot_file_id id, const char **name);
 const char *ot_import_data_name(const ot_imported *m, int i); /* the i-th data file's location; NULL: there is none */
 const char *ot_import_metadata(const ot_imported *m, const char *key); /* borrowed; NULL: the file has no such entry */
-/* The same of the model or of its graph, upper and lower case alike, as the standard's Image. keys are. */
+/* The same, also from the metadata of the graph; ignores case, as for the standard's keys Image.... */
 const char *ot_import_metadata_folded(const ot_imported *m, const char *key);
-int ot_import_is_model(int fd,
-                       uint64_t size); /* an ONNX file, by the shape of its message; fast; -1: it cannot be read */
+/* Whether the file is an ONNX model, by the structure of its message (fast); -1: it cannot be read. */
+int ot_import_is_model(int fd, uint64_t size);
 void ot_import_free(ot_imported *m);
 
-/* Large external tensors are pages of their files.  Gives back those that are in memory: they are read again when they
- * are looked at. */
+/* Large external tensors are mapped pages of their files.  Releases those that are in memory; the next access reads them
+ * again. */
 void ot_import_release(const ot_imported *m);
 
-/* OT_E_IO: a data file that m has pages of was changed since it was opened. */
+/* Errors: OT_E_IO: a data file of which m has mapped pages was changed since it was opened. */
 ot_status ot_import_intact(const ot_imported *m, ot_error *err);
 
-/* The i-th operator that becomes others while a file is read, and its domain ("" is ai.onnx); NULL: end. */
+/* The i-th operator that the importer replaces by others, and its domain ("" is ai.onnx); NULL: end. */
 const char *ot_import_rewritten(int i, const char **domain);
 
 /* A serialized TensorProto (the standard's test data).  bytes of out->data belong to the arena. */

@@ -98,8 +98,8 @@ typedef struct ot_file {
     ot_arena *arena;
     ot_error sticky; /* the graph's err */
     ot_origin *origins;
-    struct ot_data_file *data_files; /* file.c: those that were asked for, newest first … */
-    ot_table data_table;             /* … and by location */
+    struct ot_data_file *data_files; /* file.c: those that tensors refer to, newest first */
+    ot_table data_table;             /* the same, by location */
     size_t densified;                /* bytes that sparse tensors have become */
 } ot_file;
 
@@ -124,9 +124,9 @@ int ot_file_data(ot_file *f, const char *location, uint64_t *size, const char **
 
 /* ---- tensor.c ---------------------------------------------------------------- */
 
-/* Decodes t.  f may be NULL: external data is refused then.  out->data is borrowed from t or lies
- * in the arena; out->source is -1.  *external (may be NULL) tells where it lies.  Strings are an
- * array of `const char *`.  What is wrong is added to `found`, and returned. */
+/* Decodes t.  f may be NULL: external data is refused then.  out->data is borrowed from t or is
+ * in the arena; out->source is -1.  *external (may be NULL) is the location of external data.  Strings are an
+ * array of `const char *`.  An error is added to `found`, and returned. */
 ot_status ot_tensor_decode(ot_file *f, ot_arena *a, const Onnx__TensorProto *t, const char *what, ot_blob *out,
                            const ot_external **external, ot_error *found);
 ot_status ot_tensor_densify(ot_file *f, ot_arena *a, const Onnx__SparseTensorProto *t, const char *what, ot_blob *out,
@@ -139,8 +139,8 @@ void ot_check_model(const Onnx__ModelProto *m, ot_error *found);
 void ot_check_training(const Onnx__ModelProto *m, const Onnx__TrainingInfoProto *t,
                        ot_error *found); /* of a checked model */
 
-/* The tensors that a type stands for, which may be a sequence of them or optional: *list is OT_INPUT_*, 0 for a tensor.
- * NULL: it stands for none. */
+/* The tensor type within a type that may be a sequence or an optional: *list is OT_INPUT_*, 0 for a plain tensor.
+ * NULL: it contains none. */
 const Onnx__TypeProto__Tensor *ot_type_tensor(const Onnx__TypeProto *t, int *list);
 
 static inline const char *ot_text(const char *s) { return s ? s : ""; }

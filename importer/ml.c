@@ -45,7 +45,7 @@ static ot_value *floats(ot_form *f, ot_value *x) { return ot_form_before_int(f, 
 
 static ot_value *number(ot_form *f, double v) { return ot_form_const(f, OT_F32, 0, 1, &v); }
 
-/* Attribute `name` as a float constant of `rows` rows, or of rank 1 where that is 0; `dflt` where it is left out. */
+/* Attribute `name` as a float constant of `rows` rows, or of rank 1 if that is 0; `dflt` if it is missing. */
 static ot_value *table(ot_form *f, const char *name, int64_t rows, double dflt)
 {
     const ot_attribute *a = ot_form_get(f, name);

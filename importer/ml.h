@@ -11,7 +11,7 @@ ot_value *ot_ml_op(ot_form *f, const char *op, ot_value *a, ot_value *b);
 ot_value *ot_ml_joined(ot_form *f, ot_value *a, ot_value *b, int64_t axis);
 ot_status ot_ml_tensor(ot_form *f, const char *name, ot_blob *out); /* a tensor attribute */
 
-/* post_transform: its name, "NONE" where it is left out; and scores y after it, along their last axis. */
+/* Attribute post_transform: its name, by default "NONE"; and the scores y after it, along their last axis. */
 const char *ot_ml_post(const ot_form *f);
 ot_value *ot_ml_transform(ot_form *f, ot_value *y, const char *post);
 

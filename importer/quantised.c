@@ -27,7 +27,7 @@ static ot_status require(ot_form *f, unsigned inputs)
     return OT_OK;
 }
 
-/* The tensor that inputs i, i + 1 and i + 2 (which may be left out) describe. */
+/* The tensor that inputs i, i + 1 and i + 2 (optional) describe. */
 static ot_value *dequantised(ot_form *f, int i, int64_t axis)
 {
     return ot_form_before_int(f, "DequantizeLinear", IN(f->in[i], f->in[i + 1], input(f, i + 2)), "axis", axis);

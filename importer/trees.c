@@ -294,7 +294,7 @@ static int64_t find(const key *k, int64_t n, int64_t tree, int64_t node)
     return hit ? hit->at : -1;
 }
 
-/* The floats of an attribute, or of its form as a tensor; *n < 0 where it is left out. */
+/* The floats of an attribute, or of its form as a tensor; *n < 0: it is missing. */
 static double *numbers(ot_form *f, const char *name, int64_t *n, ot_dtype *type)
 {
     const char *other = ot_arena_printf(f->job->f->arena, "%s_as_tensor", name);
@@ -433,7 +433,7 @@ ot_status ot_ml_tree_classifier(ot_form *f)
     ot_value *y = walk(f, &t, 0, type);
     int64_t bases = -1;
     double *base = numbers(f, "base_values", &bases, NULL);
-    if (t.targets == 2 && only >= 0) { /* a score for one class stands for the other too */
+    if (t.targets == 2 && only >= 0) { /* the score of one class determines that of the other */
         y = y ? ot_form_before_int(f, "Gather", (ot_value *[]){ y, ot_form_ints(f, &only, 1) }, 2, "axis", 1) : NULL;
         if (base && bases >= 1) y = ot_ml_op(f, "Add", y, ot_form_const(f, type, 0, 1, &base[bases - 1]));
         bool plain = !strcmp(post, "NONE") && positive;

@@ -227,7 +227,7 @@ static ot_status softmax_11(ot_form *f)
 /* ---- normalisation ------------------------------------------------------------------------------ */
 
 /* spatial=0: statistics for every element of (C, D1, ...), which are the channels of a sample in one row.  With scales of rank 1
- * the attribute is a known slip of writers, and one per channel is meant. */
+ * the attribute is a known mistake of exporters, and the statistics are per channel. */
 static ot_status per_element_norm(ot_form *f, bool training)
 {
     ot_form g;
@@ -264,7 +264,7 @@ static ot_status batchnorm_9(ot_form *f)
     return training ? ot_form_set_int(f, "training_mode", 1) : OT_OK;
 }
 
-/* Below 9 across_channels stands for the axes, and normalize_variance=0 subtracts the mean only. */
+/* Below opset 9 across_channels selects the axes, and normalize_variance=0 subtracts the mean only. */
 static ot_status meanvariance_1(ot_form *f)
 {
     int64_t all[] = { 0, 1, 2, 3 }, each[] = { 0, 2, 3 };
@@ -351,7 +351,7 @@ static ot_status resize_10(ot_form *f)
     return ot_form_set_text(f, "nearest_mode", "opset_10");
 }
 
-/* Empty constants stand for inputs left out. */
+/* An empty constant means that the input is missing. */
 static ot_status resize_empty(ot_form *f)
 {
     for (int i = 1; i < f->n_in; i++)
@@ -369,7 +369,7 @@ static ot_status resize_reference(ot_form *f)
     return reference ? ot_form_set_int(f, "by_product", 1) : OT_OK;
 }
 
-/* The attribute is for an element that is left out; an element that is there has a type. */
+/* The attribute is the type of a missing element; an existing element has its own type. */
 static ot_status optional_type(ot_form *f)
 {
     ot_form_drop(f, "type");

@@ -1,11 +1,12 @@
-/* main.c - the command line: arguments to options, messages to the terminal.
+/* main.c - the command line: reads arguments into options, runs a command, prints its result.
  *
- * Uses onnxtrain.h and nothing else of the project.  Results go to stdout, all else to stderr. */
+ * Uses onnxtrain.h and no other header of the library.  Results go to stdout, messages to stderr. */
 
 #include <getopt.h>
 #include <malloc.h>
 #include <math.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static void on_signal(int sig)
 {
     static const char text[] = "\n"
                                "stopping after this step; a second signal stops immediately without writing a model\n";
-    bool repeats = sig == SIGXCPU || sig == SIGPIPE; /* with every second, with every write */
+    bool repeats = sig == SIGXCPU || sig == SIGPIPE; /* raised every second, for every write */
     if (caught && repeats) return;
     if (caught) { /* an incomplete file has no name yet: nothing of it remains */
         signal(sig, SIG_DFL);
@@ -38,8 +39,8 @@ static void on_signal(int sig)
     (void)ignored;
 }
 
-/* On a stack of their own: oneDNN's products with AVX2 have the stack pointer in a buffer of the heap, and a handler would write
- * over what is below it. */
+/* The handlers have a stack of their own: oneDNN's products with AVX2 point the stack pointer into a buffer on the heap, and a
+ * handler on that stack would overwrite what is below it. */
 static void catch_signals(ot_trainer *t)
 {
     enum { STACK = 1 << 16 };
@@ -55,11 +56,12 @@ static void catch_signals(ot_trainer *t)
     if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &a, NULL); /* nohup */
 }
 
-/* ---- commands --------------------------------------------------------------------------- */
+/* ---- what commands share ----------------------------------------------------------------- */
+
+enum { MOST_WORDS = 16 }; /* the largest number of words of a command (OT_COMMAND_LIST) */
 
 typedef struct job {
-    const char
-        *word[16]; /* what is no option: the model's path, the kind of a new model, topic and name; NULL: not given */
+    const char *word[MOST_WORDS + 1]; /* the arguments that are not options, such as the model's path; NULL-ended */
     ot_options *o;
     ot_model *m;
     screen screen;
@@ -69,13 +71,19 @@ typedef struct job {
 
 static ot_status load(job *j) { return ot_model_load(j->word[0], &j->m, &j->err); }
 
-static ot_status unwritable(job *j)
+__attribute__((format(printf, 3, 4))) static ot_status fail(job *j, ot_status s, const char *fmt, ...)
 {
-    j->err.status = OT_E_IO;
-    snprintf(j->err.text, sizeof j->err.text, "standard output cannot be written");
-    return OT_E_IO;
+    va_list args;
+    va_start(args, fmt);
+    j->err.status = s;
+    vsnprintf(j->err.text, sizeof j->err.text, fmt, args);
+    va_end(args);
+    return s;
 }
 
+static ot_status unwritable(job *j) { return fail(j, OT_E_IO, "standard output cannot be written"); }
+
+/* Prints the text, which may be NULL, and frees it. */
 static ot_status put(job *j, char *text)
 {
     screen_clear(&j->screen);
@@ -83,6 +91,37 @@ static ot_status put(job *j, char *text)
     free(text);
     return bad ? unwritable(j) : OT_OK;
 }
+
+/* Prints what a command of the library returns for the model. */
+static ot_status print_result(job *j, ot_status (*command)(const ot_model *, const ot_options *, const ot_callbacks *,
+                                                           char **, ot_error *))
+{
+    char *text = NULL;
+    ot_status s = load(j);
+    if (!s) s = command(j->m, j->o, &j->cb, &text, &j->err);
+    return s ? s : put(j, text);
+}
+
+/* The same for a command without progress.  The text of one that fails is printed too: `check` lists the reasons. */
+static ot_status print_description(job *j,
+                                   ot_status (*command)(const ot_model *, const ot_options *, char **, ot_error *))
+{
+    char *text = NULL;
+    ot_status s = load(j);
+    if (!s) s = command(j->m, j->o, &text, &j->err);
+    ot_status w = put(j, text);
+    return s ? s : w;
+}
+
+/* Runs a command of the library that writes a file. */
+static ot_status write_file(job *j, ot_status (*command)(const ot_model *, const ot_options *, const ot_callbacks *,
+                                                         ot_error *))
+{
+    ot_status s = load(j);
+    return s ? s : command(j->m, j->o, &j->cb, &j->err);
+}
+
+/* ---- training --------------------------------------------------------------------------- */
 
 /* A word quoted for a shell. */
 static void print_word(const char *w)
@@ -101,13 +140,13 @@ static void print_word(const char *w)
 static void say_evaluation(const job *j, const ot_result *r, const char *path)
 {
     const char *loss;
-    bool counted = false; /* a loss has numbers from the training set, which the run has */
+    bool measured = false; /* a loss has weights that were counted in the training set; the run folder records them */
     for (int k = 0; (loss = ot_options_nth(j->o, "loss", k)); k++)
-        counted |= strstr(loss, "weight") && strstr(loss, "=auto");
-    counted = counted && r->run_dir;
+        measured |= strstr(loss, "weight") && strstr(loss, "=auto");
+    measured = measured && r->run_dir;
     fputs("to evaluate:   onnxtrain eval", stderr);
-    print_word(counted ? r->run_dir : path);
-    for (const char *const *o = r->evaluation; o && *o && !counted; o += 2) {
+    print_word(measured ? r->run_dir : path);
+    for (const char *const *o = r->evaluation; o && *o && !measured; o += 2) {
         fprintf(stderr, " --%s", o[0]);
         print_word(o[1]);
     }
@@ -154,8 +193,14 @@ static void on_log(void *user, const char *line, size_t n)
     if (fwrite(line, 1, n, stdout) != n || fflush(stdout)) s->log_lost = true;
 }
 
-/* Exports the trained weights.  A training whose log or best model could not be written has still finished. */
-static ot_status deliver(job *j, ot_trainer *t, ot_status trained)
+static void open_log(job *j)
+{
+    const char *log = ot_options_get(j->o, "log");
+    if (log && !strcmp(log, "-")) j->cb.log = on_log;
+}
+
+/* Exports the trained weights, also of a training that finished although its log or best model could not be written. */
+static ot_status export_trained(job *j, ot_trainer *t, ot_status trained)
 {
     ot_result r;
     ot_error e = { 0 };
@@ -175,17 +220,17 @@ static ot_status deliver(job *j, ot_trainer *t, ot_status trained)
 }
 
 /* Trains to the end, or to a signal, and writes the model. */
-static ot_status finish(job *j, ot_trainer *t)
+static ot_status train(job *j, ot_trainer *t)
 {
     catch_signals(t);
     ot_status s = ot_trainer_run(t, &j->err);
     screen_clear(&j->screen);
-    s = deliver(j, t, s);
+    s = export_trained(j, t, s);
     running = NULL;
     return s;
 }
 
-/* A series trains another one now: a signal cancels that. */
+/* A series begins to train another model (t), or has ended (NULL): signals cancel this training. */
 static void on_trains(void *user, ot_trainer *t)
 {
     (void)user;
@@ -197,8 +242,7 @@ static void on_trains(void *user, ot_trainer *t)
 static ot_status series(job *j, bool resumes)
 {
     char *text = NULL;
-    const char *log = ot_options_get(j->o, "log");
-    if (log && !strcmp(log, "-")) j->cb.log = on_log;
+    open_log(j);
     j->cb.trains = on_trains;
     ot_status s = ot_series_text(j->m, j->o, resumes, &j->cb, &text, &j->err);
     if (!s) s = put(j, text);
@@ -208,33 +252,30 @@ static ot_status series(job *j, bool resumes)
 static ot_status do_sweep(job *j)
 {
     ot_status s = OT_OK;
-    for (int i = 1; !s && i < 16 && j->word[i]; i++) s = ot_options_set(j->o, "grid", j->word[i], &j->err);
+    for (int i = 1; !s && j->word[i]; i++) s = ot_options_set(j->o, "grid", j->word[i], &j->err);
     if (!s) s = load(j);
     return s ? s : series(j, false);
 }
 
-/* Whether the file without a name in the options can be written at the end. */
+/* Checks that the model can be written at the end under the default name.  ot_trainer_new has checked -o. */
 static ot_status check_default(job *j, ot_trainer *t)
 {
-    bool asked = ot_options_get(j->o, "o") || ot_options_get(j->o, "overfit-batch");
-    return asked ? OT_OK : ot_trainer_check_export(t, NULL, &j->err);
+    bool other = ot_options_get(j->o, "o") || ot_options_get(j->o, "overfit-batch");
+    return other ? OT_OK : ot_trainer_check_export(t, NULL, &j->err);
 }
 
 static ot_status do_train(job *j)
 {
     ot_trainer *t = NULL;
-    const char *folds = ot_options_get(j->o, "folds"), *log = ot_options_get(j->o, "log");
-    if (!ot_options_get(j->o, "data")) {
-        j->err.status = OT_E_USAGE;
-        snprintf(j->err.text, sizeof j->err.text, "--data is missing: name a data set such as mnist, or a file");
-        return OT_E_USAGE;
-    }
-    if (log && !strcmp(log, "-")) j->cb.log = on_log;
+    const char *folds = ot_options_get(j->o, "folds");
+    if (!ot_options_get(j->o, "data"))
+        return fail(j, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
+    open_log(j);
     ot_status s = load(j);
     if (!s && folds && !strchr(folds, '/')) return series(j, false);
     if (!s) s = ot_trainer_new(j->m, j->o, &j->cb, &t, &j->err);
     if (!s) s = check_default(j, t);
-    if (!s) s = finish(j, t);
+    if (!s) s = train(j, t);
     ot_trainer_free(t);
     if (!s && j->screen.log_lost) s = unwritable(j);
     return s;
@@ -253,14 +294,13 @@ static ot_status do_resume(job *j)
     }
     if (!s) s = ot_checkpoint_open(j->word[0], &j->cb, &c, &j->err);
     if (!s) s = ot_checkpoint_options(c, j->o, &j->err);
-    const char *log = ot_options_get(j->o, "log");
-    if (log && !strcmp(log, "-")) j->cb.log = on_log;
+    open_log(j);
     if (!s) s = ot_model_load(j->word[1] ? j->word[1] : ot_checkpoint_model(c), &j->m, &j->err);
     if (!s) s = ot_checkpoint_check(c, j->m, &j->err);
     if (!s) s = ot_trainer_new(j->m, j->o, &j->cb, &t, &j->err);
     if (!s) s = ot_trainer_resume(t, c, &j->err);
     ot_checkpoint_free(c);
-    if (!s) s = finish(j, t);
+    if (!s) s = train(j, t);
     ot_trainer_free(t);
     if (!s && j->screen.log_lost) s = unwritable(j);
     return s;
@@ -270,16 +310,12 @@ static ot_status do_eval(job *j)
 {
     char *text = NULL;
     struct stat st;
-    if (!stat(j->word[0], &st) && S_ISDIR(st.st_mode)) {
-        ot_status s = ot_eval_run_text(j->word[0], j->o, &j->cb, &text, &j->err);
-        return s ? s : put(j, text);
-    }
-    ot_status s = load(j);
-    if (!s) s = ot_eval_text(j->m, j->o, &j->cb, &text, &j->err);
+    if (stat(j->word[0], &st) || !S_ISDIR(st.st_mode)) return print_result(j, ot_eval_text);
+    ot_status s = ot_eval_run_text(j->word[0], j->o, &j->cb, &text, &j->err);
     return s ? s : put(j, text);
 }
 
-/* On a terminal control characters, which a model may make, are shown as the replacement character. */
+/* On a terminal, control characters, which a model may generate, are printed as the replacement character. */
 static void on_text(void *user, const char *text, size_t n)
 {
     bool *terminal = user;
@@ -297,16 +333,10 @@ static ot_status generate(job *j)
 {
     bool terminal = isatty(1);
     ot_status s = load(j);
-    if (!s && j->word[1]) {
-        j->err.status = s = OT_E_USAGE;
-        snprintf(j->err.text, sizeof j->err.text, "--prompt: no data set is read: remove %.200s", j->word[1]);
-    }
-    if (!s && ot_options_get(j->o, "o")) {
-        j->err.status = s = OT_E_USAGE;
-        snprintf(j->err.text, sizeof j->err.text,
-                 "--prompt: the text goes to standard output: instead of -o, write > %.200s",
+    if (!s && j->word[1]) s = fail(j, OT_E_USAGE, "--prompt: no data set is read: remove %.200s", j->word[1]);
+    if (!s && ot_options_get(j->o, "o"))
+        s = fail(j, OT_E_USAGE, "--prompt: the text goes to standard output: instead of -o, write > %.200s",
                  ot_options_get(j->o, "o"));
-    }
     if (!s) s = ot_generate(j->m, j->o, &j->cb, on_text, &terminal, &j->err);
     if (!s) putchar('\n');
     return !s && (fflush(stdout) || ferror(stdout)) ? unwritable(j) : s;
@@ -314,79 +344,26 @@ static ot_status generate(job *j)
 
 static ot_status do_predict(job *j)
 {
-    char *text = NULL;
     if (ot_options_get(j->o, "prompt")) return generate(j);
-    for (int i = 1; i < 16 && j->word[i]; i++)
+    for (int i = 1; j->word[i]; i++)
         if (ot_options_set(j->o, "data", j->word[i], &j->err)) return j->err.status;
-    ot_status s = load(j);
-    if (!s) s = ot_predict_text(j->m, j->o, &j->cb, &text, &j->err);
-    return s || !text ? s : put(j, text);
+    return print_result(j, ot_predict_text);
 }
 
-static ot_status do_find_lr(job *j)
-{
-    char *text = NULL;
-    ot_status s = load(j);
-    if (!s) s = ot_find_lr_text(j->m, j->o, &j->cb, &text, &j->err);
-    return s ? s : put(j, text);
-}
-
-static ot_status do_run(job *j)
-{
-    ot_status s = load(j);
-    return s ? s : ot_run_file(j->m, j->o, &j->cb, &j->err);
-}
-
-static ot_status do_grad(job *j)
-{
-    ot_status s = load(j);
-    return s ? s : ot_grad_file(j->m, j->o, &j->cb, &j->err);
-}
-
-static ot_status do_export(job *j)
-{
-    ot_status s = load(j);
-    return s ? s : ot_export_file(j->m, j->o, &j->cb, &j->err);
-}
-
-static ot_status do_check(job *j)
-{
-    char *text = NULL;
-    ot_status s = load(j);
-    if (!s) s = ot_check_text(j->m, j->o, &text, &j->err);
-    ot_status w = put(j, text);
-    return s ? s : w;
-}
-
-static ot_status do_inspect(job *j)
-{
-    char *text = NULL;
-    ot_status s = load(j);
-    if (!s) s = ot_inspect_text(j->m, j->o, &text, &j->err);
-    return s ? s : put(j, text);
-}
-
-static ot_status do_plan(job *j)
-{
-    char *text = NULL;
-    ot_status s = load(j);
-    if (!s) s = ot_plan_text(j->m, j->o, &text, &j->err);
-    return s ? s : put(j, text);
-}
-
-static ot_status do_bench(job *j)
-{
-    char *text = NULL;
-    ot_status s = load(j);
-    if (!s) s = ot_bench_text(j->m, j->o, &j->cb, &text, &j->err);
-    return s ? s : put(j, text);
-}
+static ot_status do_find_lr(job *j) { return print_result(j, ot_find_lr_text); }
+static ot_status do_bench(job *j) { return print_result(j, ot_bench_text); }
+static ot_status do_run(job *j) { return write_file(j, ot_run_file); }
+static ot_status do_grad(job *j) { return write_file(j, ot_grad_file); }
+static ot_status do_export(job *j) { return write_file(j, ot_export_file); }
+static ot_status do_check(job *j) { return print_description(j, ot_check_text); }
+static ot_status do_inspect(job *j) { return print_description(j, ot_inspect_text); }
+static ot_status do_plan(job *j) { return print_description(j, ot_plan_text); }
 
 static ot_status fetch(job *j)
 {
     ot_status s = OT_OK;
     if (!j->word[1]) return ot_data_fetch("", j->o, &j->cb, &j->err);
-    for (int i = 1; i < 16 && j->word[i] && !s; i++) s = ot_data_fetch(j->word[i], j->o, &j->cb, &j->err);
+    for (int i = 1; j->word[i] && !s; i++) s = ot_data_fetch(j->word[i], j->o, &j->cb, &j->err);
     return s;
 }
 
@@ -396,13 +373,10 @@ static ot_status do_data(job *j)
     size_t size = 0;
     if (!strcmp(j->word[0], "fetch") && (j->word[1] || access("fetch", F_OK))) return fetch(j);
     for (int i = 0; i < 2; i++)
-        if (ot_options_get(j->o, i ? "mirror" : "to")) {
-            j->err.status = OT_E_USAGE;
-            snprintf(j->err.text, sizeof j->err.text, "--%s is of 'onnxtrain data fetch NAME'", i ? "mirror" : "to");
-            return OT_E_USAGE;
-        }
+        if (ot_options_get(j->o, i ? "mirror" : "to"))
+            return fail(j, OT_E_USAGE, "--%s is of 'onnxtrain data fetch NAME'", i ? "mirror" : "to");
     FILE *f = open_memstream(&all, &size); /* several files: a line each */
-    for (int i = 0; f && i < 16 && j->word[i]; i++) fprintf(f, "%s%s", i ? "\n" : "", j->word[i]);
+    for (int i = 0; f && j->word[i]; i++) fprintf(f, "%s%s", i ? "\n" : "", j->word[i]);
     ot_status s = f && !fclose(f) ? ot_data_text(all, j->o, &text, &j->err) : OT_E_NOMEM;
     free(all);
     return s ? s : put(j, text);
@@ -428,7 +402,7 @@ static ot_status do_compare(job *j)
 {
     char *text = NULL;
     int n = 0;
-    while (n < 16 && j->word[n]) n++;
+    while (j->word[n]) n++;
     ot_status s = ot_compare_text(n, j->word, &text, &j->err);
     return s ? s : put(j, text);
 }
@@ -461,7 +435,7 @@ static ot_status (*const functions[])(job *) = { /* in the order of ot_command_a
 
 enum { HELP = 1000, HELP_ALL, VERSION, FIRST };
 
-typedef struct table { /* for getopt_long: made from the option table */
+typedef struct table { /* for getopt_long, from the option table */
     struct option *longs;
     char shorts[128];
     int n;
@@ -495,32 +469,34 @@ static bool make_table(table *t)
     return true;
 }
 
-static int usage(const char *text)
+__attribute__((format(printf, 1, 2))) static int usage(const char *fmt, ...)
 {
-    fprintf(stderr, "onnxtrain: %s\nTry 'onnxtrain --help'\n", text);
+    va_list args;
+    va_start(args, fmt);
+    fputs("onnxtrain: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputs("\nTry 'onnxtrain --help'\n", stderr);
+    va_end(args);
     return OT_E_USAGE;
 }
 
 static int bad_option(const char *argument)
 {
-    char name[64], text[256];
+    char name[64];
     snprintf(name, sizeof name, "%s", argument + strspn(argument, "-"));
     name[strcspn(name, "=")] = '\0';
     const char *near = ot_option_nearest(name);
-    if (near)
-        snprintf(text, sizeof text, "unknown option '%.80s'; did you mean '%s%s'?", shown(argument),
-                 near[1] ? "--" : "-", near);
-    else snprintf(text, sizeof text, "unknown option '%.80s'", shown(argument));
-    return usage(text);
+    if (!near) return usage("unknown option '%.80s'", shown(argument));
+    return usage("unknown option '%.80s'; did you mean '%s%s'?", shown(argument), near[1] ? "--" : "-", near);
 }
 
-/* c NULL: of the program, else of one command. */
+/* Prints the help of command c; NULL: of the program. */
 static int help(const ot_command_info *c, bool all)
 {
     char *text = NULL;
     ot_error err = { 0 };
     if (c ? ot_help_about("command", c->name, false, &text, &err) : ot_help_text(all, &text, &err))
-        return usage(err.text);
+        return usage("%s", err.text);
     bool bad = fputs(text, stdout) < 0 || fflush(stdout);
     free(text);
     return bad ? OT_E_IO : OT_OK;
@@ -532,10 +508,9 @@ static int version(void)
     return fflush(stdout) ? OT_E_IO : OT_OK;
 }
 
-/* Parses options into j->o; c: the command if given, else NULL.  >= 0: the program exits with that. */
+/* Parses options into j->o; c: the command if given, else NULL.  >= 0: the program exits with this code. */
 static int read_options(job *j, const table *t, const ot_command_info *c, int argc, char **argv)
 {
-    char text[256];
     ot_error err = { 0 };
     int letter, at = 0;
     opterr = 0;
@@ -544,17 +519,14 @@ static int read_options(job *j, const table *t, const ot_command_info *c, int ar
         if (letter == HELP || letter == 'h') return help(c, false);
         if (letter == HELP_ALL) return help(NULL, true);
         if (letter == VERSION) return version();
-        if (letter == ':') {
-            snprintf(text, sizeof text, "%.80s needs a value", shown(argument));
-            return usage(text);
-        }
+        if (letter == ':') return usage("%.80s needs a value", shown(argument));
         if (letter == '?') return bad_option(argument);
         for (int i = 0; letter < FIRST && i < t->n; i++)
             if (ot_option_at(i)->letter == letter) letter = FIRST + i;
         const ot_option_info *row = ot_option_at(letter - FIRST);
         if (!row) return bad_option(argument);
         if (ot_options_set(j->o, row->name, row->argument && optarg ? optarg : "true", &err)) {
-            if (err.status == OT_E_USAGE) return usage(err.text);
+            if (err.status == OT_E_USAGE) return usage("%s", err.text);
             fprintf(stderr, "onnxtrain: %s\n", err.text);
             return err.status;
         }
@@ -570,32 +542,27 @@ static int no_command(const char *name)
     int n = snprintf(text, sizeof text, "unknown command '%.80s'; commands:", shown(name));
     for (int i = 0; (c = ot_command_at(i)) && n < (int)sizeof text; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s %s", i ? "," : "", c->name);
-    return usage(text);
+    return usage("%s", text);
 }
 
-/* Assigns the words that remain of the arguments; c NULL: no command was given.  >= 0: the program exits with that. */
+/* Assigns the words that remain of the arguments; c NULL: no command was given.  >= 0: the program exits with this code. */
 static int read_words(job *j, const ot_command_info *c, int argc, char **argv)
 {
-    char text[256];
     ot_error err = { 0 };
     int n = argc - optind;
     if (n > 1 && !c && access(argv[optind], F_OK)) return no_command(argv[optind]);
     if (!c) c = ot_command_at(0);
     if (n > c->words) {
         bool data = c->words == 1 && n == 2 && strstr(c->arguments, "--data");
-        snprintf(text, sizeof text, "unexpected argument '%.80s'%s", shown(argv[optind + c->words]),
-                 data ? "; data follows --data" : "");
-        return usage(text);
+        return usage("unexpected argument '%.80s'%s", shown(argv[optind + c->words]),
+                     data ? "; data follows --data" : "");
     }
-    if (c->needs && n == 0) {
-        snprintf(text, sizeof text, "%s needs %s", c->name, c->needs);
-        return usage(text);
-    }
+    if (c->needs && n == 0) return usage("%s needs %s", c->name, c->needs);
     for (int i = 0; i < n; i++) j->word[i] = argv[optind + i];
-    return ot_options_check(j->o, c->bit, &err) ? usage(err.text) : -1;
+    return ot_options_check(j->o, c->bit, &err) ? usage("%s", err.text) : -1;
 }
 
-static int work(job *j, int argc, char **argv)
+static int run_command(job *j, int argc, char **argv)
 {
     table t = { 0 };
     const ot_command_info *c = argc > 1 ? ot_command_find(argv[1]) : NULL;
@@ -614,7 +581,7 @@ static int work(job *j, int argc, char **argv)
     if (j->screen.terminal) j->cb.epoch = screen_epoch;
     ot_status s = functions[at](j);
     screen_clear(&j->screen);
-    if (s == OT_E_USAGE) return usage(j->err.text);
+    if (s == OT_E_USAGE) return usage("%s", j->err.text);
     if (s) fprintf(stderr, "onnxtrain: %s\n", j->err.text);
     return s ? (int)s : caught ? 128 + caught : 0;
 }
@@ -657,7 +624,7 @@ int main(int argc, char **argv)
         return usage("a model file and --data are needed");
     }
     j.cb = (ot_callbacks){ .user = &j.screen, .message = screen_message, .progress = screen_progress };
-    int code = work(&j, argc, argv);
+    int code = run_command(&j, argc, argv);
     ot_model_free(j.m);
     ot_options_free(j.o);
     return code;

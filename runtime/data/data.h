@@ -22,13 +22,13 @@ typedef struct ot_image_room {
 
 void ot_image_room_free(ot_image_room *r);
 
-/* How much of a recording is wanted, and in which form. */
+/* The part and form of a recording that a model needs. */
 typedef struct ot_sound_want {
-    int channels;   /* 1: the mean of all; else as many as the file has, or a file of one for each */
+    int channels;   /* 1: the mean of all; else the number in the file, or a file of one channel is repeated */
     bool last;      /* (length, channels), else (channels, length) */
     int64_t length; /* values of each channel */
-    double place;   /* of what is taken of a longer one: in [0, 1), from the first to the last; negative: the middle */
-    int rate;       /* that the file has to have */
+    double place;   /* which part of a longer recording: in [0, 1), from the first to the last; negative: the middle */
+    int rate;       /* the required sample rate of the file, in Hz */
 } ot_sound_want;
 
 /* Samples that are made when they are needed: images or recordings in files. */
@@ -41,14 +41,14 @@ struct ot_image_source {
     /* The size of the upright image of a row, from its header; NULL: only `read` tells it. */
     ot_status (*size)(const ot_image_source *s, int64_t row, ot_image_room *room, int64_t *height, int64_t *width,
                       ot_error *err);
-    int64_t height, width; /* of the images that were looked at when the set was opened; 0: they differ */
+    int64_t height, width; /* of the images that were examined when the set was opened; 0: they differ */
     const char *(*name)(const ot_image_source *s, int64_t row); /* of the file, below `folder` */
     const char *folder;                                         /* or archive */
     int channels; /* 1: those are grey, or class numbers of masks; else 3.  Of recordings: the most that one has */
     bool alpha;   /* of those some have transparency */
     /* Recordings: then `read` is NULL.  Row `row` as `want` says.  Threads, errors: as of `read`. */
-    ot_status (*hear)(const ot_image_source *s, int64_t row, const ot_sound_want *want, ot_image_room *room, float *to,
-                      ot_error *err);
+    ot_status (*read_sound)(const ot_image_source *s, int64_t row, const ot_sound_want *want, ot_image_room *room,
+                            float *to, ot_error *err);
     int rate; /* of recordings, in Hz */
 };
 
@@ -69,13 +69,13 @@ typedef struct ot_array {
     const int64_t *row;            /* the row of t.data in which each sample is; NULL: sample i is row i */
 } ot_array;
 
-/* The same files, read as images: those of an array whose samples are read as masks.  In the arena; NULL: no memory. */
+/* The files of an array of masks, read as images instead.  In the arena; NULL: no memory. */
 const ot_array *ot_pictures_of_masks(const ot_array *masks, ot_arena *arena);
 
 typedef struct ot_columns ot_columns;
 typedef struct ot_windows ot_windows;
 
-/* Tokens that are predicted from a sequence in which they are masked, instead of the next ones. */
+/* Masked language modelling: masked tokens of a sequence are predicted, instead of the next token. */
 typedef struct ot_masking {
     double p;      /* probability of a token; 0: none is masked */
     int64_t token; /* the mask token; -1: not given */
@@ -99,30 +99,31 @@ typedef struct ot_dataset {
     int n_classes;                 /* 0: unknown */
     const char *const *class_name; /* NULL: unknown */
     uint64_t hash;                 /* fingerprint of names, shapes and bytes */
-    uint64_t
-        split; /* of a part that is kept back: which samples of which data; a model that records how a table is encoded does not
-                     * change it.  0: it is no part */
-    uint64_t cells;            /* of a table: its float inputs before means are known or applied; 0: it is none */
-    uint64_t mapped_hash;      /* of it the part of mapped arrays, set by the reader: sizes, times; not the bytes */
-    ot_columns *table;         /* of CSV: its columns; else NULL */
+    /* Fingerprint of the choice of samples, if the set is a part of another; it does not depend on how a model encodes a
+     * table.  0: not a part. */
+    uint64_t split;
+    uint64_t cells;       /* of a table: fingerprint of its float inputs before they are standardised; 0: no table */
+    uint64_t mapped_hash; /* the part of `hash` for mapped arrays, set by the reader: sizes and times of the files */
+    ot_columns *table;    /* of CSV: its columns; else NULL */
     struct ot_read_from *from; /* the files it was read from */
     const char *column;        /* of CSV: the name of the target, or several; NULL: it has none */
-    bool last;                 /* and it is the target because it is the last */
-    const char
-        *preprocess;    /* JSON: how inputs are made of what the files hold (kind, columns, ...), written into a trained
-                             * model as onnxtrain.preprocess; NULL: arrays are fed as they are */
-    bool only_names;    /* it names the columns and changes nothing: a file whose weights stay the same does without */
-    const char *notes;  /* what a user should know of how the files are read, a line each; NULL: nothing */
-    struct ot_map *map; /* files whose pages arrays are */
-    ot_masking masking; /* of windows: the target is the tokens themselves, of which some are masked */
-    ot_windows *windows;                   /* of samples that are windows over one sequence of tokens; else NULL */
-    const struct ot_data_options *options; /* those it is opened with; NULL afterwards */
+    bool last;                 /* the target is the last column, because none was given */
+    /* JSON: how inputs are made from the files (kind, columns, ...), written into a trained model as onnxtrain.preprocess;
+     * NULL: arrays are fed unchanged. */
+    const char *preprocess;
+    bool
+        only_names; /* `preprocess` names columns and changes no value: a file with unchanged weights needs no record */
+    const char *notes;   /* lines for the user about how the files are read; NULL: none */
+    struct ot_map *map;  /* mapped files */
+    ot_masking masking;  /* of windows: the target is the tokens themselves, some of which are masked in the input */
+    ot_windows *windows; /* of samples that are windows over one sequence of tokens; else NULL */
+    const struct ot_data_options *options; /* while it is opened; NULL afterwards */
     struct ot_members *members;            /* the files that sources read; owned; NULL: there are none */
     unsigned lacks;                        /* bits 1 << ot_split: parts that its folder or archive does not have */
-    bool several;                          /* of several files: each is of arrays */
-    bool renumbers;            /* class numbers are those of sorted names; ot_dataset_number gives them others */
-    bool labelled;             /* its numbers were those that class_name spells, not their indices */
-    const int64_t *origin;     /* of a part of a set: the number of each sample in the whole; NULL: its own */
+    bool several;                          /* it was read from several files of arrays */
+    bool renumbers;                        /* class numbers follow the sorted names; ot_dataset_number changes them */
+    bool labelled;             /* the class numbers in the file were the names (whole numbers), not their indices */
+    const int64_t *origin;     /* of a part of a set: the number of each sample in the whole; NULL: not a part */
     const ot_image_part *tile; /* samples are parts of images; NULL: they are not */
 } ot_dataset;
 
@@ -132,13 +133,12 @@ bool ot_is_folder(const char *path);
  * NULL.  OT_E_NOMEM. */
 ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **line, ot_error *err);
 
-/* Columns of a table beside what is read of them. */
+/* Columns of a table that predictions repeat (predict --copy). */
 typedef struct ot_copied_columns {
     int n;
     int64_t rows;
     const char **name;
-    const char *const
-        *text; /* of row i from i * n on, as the file has them; numbers with a decimal comma have a point */
+    const char *const *text; /* (rows, n) fields as in the file, but with decimal points for decimal commas */
 } ot_copied_columns;
 
 /* columns: names such as "id,date" (predict --copy).  Reads the file again; names and texts are a's.  Errors: OT_E_USAGE: d is not
@@ -197,9 +197,9 @@ typedef struct ot_data_options {
     int64_t length, stride; /* tokens of a sample, and from one sample to the next (--length, --stride); 0: not given */
     const char *text;       /* "bytes", "chars": the tokens of a text file (--text); NULL: not given */
     const char *tokenizer;  /* file or folder (--tokenizer); NULL: not given */
-    ot_masking masking;     /* --augment mask; p 0: not given, and what is recorded applies */
-    const struct ot_dataset
-        *training;    /* opened from the same path: it may say that there is no other part; else NULL */
+    ot_masking masking;     /* --augment mask; p 0: not given, and the model's record applies */
+    /* The training set, if it was opened from the same path: its `lacks` says which parts do not exist.  Else NULL. */
+    const struct ot_dataset *training;
     int64_t map_from; /* a .npy of at least so many bytes is mapped, not read; 0: OT_MAP_FROM */
 } ot_data_options;
 
@@ -289,10 +289,7 @@ bool ot_dataset_reads(const ot_dataset *d, ot_file_id id, const char **path);
 int64_t ot_dataset_files(const ot_dataset *d, ot_file_id *ids, int64_t most);
 
 const ot_array *ot_dataset_find(const ot_dataset *d, const char *name); /* borrowed, or NULL */
-static inline bool ot_array_hears(const ot_array *a)
-{
-    return a->source && a->source->hear;
-} /* its samples are recordings */
+static inline bool ot_array_is_sound(const ot_array *a) { return a->source && a->source->read_sound; } /* recordings */
 ot_shape ot_array_shape(const ot_array *a);
 
 /* Where element i of the array, counted in row-major order of its shape, is in t.data. */
@@ -427,14 +424,13 @@ ot_status ot_normalize_apply(const ot_normalize *z, int64_t c, ot_gather *g, cha
 /* Writes arrays as .npz (stored, not deflated), atomically.  Names may contain any character. */
 ot_status ot_npz_write(const char *path, const ot_tensor *t, int n, ot_error *err);
 
-/* The same, array by array.  folder: an open one that `path` is seen from, or AT_FDCWD.  The bytes of an added array are
- * written at once and are not borrowed.  place gives the file its name; commit does so and frees z, also where it fails; abort
- * frees z, and leaves nothing of a file that has no name yet.  full: what failed did so because the disk is full. */
+/* The same, array by array.  folder: an open folder that `path` is relative to, or AT_FDCWD.  The bytes of an added array are
+ * written at once and are not borrowed.  place gives the file its name; abort frees z, and removes a file that has no name
+ * yet.  full: the failed call failed because the disk is full. */
 typedef struct ot_npz ot_npz;
 ot_status ot_npz_begin(int folder, const char *path, ot_npz **out, ot_error *err);
 ot_status ot_npz_add(ot_npz *z, const ot_tensor *t, ot_error *err);
 ot_status ot_npz_place(ot_npz *z, ot_error *err);
-ot_status ot_npz_commit(ot_npz *z, ot_error *err);
 bool ot_npz_full(const ot_npz *z);
 void ot_npz_abort(ot_npz *z);
 

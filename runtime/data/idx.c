@@ -60,7 +60,8 @@ static ot_status read_from(ot_stream *s, ot_dataset *d, ot_array *a, ot_error *e
     return OT_OK;
 }
 
-ot_status ot_idx_read(const char *path, ot_dataset *d, ot_array *a, ot_error *err)
+/* One idx file into array `a`. */
+static ot_status read_idx(const char *path, ot_dataset *d, ot_array *a, ot_error *err)
 {
     ot_stream s;
     OT_TRY(ot_dataset_note(d, path, err));
@@ -126,7 +127,7 @@ static ot_status read_labels(const char *path, ot_dataset *d, ot_error *err)
     ot_array *a = ot_dataset_add(d, "target");
     if (!a) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     a->role = OT_ARRAY_TARGET;
-    return ot_idx_read(path, d, a, err);
+    return read_idx(path, d, a, err);
 }
 
 ot_status ot_idx_open(const char *path, ot_dataset *d, ot_error *err)
@@ -136,7 +137,7 @@ ot_status ot_idx_open(const char *path, ot_dataset *d, ot_error *err)
     ot_array *a = ot_dataset_add(d, "");
     if (!a) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     if (labels) OT_TRY(check_counts(path, labels, err));
-    OT_TRY(ot_idx_read(path, d, a, err));
+    OT_TRY(read_idx(path, d, a, err));
     a->picture = a->t.dtype == OT_U8 && (a->t.rank == 3 || a->t.rank == 4);
     return labels ? read_labels(labels, d, err) : OT_OK;
 }

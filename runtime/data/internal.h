@@ -1,4 +1,4 @@
-/* internal.h - what the readers of this folder share: byte streams and the making of a data set. */
+/* internal.h - functions that the readers of this folder share: byte streams, building a data set, formats. */
 #ifndef OT_DATA_INTERNAL_H
 #define OT_DATA_INTERNAL_H
 
@@ -69,11 +69,11 @@ void ot_dataset_unmap(ot_dataset *d);
  * tokens, or no input of the model takes them. */
 ot_status ot_windows_set(ot_dataset *d, const void *token, ot_dtype type, int64_t n, const char *what, ot_error *err);
 
-/* What inputs beside the tokens are, by their names: the tokens themselves, the next ones, all 1 (a mask), all 0, 0 1 2 ... */
+/* The contents of the inputs of windows, by their names: the tokens, the next tokens, all 1 (a mask), all 0, 0 1 2 ... */
 typedef enum ot_beside { OT_NOT_BESIDE, OT_TOKENS, OT_NEXT, OT_ONES, OT_ZEROS, OT_PLACES } ot_beside;
 ot_beside ot_beside_of(const char *name);
 
-/* What `o` has as the input that takes tokens; NULL: none.  Errors of ot_windows_set name the inputs. */
+/* The input of `o` for tokens; NULL: none.  Errors of ot_windows_set name the inputs. */
 const ot_data_input *ot_windows_input(const ot_data_options *o);
 
 /* ot_dataset_split (folds 0) and ot_dataset_fold of a set of windows: the last share of the tokens, or one of `folds` equal
@@ -85,17 +85,15 @@ int64_t ot_windows_length(const ot_windows *w); /* tokens of a sample */
 
 /* ---- files ------------------------------------------------------------------------------------ */
 
-/* A file by its first bytes; its arrays are added to d. */
+/* Recognises the format of a file by its first bytes, and adds its arrays to d. */
 ot_status ot_dataset_file(const char *path, ot_dataset *d, ot_error *err);
 
-/* Is spec more than a name or a path?  Then all of its files: several.c. */
+/* several.c: does spec list several files?  Opens all of them. */
 bool ot_several(const char *spec);
 ot_status ot_several_open(const char *spec, ot_dataset *d, ot_error *err);
 
 /* ---- formats --------------------------------------------------------------------------------- */
 
-/* One idx file into array `a`. */
-ot_status ot_idx_read(const char *path, ot_dataset *d, ot_array *a, ot_error *err);
 /* Images and, if found beside them, labels. */
 ot_status ot_idx_open(const char *path, ot_dataset *d, ot_error *err);
 /* <folder>/<prefix>-images-idx3-ubyte and its variants (.gz, a dot instead of the dash).  *found: it exists. */
@@ -126,13 +124,14 @@ ot_status ot_pictures_open(struct ot_members *m, ot_split split, ot_dataset *d, 
 ot_status ot_pictures_array(ot_dataset *d, ot_array *x, const int64_t *member, int64_t n, bool masks, ot_error *err);
 
 /* Images and masks in two folders, below or above those of the parts: images/train/1.jpg, masks/train/1.png.  list: n images of
- * d->members, whose names are passed over up to `skip`.  *is: they lie so; *found: the part exists; masks.c. */
+ * d->members, whose names are compared without the first `skip` bytes.  *is: the set has this layout; *found: the part exists.
+ * masks.c */
 ot_status ot_masks_open(ot_dataset *d, const int64_t *list, int64_t n, size_t skip, ot_split split, bool *is,
                         bool *found, ot_error *err);
 
-/* Labels in files beside images, as webdataset has them: 000123.jpg, 000123.cls (a class number or a name) or 000123.json ("label",
+/* beside.c: labels in files beside images, as in webdataset: 000123.jpg, 000123.cls (a class number or a name) or 000123.json ("label",
  * "cls", "class", "target", or what --target names).  Adds "target" and the names of the classes.  list: as above; *is: the
- * first image has such a file; beside.c. */
+ * first image has such a file. */
 ot_status ot_beside_open(ot_dataset *d, const int64_t *list, int64_t n, bool *is, ot_error *err);
 
 int ot_picture_part(const char *name, size_t n); /* the ot_split that a folder of this name is; -1: none */
@@ -140,9 +139,9 @@ int ot_picture_part(const char *name, size_t n); /* the ot_split that a folder o
 /* One image file, without a label. */
 ot_status ot_picture_open(const char *path, ot_dataset *d, ot_error *err);
 
-bool ot_picture_name(const char *name); /* it ends as names of images do */
+bool ot_picture_name(const char *name); /* the name has an ending of images */
 
-/* ot_dataset_number of such a set. */
+/* ot_dataset_number of a set of images in class folders. */
 ot_status ot_pictures_number(ot_dataset *d, const char *const *name, int n, const char *from, ot_error *err);
 
 /* labels.c: where all names are whole numbers, a target of them becomes class numbers, and d->labelled is set. */

@@ -21,13 +21,13 @@ struct ot_members {
     int fd;           /* of it */
     int64_t n;
     ot_packed_file *list; /* in the order of their names, which differ */
-    int64_t special;      /* of a folder: files that are none to read, as pipes and devices, and the first of them */
+    int64_t special; /* of a folder: number of files that cannot be read, such as pipes and devices; the first one */
     const char *special_name; /* in names */
     ot_arena *names;
     int64_t room;
-    char *block; /* what is left of a block of names */
+    char *block; /* the unused rest of a block of names */
     size_t left;
-    ot_members **joined; /* the archives that it has the files of; owned */
+    ot_members **joined; /* the archives whose files it lists; owned */
     int n_joined;
     const void *user; /* of `read`; borrowed */
     ot_status (*read)(const ot_members *m, const ot_packed_file *f, uint8_t *to, ot_error *err);
@@ -42,25 +42,26 @@ typedef struct ot_file_room {
 /* At least n bytes.  false: no memory. */
 bool ot_file_room_reserve(ot_file_room *r, size_t n);
 
-/* All files below a folder, but for hidden ones.  Links are followed where they stay below it.  Errors: OT_E_DATA (a link
+/* All files below a folder, except hidden ones.  Links are followed where they stay below it.  Errors: OT_E_DATA (a link
  * that leads out or nowhere, folders that are nested too deeply), OT_E_IO, OT_E_NOMEM. */
 ot_status ot_members_folder(const char *path, ot_members **out, ot_error *err);
 
-/* None of a folder's files yet: ot_members_take adds one by its name, `..` and links must not lead out of the folder.  *at: its
- * number.  errno says why not: EXDEV, ENOENT, EISDIR ...; ENOMEM.  Nothing is sorted: a file may be there twice. */
+/* An empty list of a folder's files: ot_members_take adds one by its name; `..` and links must not lead out of the folder.
+ * *at: its number.  false: errno says why: EXDEV, ENOENT, EISDIR ...; ENOMEM.  The list is not sorted, and may have a file
+ * twice. */
 ot_status ot_members_beside(const char *folder, ot_members **out, ot_error *err);
 bool ot_members_take(ot_members *m, const char *name, int64_t *at);
 
-/* Which file member i of a folder is.  false: it is a folder, there is none any more, or m is no folder. */
+/* The file of member i of a folder.  false: it is a folder or no longer exists, or m is an archive. */
 bool ot_members_id(const ot_members *m, int64_t i, ot_file_id *out);
 
-/* Those of a tar file (ustar, GNU or pax), from its headers alone. */
+/* The members of a tar file (ustar, GNU or pax), from its headers alone. */
 ot_status ot_members_tar(const char *path, ot_members **out, ot_error *err);
 
-/* Those of n tar files, together; name: of the set, for messages.  Errors: also OT_E_DATA, two have a file of the same name. */
+/* The members of n tar files together; name: of the set, for messages.  Errors: also OT_E_DATA: two have a file of the same name. */
 ot_status ot_members_tars(const char *name, const char *const *path, int n, ot_members **out, ot_error *err);
 
-/* Those of a zip archive, stored or deflated, from its directory. */
+/* The members of a zip archive, stored or deflated, from its directory. */
 ot_status ot_members_zip(const char *path, ot_members **out, ot_error *err);
 
 void ot_members_free(ot_members *m); /* NULL is allowed */
@@ -70,7 +71,7 @@ void ot_members_free(ot_members *m); /* NULL is allowed */
 enum { OT_MEMBER_MOST = 256 << 20 };
 ot_status ot_members_read(const ot_members *m, int64_t i, ot_file_room *r, ot_error *err);
 
-/* The first bytes of it, n at most. */
+/* The first bytes of member i, at most n. */
 ot_status ot_members_peek(const ot_members *m, int64_t i, uint8_t *to, int64_t *n, ot_error *err);
 
 /* ---- for their readers ---- */

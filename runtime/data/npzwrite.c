@@ -346,13 +346,6 @@ ot_status ot_npz_place(ot_npz *z, ot_error *err)
 
 bool ot_npz_full(const ot_npz *z) { return ot_replace_full(z->file); }
 
-ot_status ot_npz_commit(ot_npz *z, ot_error *err)
-{
-    ot_status s = ot_npz_place(z, err);
-    ot_npz_abort(z);
-    return s;
-}
-
 void ot_npz_abort(ot_npz *z)
 {
     if (!z) return;
@@ -364,11 +357,9 @@ ot_status ot_npz_write(const char *path, const ot_tensor *t, int n, ot_error *er
 {
     ot_npz *z;
     OT_TRY(ot_npz_begin(AT_FDCWD, path, &z, err));
-    for (int i = 0; i < n; i++) {
-        ot_status s = ot_npz_add(z, &t[i], err);
-        if (!s) continue;
-        ot_npz_abort(z);
-        return s;
-    }
-    return ot_npz_commit(z, err);
+    ot_status s = OT_OK;
+    for (int i = 0; i < n && !s; i++) s = ot_npz_add(z, &t[i], err);
+    if (!s) s = ot_npz_place(z, err);
+    ot_npz_abort(z);
+    return s;
 }

@@ -195,7 +195,7 @@ static void prefer_sounds(const ot_members *m, found *f)
     }
 }
 
-static bool hears(const found *f) { return *f->what == 'r'; }
+static bool of_sounds(const found *f) { return *f->what == 'r'; }
 
 static const char *name_at(const found *f, int64_t i) { return f->m->list[f->member[i]].name; }
 
@@ -313,7 +313,7 @@ static ot_status no_class(const found *f, int64_t i, ot_error *err)
         snprintf(beside, sizeof beside, "; if the table '%.150s' has their names and labels: --data '%.150s/%s'", table,
                  f->m->path, table);
     return ot_fail(err, OT_E_DATA, "%s/%s: is in no class folder; expected FOLDER/CLASS/%s%s", f->m->path,
-                   name_at(f, i), hears(f) ? "recording" : "image", beside);
+                   name_at(f, i), of_sounds(f) ? "recording" : "image", beside);
 }
 
 static ot_status number_classes(const found *f, ot_dataset *d, ot_array *target, ot_error *err)
@@ -573,7 +573,7 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
             m->path, f.others ? " (first other file: " : "", f.others ? f.other : "", f.others ? ")" : "");
     find_layout(&f);
     bool masks = false;
-    if (!hears(&f)) OT_TRY(ot_masks_open(d, f.member, f.n, f.skip, split, &masks, there, err));
+    if (!of_sounds(&f)) OT_TRY(ot_masks_open(d, f.member, f.n, f.skip, split, &masks, there, err));
     if (masks) return OT_OK;
     OT_TRY(check_parts(&f, err));
     d->lacks = parts_without(&f);
@@ -588,7 +588,8 @@ ot_status ot_pictures_open(ot_members *m, ot_split split, ot_dataset *d, bool *t
     ot_array *x = ot_dataset_add(d, "");
     if (!x) return ot_fail(err, OT_E_NOMEM, "%s: no memory", m->path);
     d->mapped_hash = 2;
-    OT_TRY(hears(&f) ? ot_sounds_array(d, x, f.member, f.n, err) : ot_pictures_array(d, x, f.member, f.n, false, err));
+    OT_TRY(of_sounds(&f) ? ot_sounds_array(d, x, f.member, f.n, err)
+                         : ot_pictures_array(d, x, f.member, f.n, false, err));
     return describe(d, &f, part, length, err);
 }
 

@@ -18,8 +18,8 @@ typedef struct sound_source {
     const int64_t *member; /* of each row */
 } sound_source;
 
-static ot_status hear(const ot_image_source *s, int64_t row, const ot_sound_want *want, ot_image_room *room, float *to,
-                      ot_error *err)
+static ot_status read_sound(const ot_image_source *s, int64_t row, const ot_sound_want *want, ot_image_room *room,
+                            float *to, ot_error *err)
 {
     const sound_source *p = (const sound_source *)s;
     const ot_packed_file *f = &p->m->list[p->member[row]];
@@ -92,7 +92,7 @@ ot_status ot_sounds_array(ot_dataset *d, ot_array *x, const int64_t *member, int
 {
     sound_source *s = ot_arena_alloc(d->arena, sizeof *s);
     if (!s) return ot_fail(err, OT_E_NOMEM, "%s: no memory", d->name);
-    *s = (sound_source){ .base = { .hear = hear, .name = name_of, .folder = d->members->path },
+    *s = (sound_source){ .base = { .read_sound = read_sound, .name = name_of, .folder = d->members->path },
                          .m = d->members,
                          .member = member };
     x->frames = 0;
@@ -142,7 +142,7 @@ ot_status ot_sound_open(const char *path, ot_dataset *d, ot_error *err)
 static ot_array *sounds_of(const ot_dataset *d)
 {
     for (int i = 0; i < d->n; i++)
-        if (ot_array_hears(&d->array[i])) return &d->array[i];
+        if (ot_array_is_sound(&d->array[i])) return &d->array[i];
     return NULL;
 }
 

@@ -131,7 +131,8 @@ static ot_status tell(ot_dataset *d, const ot_columns *t, ot_error *err)
         const ot_table_input *in = &t->input[i];
         if (in->member) {
             OT_TRY(ot_dataset_tell(d, err, "%s: column '%s' names %lld %s%s%s%s", t->path, in->field->name,
-                                   (long long)t->rows, ot_array_hears(&d->array[in->array]) ? "recordings" : "images",
+                                   (long long)t->rows,
+                                   ot_array_is_sound(&d->array[in->array]) ? "recordings" : "images",
                                    *in->of ? " for input '" : "", in->of, *in->of ? "'" : ""));
             continue;
         }

@@ -222,16 +222,16 @@ static void sets(void **state)
     assert_int_equal(d->samples, 3);
     assert_int_equal(d->n_classes, 2);
     assert_string_equal(d->class_name[1], "yes");
-    assert_true(ot_array_hears(x) && x->mapped && !x->picture);
+    assert_true(ot_array_is_sound(x) && x->mapped && !x->picture);
     assert_int_equal(x->frames, 70);
     assert_int_equal(x->source->rate, RATE);
     assert_non_null(strstr(d->notes, "3 recordings"));
     ot_sound_want w = { .channels = 1, .length = 100, .place = -1, .rate = RATE };
     ot_image_room room = { 0 };
     float v[100];
-    assert_int_equal(x->source->hear(x->source, 1, &w, &room, v, &e), OT_OK);
+    assert_int_equal(x->source->read_sound(x->source, 1, &w, &room, v, &e), OT_OK);
     assert_true(v[69] == value(69) && v[70] == 0);
-    assert_int_equal(x->source->hear(x->source, 2, &w, &room, v, &e), OT_E_DATA);
+    assert_int_equal(x->source->read_sound(x->source, 2, &w, &room, v, &e), OT_E_DATA);
     assert_non_null(strstr(e.text, "set/train/yes/bad.flac: "));
     ot_image_room_free(&room);
     ot_dataset_free(d);
@@ -258,7 +258,7 @@ static void tables(void **state)
     const ot_array *x = ot_dataset_find(d, "");
     const int64_t *y = ot_dataset_find(d, "target")->t.data;
     assert_int_equal(d->samples, 3);
-    assert_true(x && ot_array_hears(x) && x->frames == 60);
+    assert_true(x && ot_array_is_sound(x) && x->frames == 60);
     assert_true(y[0] == 1 && y[1] == 0 && y[2] == 1);
     ot_dataset_free(d);
     open_set("out.csv", OT_E_DATA, &e);

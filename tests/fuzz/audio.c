@@ -20,7 +20,7 @@ static uint64_t hear(const ot_array *a, int channels, double place)
         .channels = channels, .length = LENGTH, .place = place, .rate = a->source->rate, .last = place > 0
     };
     if (!x) abort();
-    ot_status s = fuzz_status("hear", a->source->hear(a->source, 0, &w, &room, x, &e), &e);
+    ot_status s = fuzz_status("hear", a->source->read_sound(a->source, 0, &w, &room, x, &e), &e);
     uint64_t h = s ? (uint64_t)s : ot_hash(0, x, sizeof *x * LENGTH * (size_t)channels);
     for (int i = 0; !s && i < LENGTH * channels; i++) FUZZ_HOLD(x[i] - x[i] == 0, "value %d is not finite", i);
     ot_image_room_free(&room);
@@ -32,7 +32,7 @@ void ot_fuzz(const uint8_t *p, size_t n)
 {
     ot_dataset *d = fuzz_open(fuzz_write("x.wav", p, n), OT_SPLIT_TRAIN);
     for (int i = 0; d && i < d->n; i++)
-        for (int c = 1; ot_array_hears(&d->array[i]) && c <= 2; c++)
+        for (int c = 1; ot_array_is_sound(&d->array[i]) && c <= 2; c++)
             for (int k = -1; k < 2; k++)
                 FUZZ_HOLD(hear(&d->array[i], c, k * 0.5) == hear(&d->array[i], c, k * 0.5), "heard twice, it differs");
     ot_dataset_free(d);

@@ -231,8 +231,8 @@ static ot_status hear_all(char **text, ot_error *err)
     (void)text;
     OT_TRY(ot_dataset_open("spoken", OT_SPLIT_TRAIN, NULL, &d, err));
     const ot_array *a = ot_dataset_find(d, "");
-    ot_status s = a->source->hear(a->source, 0, &w, &room, x, err);
-    if (!s) s = a->source->hear(a->source, 1, &w, &room, x, err);
+    ot_status s = a->source->read_sound(a->source, 0, &w, &room, x, err);
+    if (!s) s = a->source->read_sound(a->source, 1, &w, &room, x, err);
     ot_image_room_free(&room);
     ot_dataset_free(d);
     return s;

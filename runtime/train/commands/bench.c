@@ -24,7 +24,7 @@ typedef enum what { TRAINING, PREDICTION, WHATS } what;
 
 static const char *const what_names[WHATS] = { "training", "prediction" };
 
-/* One row of the table. */
+/* A row of the table: one measurement. */
 typedef struct figure {
     const char *device;
     int threads;
@@ -34,7 +34,7 @@ typedef struct figure {
     double p50, p90, p99, mean; /* seconds */
     double rate;                /* samples per second */
     double ratio;               /* to the CPU's rate with the same batch and the most threads; NaN: there is none */
-    ot_kernel_table *kernels;   /* --kernels; NULL: not asked for */
+    ot_kernel_table *kernels;   /* --kernels; NULL: not given */
 } figure;
 
 typedef struct bench {
@@ -86,7 +86,7 @@ static ot_status read_options(bench *b, ot_error *err)
     return b->row && b->time ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the measurements");
 }
 
-/* The options of one measurement: those that were given, and these. */
+/* The options of one measurement: those of the command, changed by these. */
 static ot_status options_for(const bench *b, const char *device, int64_t threads, int64_t batch, ot_options **out,
                              ot_error *err)
 {
@@ -111,7 +111,7 @@ static ot_status options_for(const bench *b, const char *device, int64_t threads
 
 /* ---- data ----------------------------------------------------------------------------- */
 
-static ot_status make_set(const ot_model *m, const ot_rehearsal *r, int64_t samples, ot_dataset **out, ot_error *err)
+static ot_status make_set(const ot_model *m, const ot_dry_run *r, int64_t samples, ot_dataset **out, ot_error *err)
 {
     ot_arena *a = ot_arena_new();
     ot_dataset *d = *out = a ? ot_arena_alloc(a, sizeof *d) : NULL;
@@ -135,7 +135,7 @@ static ot_status make_set(const ot_model *m, const ot_rehearsal *r, int64_t samp
         memcpy(x->t.dim, s.dim, sizeof x->t.dim);
         x->t.data = ot_arena_alloc(a, ot_bytes(&s, f->dtype) + 64);
         if (!x->t.name || !x->t.data) return ot_fail(err, OT_E_NOMEM, "no memory for random inputs");
-        ot_rehearse_fill(x->t.data, f->dtype, ot_numel(&s), (uint64_t)i + 1);
+        ot_dry_run_fill(x->t.data, f->dtype, ot_numel(&s), (uint64_t)i + 1);
     }
     return OT_OK;
 }
@@ -173,7 +173,7 @@ static ot_status give_runs(const bench *b, ot_trainer *t, what w, int n, int64_t
     return OT_OK;
 }
 
-/* The same between two events: seconds of the device, without the submission of the first run and the way back of the last. */
+/* The same between two events: seconds of the device, without submitting the first run and copying back the last. */
 static ot_status give_between(const bench *b, ot_trainer *t, what w, int n, int64_t *k, int64_t *given, double *seconds,
                               ot_error *err)
 {
@@ -205,7 +205,7 @@ static ot_status find_rate(const bench *b, ot_trainer *t, what w, int n, int64_t
     return OT_OK;
 }
 
-/* Caches fill, libraries load their code, and a device has the clocks that it keeps. */
+/* Warms up: caches fill, libraries load their code, and a device reaches its clock rate. */
 static ot_status warm_up(const bench *b, ot_trainer *t, what w, int64_t *k, ot_error *err)
 {
     double begun = ot_seconds();
@@ -237,10 +237,10 @@ static ot_status measure_one(bench *b, ot_trainer *t, what w, int64_t *k, figure
     return ot_kernel_table_new(t, w == TRAINING, b->a, f->kernels, err);
 }
 
-/* Two sets: one trains, one is evaluated. */
+/* Makes two sets: a training set and an evaluation set. */
 static ot_status open_sets(ot_trainer *t, ot_error *err)
 {
-    ot_rehearsal r = { 0 };
+    ot_dry_run r = { 0 };
     t->has_val = true;
     t->eval.split = "val";
     t->test.split = "test";
@@ -253,7 +253,7 @@ static ot_status open_sets(ot_trainer *t, ot_error *err)
         t->test.data = NULL;
         return OT_OK;
     }
-    OT_TRY(ot_rehearse(t->m, &t->s, OT_WANT_TRAIN, NULL, t->a, &r, err));
+    OT_TRY(ot_dry_run_plan(t->m, &t->s, NULL, t->a, &r, err));
     int64_t samples = t->s.batch > r.batch ? t->s.batch : r.batch;
     ot_status s = make_set(t->m, &r, samples, &t->data, err);
     if (!s) s = make_set(t->m, &r, samples, &t->eval.data, err);
@@ -264,7 +264,7 @@ static ot_status open_sets(ot_trainer *t, ot_error *err)
 static ot_status open(ot_trainer *t, ot_error *err)
 {
     OT_TRY(ot_trainer_open_teacher(t, err));
-    OT_TRY(ot_trainer_choose_own(t, err));
+    OT_TRY(ot_trainer_use_file_training(t, err));
     if (t->own.file)
         return ot_fail(err, OT_E_USAGE,
                        "bench: the training algorithm in the file (TrainingInfoProto) is not measured; use --loss or "
@@ -337,7 +337,7 @@ static ot_status measure_size(bench *b, const char *device, int64_t threads, int
     return s;
 }
 
-/* The CPU with every number of threads, and a device with the most. */
+/* Measures the CPU with each number of threads, and a device with the largest. */
 static ot_status measure_all(bench *b, ot_error *err)
 {
     const char *named = ot_options_get(b->given, "device");

@@ -29,7 +29,7 @@ typedef struct subject {
     int batches; /* of a run */
 } subject;
 
-/* A run without the data's way to the device: it computes with the last batch again. */
+/* A run without copying data to the device: it computes with the last batch again. */
 static ot_status run_once(const subject *x, ot_error *err)
 {
     for (int i = 0; i < x->batches - x->updates; i++) OT_TRY(ot_exec_batch(x->exec, err));
@@ -62,7 +62,7 @@ static ot_status time_kernels(const subject *x, size_t steps, ot_timing *m, ot_k
     return s;
 }
 
-/* Runs between two events, so many that they take some time; the device has a queue of them. */
+/* Measures runs between two events, enough to take some time and to keep the device's queue filled. */
 static ot_status time_between(const subject *x, void *const event[2], double *seconds, ot_error *err)
 {
     ot_device *d = x->t->x.device;

@@ -22,9 +22,9 @@ typedef struct ot_kernel_row {
 typedef struct ot_kernel_table {
     const char *what; /* "an update", "a prediction": a run */
     int n, runs;
-    ot_kernel_row *row; /* by the seconds above the floor, the most first */
-    double eager,
-        replay; /* seconds of a run: from idle to idle kernel by kernel; as captured graphs (0: there are none) */
+    ot_kernel_row *row;    /* by the seconds above the floor, the most first */
+    double eager;          /* seconds of a run, kernel by kernel, including gaps */
+    double replay;         /* seconds of a run as captured graphs; 0: there are none */
     double kernels, floor; /* sums of the kernels */
     ot_ceilings ceilings;
 } ot_kernel_table;

@@ -1,4 +1,4 @@
-/* check.c - the commands check and plan: what a training would be, without training. */
+/* check.c - the commands check and plan: describe a training without running it. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 
 /* A training that was planned, with data or without. */
 typedef struct planned {
-    ot_trainer *t;  /* with data */
-    ot_rehearsal r; /* without */
+    ot_trainer *t; /* with data */
+    ot_dry_run r;  /* without */
     const ot_plan *plan;
     int64_t batch;
     ot_tried tried; /* check alone */
@@ -38,7 +38,7 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
     if (t->s.training_info && !t->s.data)
         return ot_fail(err, OT_E_USAGE, "--training-info needs --data, because it describes a training on it");
     OT_TRY(ot_trainer_open_teacher(t, err));
-    OT_TRY(ot_trainer_choose_own(t, err));
+    OT_TRY(ot_trainer_use_file_training(t, err));
     ot_status reviewed = ot_trainer_review(t, false, err), s;
     if (reviewed && reviewed != OT_E_MODEL) return reviewed;
     if (t->s.data) {
@@ -55,12 +55,12 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
     m = t->m;
     ot_error why = { 0 };
     if (!t->own.file)
-        (void)ot_rehearse_together(m, &t->s, t->a, &t->findings, &why); /* what does not go there does not go below */
+        (void)ot_dry_run_together(m, &t->s, t->a, &t->findings, &why); /* what does not go there does not go below */
     why = (ot_error){ 0 };
-    s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, t->x.device, t->a, &p->r, &why);
+    s = ot_dry_run_plan(m, &t->s, t->x.device, t->a, &p->r, &why);
     if (s == OT_E_MODEL && t->x.device && t->s.device == OT_DEVICE_AUTO) { /* as a training would */
         ot_error ignored = { 0 };
-        s = ot_rehearse(m, &t->s, OT_WANT_TRAIN, NULL, t->a, &p->r, &ignored);
+        s = ot_dry_run_plan(m, &t->s, NULL, t->a, &p->r, &ignored);
         if (!s) t->x.device_line = "device: cpu";
         else s = why.status;
     }
@@ -99,7 +99,7 @@ static int64_t parameters(const ot_plan *p)
     return n;
 }
 
-/* NULL: no memory. */
+/* Returns NULL without memory. */
 static json_t *json_findings(const ot_findings *f, const ot_error *found)
 {
     json_t *list = f->lost ? NULL : json_array(), *errors = ot_json_lines(found->text), *line;
@@ -247,7 +247,7 @@ static void write_steps(ot_page *p, const ot_step *list, int n, const char *phas
     }
 }
 
-/* Operations, bytes, memory at the peak, by node of the file. */
+/* Writes operations, bytes and memory at the peak by node of the file. */
 static void write_nodes(ot_page *p, const ot_node_table *t)
 {
     json_t *list = p->f ? NULL : json_array();
@@ -283,7 +283,7 @@ static void write_nodes(ot_page *p, const ot_node_table *t)
     ot_print(p->f, "%.3f GFLOP for one batch and its update\n", flops / 1e9);
 }
 
-/* Where the activations are largest, and the nodes that hold most of them then. */
+/* Writes the step with the largest activations, and the nodes that keep most of them. */
 static void write_peak(ot_page *p, const ot_plan *q, const ot_node_table *t, ot_arena *a)
 {
     enum { NAMED = 5 };
@@ -299,7 +299,7 @@ static void write_peak(ot_page *p, const ot_plan *q, const ot_node_table *t, ot_
     ot_print(p->f, "\n");
 }
 
-/* Kernels that run, a group of steps as one; the bytes that they read and write. */
+/* Counts the kernels that run (a group of steps is one), and the bytes that they read and write. */
 static int kernels_of(const ot_step *s, int n, double *bytes)
 {
     int count = 0;

@@ -78,7 +78,7 @@ static ot_status put_tile(const sheet *x, const uint8_t *bytes, const uint8_t *m
     return s;
 }
 
-/* Sample `index` as it is, or as it becomes after `given` others. */
+/* Draws sample `index` unchanged, or augmented as after `given` other samples. */
 static ot_status draw_image(const sheet *x, int64_t index, int64_t given, ot_draw_room *room, uint8_t *to,
                             ot_error *err)
 {
@@ -108,7 +108,7 @@ static ot_status draw_mask(const sheet *x, int64_t index, int64_t given, ot_draw
     return OT_OK;
 }
 
-/* Row by row: the sample, then what it becomes in epoch 1, 2, ... */
+/* Draws a row for each sample: unchanged, then as augmented in epoch 1, 2, ... */
 static ot_status draw_sheet(sheet *x, int64_t rows, int variants, const ot_image *all, ot_error *err)
 {
     int64_t pixels = x->from.h * x->from.w, n = x->d->samples;
@@ -154,7 +154,7 @@ static const ot_array *find_images(const ot_dataset *d, ot_picture *p)
     for (int i = 0; i < d->n; i++) {
         const ot_array *q = &d->array[i];
         const ot_image_source *s = q->source;
-        if (ot_array_hears(q)) continue;
+        if (ot_array_is_sound(q)) continue;
         if (s && q->role == OT_ARRAY_INPUT) {
             bool same = s->height > 0;
             *p = (ot_picture){ same ? s->height : USUAL, same ? s->width : USUAL, s->channels, s->channels > 1 };

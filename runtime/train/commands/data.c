@@ -75,7 +75,7 @@ static spread spread_of(const ot_array *a)
     return s;
 }
 
-/* Classes are whole numbers from 0, fewer than the samples; -100 is none. */
+/* Counts the classes of a target of whole numbers from 0, fewer than the samples; -100 is ignored. */
 static ot_status count_classes(job *j, const ot_dataset *d, const ot_array *a, class_counts *out, ot_error *err)
 {
     int64_t all = has_numbers(a) ? elements(a) : 0, most = -1;
@@ -191,7 +191,7 @@ static void print_array(const ot_array *a, FILE *f)
 {
     char name[512], shape[128];
     ot_shape s = ot_array_shape(a);
-    if (ot_array_hears(a)) {
+    if (ot_array_is_sound(a)) {
         fprintf(f, "  %-16s recordings in files, %d Hz, up to %.3g s\n", title(a, name), a->source->rate,
                 (double)a->frames / a->source->rate);
         return;
@@ -212,7 +212,7 @@ static void print_array(const ot_array *a, FILE *f)
     fputc('\n', f);
 }
 
-/* The rest of a line that begins with the name of the set, which stands above. */
+/* A line without the name of the set at its beginning, which is in the title. */
 static const char *unnamed(const ot_dataset *d, const char *line)
 {
     size_t n = strlen(d->name);
@@ -226,7 +226,7 @@ static const char *problem_of(const ot_dataset *d, ot_error *e)
     return ot_dataset_check(d, e) ? unnamed(d, e->text) : NULL;
 }
 
-/* What a training on it would say. */
+/* Writes the notes and warnings that a training with the data set would print. */
 static ot_status print_notes(const job *j, const ot_dataset *d, FILE *f, ot_error *err)
 {
     const char *line[] = { NULL, d->notes };

@@ -1,4 +1,4 @@
-/* dry_run.c - a plan for a model without its data. */
+/* dry_run.c - plans a model without its data. */
 
 #include <string.h>
 
@@ -7,8 +7,6 @@
 #include "runtime/train/commands/dry_run.h"
 #include "runtime/train/options/specs.h"
 #include "runtime/train/run/variants.h"
-
-enum { DEFAULT_BATCH = 32 }; /* of a training, too */
 
 /* Feeds of the graph's inputs with `open` for sizes the file leaves open. */
 static int make_feeds(const ot_graph *g, int64_t batch, int64_t open, ot_feed *list)
@@ -40,15 +38,14 @@ bool ot_leaves_open(const ot_graph *g)
     return open;
 }
 
-/* The outputs' shapes, from the first open size that goes through. */
-static ot_status find_sizes(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed *feeds, int *n,
-                            int64_t *open, ot_plan **out, ot_error *err)
+/* A plan of the outputs alone, with the first open size that can be planned; feeds, n: its inputs. */
+static ot_status plan_outputs(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed *feeds,
+                              int *n, ot_plan **out, ot_error *err)
 {
     ot_error first = { 0 };
     for (int i = 0; i < (ot_leaves_open(m->file->graph) ? OT_LEN(open_sizes) : 1); i++) {
         ot_error e = { 0 };
-        *open = open_sizes[i];
-        *n = make_feeds(m->file->graph, batch, *open, feeds);
+        *n = make_feeds(m->file->graph, batch, open_sizes[i], feeds);
         ot_config c = ot_session_config(s, OT_WANT_RUN, 1);
         c.feeds = feeds;
         c.n_feeds = *n;
@@ -58,6 +55,7 @@ static ot_status find_sizes(const ot_model *m, const ot_settings *s, int64_t bat
     return ot_fail(err, first.status, "%s", first.text);
 }
 
+/* The output of that name; NULL: the first of floats. */
 static const ot_value *output_of(const ot_graph *g, const ot_model *m, const char *name)
 {
     for (int i = 0; i < g->n_outputs; i++)
@@ -67,7 +65,7 @@ static const ot_value *output_of(const ot_graph *g, const ot_model *m, const cha
     return NULL;
 }
 
-/* What a training would probably take: by the tail and the output's shape, as the data is not known. */
+/* The loss that a training would choose for most data, from the activation at the end and the shape of the output. */
 static const char *probable_loss(ot_tail_kind tail, const ot_value *y)
 {
     if (ot_numel(&y->shape) == 1) return "output";
@@ -76,8 +74,7 @@ static const char *probable_loss(ot_tail_kind tail, const ot_value *y)
     return y->shape.rank > 1 && y->shape.dim[y->shape.rank == 3 ? 2 : 1] > 1 ? "cross_entropy" : "mse";
 }
 
-/* A target that fits the loss: classes without the class axis, else values of the output's shape.
- */
+/* A target for the loss: class numbers, without the class axis; else values of the output's shape. */
 static void make_target(const ot_spec *t, const ot_value *y, const char *name, ot_feed *f)
 {
     ot_takes takes = ot_loss_find(t->name)->takes;
@@ -97,8 +94,8 @@ static void make_target(const ot_spec *t, const ot_value *y, const char *name, o
     f->shape.rank = k;
 }
 
-/* --memory-limit: the plan computes values again if that helps. */
-static ot_status keep_limit(const ot_model *m, const ot_settings *s, ot_config *c, ot_rehearsal *r, ot_error *err)
+/* --memory-limit: the plan recomputes values if that helps. */
+static ot_status keep_limit(const ot_model *m, const ot_settings *s, ot_config *c, ot_dry_run *r, ot_error *err)
 {
     const ot_plan *p = r->plan;
     int64_t others = p->state_bytes + p->const_bytes + (c->device ? 0 : m->bytes), most = s->memory_limit - others;
@@ -122,58 +119,78 @@ static ot_status no_float(const ot_graph *g, ot_error *err)
         list ? "': " : "", list ? list->left_out : "");
 }
 
-ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_device *d, ot_arena *a,
-                      ot_rehearsal *out, ot_error *err)
+static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory to plan"); }
+
+/* Sets *loss to the loss that is assumed without --loss, and out->assumed.  run: the plan of the outputs. */
+static ot_status assume_loss(const ot_model *m, const ot_plan *run, ot_arena *a, ot_spec *loss, ot_dry_run *out,
+                             ot_error *err)
+{
+    const ot_graph *g = run->graph;
+    const ot_value *y = output_of(g, m, NULL);
+    if (!y) return no_float(g, err);
+    *loss = (ot_spec){ 0 };
+    for (int i = 0; i < g->n_outputs; i++) {
+        if (g->outputs[i] != y) continue;
+        loss->output = m->outputs[1] ? m->outputs[i] : NULL; /* the only output needs no name */
+        loss->name = probable_loss(run->tails[i], y);
+    }
+    out->assumed = ot_arena_printf(a,
+                                   "no --data: loss %s on output '%s' and batch size %lld are assumed%s; "
+                                   "use --data, --loss and --batch-size to change them",
+                                   loss->name, y->name, (long long)out->batch,
+                                   g->n_outputs > 1 ? ", and no loss on the other outputs" : "");
+    return out->assumed ? OT_OK : no_memory(err);
+}
+
+/* Sets out->assumed of a training that the file describes. */
+static ot_status assume_batch(ot_arena *a, ot_dry_run *out, ot_error *err)
+{
+    out->assumed = ot_arena_printf(a,
+                                   "no --data: batch size %lld is assumed; use --data and --batch-size to "
+                                   "change it",
+                                   (long long)out->batch);
+    return out->assumed ? OT_OK : no_memory(err);
+}
+
+/* Appends a target for each loss that has one; losses on the same output share it.  n: number of feeds so far. */
+static void add_targets(const ot_model *m, const ot_graph *g, const ot_plan_options *o, ot_arena *a, ot_feed *feeds,
+                        int *n)
+{
+    for (int i = 0; i < o->n_losses; i++) {
+        const ot_spec *loss = &o->losses[i];
+        const ot_value *y = output_of(g, m, loss->output);
+        if (ot_loss_find(loss->name)->takes == OT_TAKES_NOTHING || !y || ot_spec_num(loss, "weight") == 0) continue;
+        const char *name = loss->output && o->n_losses > 1 ? ot_arena_printf(a, "target_%s", loss->output) : "target";
+        bool there = false;
+        for (int k = 0; k < *n && name; k++) there |= !strcmp(feeds[k].name, name);
+        if (!there) make_target(loss, y, name ? name : "target", &feeds[(*n)++]);
+    }
+}
+
+ot_status ot_dry_run_plan(const ot_model *m, const ot_settings *s, ot_device *d, ot_arena *a, ot_dry_run *out,
+                          ot_error *err)
 {
     int n;
-    int64_t open;
     ot_plan *run = NULL;
-    *out = (ot_rehearsal){ .batch = s->batch ? s->batch : DEFAULT_BATCH, .assumed = "" };
+    *out = (ot_dry_run){ .batch = s->batch ? s->batch : OT_DEFAULT_BATCH, .assumed = "" };
     ot_feed *feeds = ot_arena_alloc(a, sizeof *feeds * (size_t)(m->file->graph->n_inputs + s->options.n_losses + 2));
     ot_spec *loss = ot_arena_alloc(a, sizeof *loss);
-    if (!feeds || !loss) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
-    OT_TRY(find_sizes(m, s, out->batch, a, feeds, &n, &open, &run, err));
-    if (n && feeds[0].shape.rank) out->batch = feeds[0].shape.dim[0]; /* the file's own, where it has one */
+    if (!feeds || !loss) return no_memory(err);
+    OT_TRY(plan_outputs(m, s, out->batch, a, feeds, &n, &run, err));
+    if (n && feeds[0].shape.rank) out->batch = feeds[0].shape.dim[0]; /* the file's own, if it is fixed */
 
-    ot_config c = ot_session_config(s, want, ot_session_threads(s));
+    ot_config c = ot_session_config(s, OT_WANT_TRAIN, ot_session_threads(s));
     c.accumulate = s->accumulate;
     c.device = d;
     c.tune = s->tune;
     ot_status r = OT_OK;
-    if (!c.options.n_losses && m->file->graph->n_assigns) {
-        out->assumed = ot_arena_printf(a,
-                                       "no --data: batch size %lld is assumed; use --data and --batch-size to "
-                                       "change it",
-                                       (long long)out->batch);
-        if (!out->assumed) r = ot_fail(err, OT_E_NOMEM, "no memory to plan");
-    } else if (!c.options.n_losses) {
-        const ot_value *y = output_of(run->graph, m, NULL);
-        *loss = (ot_spec){ .output = m->outputs[0] && m->outputs[1] && y ? y->name : NULL };
-        for (int i = 0; y && i < run->graph->n_outputs; i++) {
-            if (run->graph->outputs[i] != y) continue;
-            if (loss->output) loss->output = m->outputs[i];
-            loss->name = probable_loss(run->tails[i], y);
-        }
+    if (!c.options.n_losses && m->file->graph->n_assigns) r = assume_batch(a, out, err);
+    else if (!c.options.n_losses) {
+        r = assume_loss(m, run, a, loss, out, err);
         c.options.losses = loss;
         c.options.n_losses = 1;
-        if (y)
-            out->assumed = ot_arena_printf(a,
-                                           "no --data: loss %s on output '%s' and batch size %lld are assumed%s; "
-                                           "use --data, --loss and --batch-size to change them",
-                                           loss->name, y->name, (long long)out->batch,
-                                           run->graph->n_outputs > 1 ? ", and no loss on the other outputs" : "");
-        if (!out->assumed) r = ot_fail(err, OT_E_NOMEM, "no memory to plan");
-        if (!y) r = no_float(run->graph, err);
     }
-    for (int i = 0; !r && i < c.options.n_losses; i++) {
-        const ot_spec *t = &c.options.losses[i];
-        const ot_value *y = output_of(run->graph, m, t->output);
-        if (ot_loss_find(t->name)->takes == OT_TAKES_NOTHING || !y || ot_spec_num(t, "weight") == 0) continue;
-        const char *name = t->output && c.options.n_losses > 1 ? ot_arena_printf(a, "target_%s", t->output) : "target";
-        bool there = false; /* another loss on this output has it */
-        for (int k = 0; k < n && name; k++) there |= !strcmp(feeds[k].name, name);
-        if (!there) make_target(t, y, name ? name : "target", &feeds[n++]);
-    }
+    if (!r) add_targets(m, run->graph, &c.options, a, feeds, &n);
     ot_plan_free(run);
     c.feeds = out->feeds = feeds;
     c.n_feeds = out->n_feeds = n;
@@ -181,7 +198,7 @@ ot_status ot_rehearse(const ot_model *m, const ot_settings *s, ot_want want, ot_
     return r ? r : keep_limit(m, s, &c, out, err);
 }
 
-void ot_rehearse_fill(void *p, ot_dtype t, int64_t n, uint64_t seed)
+void ot_dry_run_fill(void *p, ot_dtype t, int64_t n, uint64_t seed)
 {
     for (int64_t i = 0; i < n; i++) {
         seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -191,7 +208,7 @@ void ot_rehearse_fill(void *p, ot_dtype t, int64_t n, uint64_t seed)
 
 /* ---- shapes ---------------------------------------------------------------------- */
 
-/* The file's graph, inferred at these sizes; NULL: it does not go through. */
+/* The file's graph, inferred at these sizes; NULL: it cannot be inferred. */
 static ot_graph *infer_at(const ot_model *m, int64_t batch, int64_t open, ot_error *err)
 {
     ot_graph *g = ot_graph_clone(m->file->graph, err);
@@ -209,7 +226,7 @@ static ot_graph *infer_at(const ot_model *m, int64_t batch, int64_t open, ot_err
     return NULL;
 }
 
-/* v's type and shape; what another batch changes is open. */
+/* Sets v's type and shape from a; dimensions that another batch size changes (in b) are open. */
 static void take_shape(ot_value *v, const ot_value *a, const ot_value *b)
 {
     v->dtype = a->dtype;
@@ -222,7 +239,7 @@ static void take_shape(ot_value *v, const ot_value *a, const ot_value *b)
         if (a->shape.dim[d] != b->shape.dim[d]) v->shape.dim[d] = -1;
 }
 
-ot_graph *ot_rehearse_shapes(const ot_model *m, int64_t *open, ot_error *err)
+ot_graph *ot_dry_run_shapes(const ot_model *m, int64_t *open, ot_error *err)
 {
     ot_graph *a = NULL, *b = NULL, *g = NULL;
     for (int i = 0; !b && i < OT_LEN(open_sizes); i++) {
@@ -245,14 +262,13 @@ ot_graph *ot_rehearse_shapes(const ot_model *m, int64_t *open, ot_error *err)
     return g;
 }
 
-ot_status ot_rehearse_inputs(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed **feeds,
-                             int *n, ot_error *err)
+ot_status ot_dry_run_inputs(const ot_model *m, const ot_settings *s, int64_t batch, ot_arena *a, ot_feed **feeds,
+                            int *n, ot_error *err)
 {
-    int64_t open;
     ot_plan *plan = NULL;
     *feeds = ot_arena_alloc(a, sizeof **feeds * (size_t)(m->file->graph->n_inputs + 1));
-    if (!*feeds) return ot_fail(err, OT_E_NOMEM, "no memory to plan");
-    OT_TRY(find_sizes(m, s, batch, a, *feeds, n, &open, &plan, err));
+    if (!*feeds) return no_memory(err);
+    OT_TRY(plan_outputs(m, s, batch, a, *feeds, n, &plan, err));
     ot_plan_free(plan);
     return OT_OK;
 }

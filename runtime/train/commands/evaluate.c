@@ -19,7 +19,7 @@ typedef struct names {
     int n;
 } names;
 
-/* Those of the target that feeder i of the evaluated set feeds. */
+/* The classes of the target of feeder i of the evaluated set. */
 static ot_status find_names(const ot_trainer *t, int i, const char *output, names *out, ot_error *err)
 {
     *out = (names){ 0 };
@@ -33,7 +33,7 @@ static ot_status names_measured(const ot_trainer *t, const ot_measured *m, names
 
 static const char *name_of(const names *c, int64_t i) { return i < c->n ? c->name[i] : ""; }
 
-/* A confusion matrix makes sense for one output (N, C) and one target of class numbers. */
+/* A confusion matrix needs one output (N, C) and one target of class numbers. */
 static ot_status want_confusion(ot_trainer *t, ot_error *err)
 {
     const ot_plan *p = t->x.slot[t->eval.slot].plan;
@@ -78,7 +78,7 @@ static ot_status print_confusion(const ot_trainer *t, FILE *f, ot_error *err)
     return OT_OK;
 }
 
-/* Right answers, answers and targets of class c; one answer per sample is that of class 1. */
+/* Correct predictions, predictions and targets of class c; those of class 0 of a binary output follow from class 1. */
 static void count_class(const ot_meter *m, int64_t c, int64_t out[3])
 {
     bool no = m->kind == OT_METER_BINARY && c == 0;
@@ -88,14 +88,14 @@ static void count_class(const ot_meter *m, int64_t c, int64_t out[3])
     out[2] = no ? m->n - m->is[0] : m->is[k];
 }
 
-/* Whether the answers are one class per sample: so many; else 0. */
+/* Number of classes, if the output predicts one class per sample; else 0. */
 static int64_t classes_of(const ot_meter *m)
 {
     if (m->kind == OT_METER_BINARY) return m->columns == 1 && !m->mask && !m->text ? 2 : 0;
     return m->kind == OT_METER_CLASSES ? m->classes : 0;
 }
 
-/* Of classes: how many, precision, recall, F1 of each. */
+/* Writes number, precision, recall and F1 of each class. */
 static void print_classes(const ot_meter *m, const names *d, FILE *f)
 {
     ot_print(f, "\n%-*s %8s %10s %8s %8s\n", NAME + 4, "class", "samples", "precision", "recall", "f1");
@@ -112,7 +112,7 @@ static void print_classes(const ot_meter *m, const names *d, FILE *f)
 
 /* ---- labels and columns ----------------------------------------------------------------- */
 
-/* How many labels or columns of an output (N, C) are listed one by one. */
+/* Number of labels or columns of an output (N, C) that are listed. */
 static int64_t parts_of(const ot_trainer *t, const ot_measured *m)
 {
     const ot_value *y = t->x.slot[t->eval.slot].plan->graph->outputs[m->output];
@@ -120,7 +120,7 @@ static int64_t parts_of(const ot_trainer *t, const ot_measured *m)
     return y->shape.rank == 2 && n <= MOST_CLASSES ? n : 0;
 }
 
-/* Their names; n 0: they have none. */
+/* The names of labels or columns; n 0: none. */
 static ot_status names_of_parts(const ot_trainer *t, const ot_measured *m, names *out, ot_error *err)
 {
     const ot_array *a = &t->eval.data->array[t->eval.fs.f[m->feeder].array];
@@ -203,7 +203,7 @@ static ot_status fill_parts(const ot_trainer *t, json_t **json, ot_error *err)
     return s;
 }
 
-/* The confusion matrix of one yes or no per sample. */
+/* The confusion matrix of a binary output. */
 static ot_status confuse_two(ot_trainer *t, ot_error *err)
 {
     const ot_meter *m = t->eval.n_measured == 1 ? &t->eval.measured[0].meter : NULL;
@@ -218,7 +218,7 @@ static ot_status confuse_two(ot_trainer *t, ot_error *err)
     return OT_OK;
 }
 
-/* What precision, recall and F1 of all answers are of. */
+/* Names what precision, recall and F1 are averaged over. */
 static void print_average(const ot_meter *m, const names *d, FILE *f)
 {
     const char *yes = d->n == 2 ? d->name[1] : NULL;
@@ -308,7 +308,7 @@ static void warn_of_nan(const ot_trainer *t)
                        "the loss is NaN: outputs or targets are NaN, infinite, or outside of the domain of the loss");
 }
 
-/* Whose samples and weights are evaluated. */
+/* Which samples and weights are evaluated: the data of ..., the weights of ... */
 typedef enum source {
     OF_MODEL,    /* the options' and the model's */
     OF_BEST,     /* the run's and the model's, its best */
@@ -316,7 +316,7 @@ typedef enum source {
     OF_BEST_RUN, /* as OF_BEST, where no checkpoint has what its training measured: that is measured again */
 } source;
 
-/* c: of the run; NULL: there is none. */
+/* c: the run's checkpoint; NULL: there is none. */
 static ot_status evaluate(ot_trainer *t, const ot_checkpoint *c, source from, char **text, ot_error *err)
 {
     ot_page p;
@@ -361,7 +361,7 @@ ot_status ot_eval_text(const ot_model *m, const ot_options *o, const ot_callback
     return eval_text(m, NULL, OF_MODEL, o, cb, text, err);
 }
 
-/* --data or --val given now is the set to evaluate on: inputs are scaled as in the training, by the run's own data. */
+/* --data or --val of the command is the set to evaluate on; inputs are scaled as in the training, by the run's data. */
 static ot_status take_sets(ot_options *o, ot_error *err)
 {
     static const char *const sets[] = { "val", "data" }, *const fixed[] = { "val-split", "folds", "seed" };
@@ -420,7 +420,7 @@ static bool has_file(const char *folder, const char *name)
     return there;
 }
 
-/* No checkpoint can be used: best.onnx, unless the last weights were asked for. */
+/* Without a usable checkpoint: evaluates best.onnx, unless the options select the last weights. */
 static ot_status eval_best(const char *run_dir, ot_options *o, const ot_error *why, const ot_callbacks *cb, char **text,
                            ot_error *err)
 {

@@ -85,21 +85,21 @@ static int batches_of(const deployment *d, int64_t *list)
     return n;
 }
 
-/* Inputs of the first batch that the file can be run with. */
+/* Inputs of the first batch size with which the file can be run. */
 static ot_status sizes_find(deployment *d, ot_error *err)
 {
     int64_t list[MOST_BATCHES];
     ot_error first = { 0 };
     for (int i = 0, n = batches_of(d, list); i < n; i++) {
         ot_error e = { 0 };
-        if (!ot_rehearse_inputs(d->m, &d->s, list[i], d->a, &d->feeds, &d->n_feeds, &e)) return OT_OK;
+        if (!ot_dry_run_inputs(d->m, &d->s, list[i], d->a, &d->feeds, &d->n_feeds, &e)) return OT_OK;
         if (!i) first = e;
         if (e.status != OT_E_MODEL) break;
     }
     return ot_fail(err, first.status, "%s", first.text);
 }
 
-/* How many strings the constants of g hold; *word: the one at that place, in the order of the values. */
+/* Number of strings in the constants of g; *word: the string at that position, in the order of the values. */
 static int64_t words_of(const ot_graph *g, int64_t place, const char **word)
 {
     int64_t n = 0;
@@ -113,7 +113,7 @@ static int64_t words_of(const ot_graph *g, int64_t place, const char **word)
     return n;
 }
 
-/* One of these; "a" if there are none. */
+/* One of these strings; "a" if there are none. */
 static const char *word_for(const deployment *d, uint32_t random)
 {
     const char *word = "a";
@@ -122,7 +122,7 @@ static const char *word_for(const deployment *d, uint32_t random)
     return word;
 }
 
-/* Numbers in [0, 1) for floats, 0 or 1 for the others, strings of the file. */
+/* Generates inputs: floats in [0, 1), other numbers 0 or 1, strings of the file. */
 static ot_status inputs_make(deployment *d, ot_error *err)
 {
     d->in = ot_arena_alloc(d->a, sizeof *d->in * (size_t)(d->n_feeds + 1));
@@ -156,7 +156,7 @@ static ot_status answer(const deployment *d, const ot_model *m, ot_tensors *out,
     return s;
 }
 
-/* How far an output may be off, against its largest element: by the coarsest type there is a tensor of. */
+/* The allowed difference of an output, relative to its largest element: for the least precise type of the tensors. */
 static double tolerance(const deployment *d)
 {
     double most = d->half ? 1e-2 : d->fold ? 1e-4 : 1e-5;
@@ -267,7 +267,7 @@ static const char *numbers(ot_arena *a, const double *v, int n)
     return text;
 }
 
-/* What becomes of a picture's bytes: (byte * scale - mean) / std, per channel. */
+/* How image bytes are scaled: (byte * scale - mean) / std, by channel. */
 static void metadata_pictures(const ot_trainer *t, ot_arena *a, metadata *m)
 {
     const ot_normalize *z = &t->normalize;
@@ -353,7 +353,7 @@ static ot_status write_file(deployment *d, const char *path, const metadata *md,
     return OT_OK;
 }
 
-/* m: the file; t: the training that has written it, NULL: none. */
+/* m: the file; t: the training that wrote it, NULL: none. */
 static ot_status deploy(deployment *d, const ot_trainer *t, const char *path, ot_error *err)
 {
     metadata md = { 0 };
@@ -372,7 +372,7 @@ static ot_status deploy(deployment *d, const ot_trainer *t, const char *path, ot
     return write_file(d, path, &md, err);
 }
 
-/* Whether the file may be written: it is nothing that is read. */
+/* Checks that the file may be written: the command does not read it. */
 static ot_status check_path(const ot_inputs *in, const char *option, const char *path, ot_arena *a, ot_error *err)
 {
     const char *what = ot_arena_printf(a, "%s %s", option, path);

@@ -1,4 +1,4 @@
-/* fetch.c - the command data fetch: downloads a named data set, and says where it is. */
+/* fetch.c - the command data fetch: downloads a named data set, and prints where it is. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

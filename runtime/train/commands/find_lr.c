@@ -44,13 +44,13 @@ static ot_status read_range(const ot_trainer *t, sweep *s, ot_error *err)
                    text);
 }
 
-/* What training needs, but for an evaluation set and files to write. */
+/* Prepares a training without an evaluation set and without output files. */
 static ot_status begin(ot_trainer *t, sweep *s, ot_error *err)
 {
     OT_TRY(read_range(t, s, err));
     if (!t->s.data) return ot_fail(err, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
     OT_TRY(ot_trainer_open_teacher(t, err));
-    OT_TRY(ot_trainer_choose_own(t, err));
+    OT_TRY(ot_trainer_use_file_training(t, err));
     if (t->own.file)
         return ot_fail(err, OT_E_USAGE,
                        "find-lr: the training algorithm in the file (TrainingInfoProto) has its own learning rate; use "
@@ -70,7 +70,7 @@ static ot_status begin(ot_trainer *t, sweep *s, ot_error *err)
     return s->at ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for %lld learning rates", (long long)s->most);
 }
 
-/* Has the loss grown too far?  Not among the first rates, whose smoothed losses are means of few. */
+/* Has the loss grown too far?  Not tested at the first rates, whose smoothed losses are means of few values. */
 static bool has_diverged(const sweep *s)
 {
     double best = INFINITY;
@@ -175,7 +175,7 @@ static void fill_json(const ot_trainer *t, const sweep *s, ot_page *p)
 
 /* ---- the picture -------------------------------------------------------------------------- */
 
-/* By its name; SVG otherwise. */
+/* Is the chart a PNG, by the name's ending?  Otherwise it is an SVG. */
 static bool is_png(const ot_trainer *t)
 {
     size_t n = t->s.out ? strlen(t->s.out) : 0;
@@ -216,7 +216,7 @@ static ot_status check_picture(const ot_trainer *t, ot_error *err)
                     : OT_OK;
 }
 
-/* -o: the curve as a picture. */
+/* -o: writes the curve as an image. */
 static ot_status write_picture(const ot_trainer *t, const sweep *s, ot_error *err)
 {
     double *room = ot_arena_alloc(t->a, 3 * sizeof *room * (size_t)(s->n + 1));

@@ -158,13 +158,13 @@ static ot_status encode(job *j, const char *text, ot_error *err)
     return j->text.n ? OT_OK : ot_fail(err, OT_E_USAGE, "--prompt: expected a text of at least one token");
 }
 
-/* Bytes that a UTF-8 character takes which begins with c; 0: none does. */
+/* Length of a UTF-8 character that begins with c; 0: c is not a first byte. */
 static size_t takes(unsigned char c)
 {
     return c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0;
 }
 
-/* Hands over what is a whole character; bytes that are none become the replacement character.  last: nothing follows. */
+/* Passes complete characters to the caller; invalid bytes become the replacement character.  last: no more bytes follow. */
 static void flush(job *j, bool last)
 {
     while (j->n_pending) {
@@ -253,7 +253,7 @@ static ot_status open_model(job *j, const ot_settings *s, ot_error *err)
     return ot_session_allocate(&j->x, err);
 }
 
-/* The scores of what follows the text. */
+/* Computes the scores of the next token. */
 static ot_status run(job *j, ot_error *err)
 {
     int64_t index = 0, n = j->text.n < j->size ? j->text.n : j->size;

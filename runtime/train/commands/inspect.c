@@ -59,7 +59,7 @@ json_t *ot_json_lines(const char *lines)
 
 /* ---- inspect ------------------------------------------------------------------------ */
 
-const char *ot_role_name(const ot_value *v)
+static const char *role_name(const ot_value *v)
 {
     return v->role == OT_WEIGHT ? "trains" : v->role == OT_STATE ? "statistic" : "constant";
 }
@@ -111,7 +111,7 @@ static void inspect_value(ot_page *p, const char *what, const char *name, const 
             list, json_pack("{s:o, s:s, s:o}", "name", ot_json_text(name), "type", type, "shape", ot_json_text(shape)));
 }
 
-/* An open batch has the name that the first input with one gives it. */
+/* The name of the open batch: that of the first input with a named one. */
 static const char *batch_name(const ot_graph *g)
 {
     for (int i = 0; i < g->n_inputs; i++) {
@@ -122,7 +122,7 @@ static const char *batch_name(const ot_graph *g)
     return "?";
 }
 
-/* shaped: the file's graph with shapes, or NULL; open sizes taken as `open` there. */
+/* shaped: the file's graph with shapes in which open sizes are `open`, or NULL. */
 static void inspect_ends(ot_page *p, const ot_model *m, const ot_graph *shaped, int64_t open)
 {
     const ot_graph *g = m->file->graph;
@@ -152,10 +152,10 @@ static void inspect_tensor(ot_page *p, const ot_model *m, const ot_value *v, jso
     const char *name = m->file->sources[v->source].name, *why = v->why ? v->why : "";
     const char *type = ot_dtype_name(m->file->sources[v->source].dtype);
     ot_shape_text(&v->shape, shape);
-    if (p->f) ot_print(p->f, "%-40s %-9s %-18s %-9s %s\n", name, type, shape, ot_role_name(v), why);
+    if (p->f) ot_print(p->f, "%-40s %-9s %-18s %-9s %s\n", name, type, shape, role_name(v), why);
     else
         ot_json_add(list, json_pack("{s:o, s:s, s:s, s:s, s:o}", "name", ot_json_text(name), "type", type, "shape",
-                                    shape, "role", ot_role_name(v), "why", ot_json_text(why)));
+                                    shape, "role", role_name(v), "why", ot_json_text(why)));
 }
 
 static void inspect_tensors(ot_page *p, const ot_model *m, const ot_graph *g)
@@ -219,10 +219,10 @@ static void inspect_findings(ot_page *p, const ot_model *m, ot_graph *classified
     if (!p->f) ot_json_set(&p->json, "notes", all);
 }
 
-/* The training algorithm that the file has of its own. */
+/* Writes the training algorithm in the file. */
 static void inspect_training(ot_page *p, const ot_model *m, ot_arena *a)
 {
-    const char *text = m->file->training ? ot_own_text(m, a) : NULL;
+    const char *text = m->file->training ? ot_file_training_text(m, a) : NULL;
     if (!m->file->training) return;
     p->lost |= !text;
     if (text && p->f) ot_print(p->f, "training: algorithm in the file (TrainingInfoProto): %s\n", text);
@@ -237,7 +237,7 @@ static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, c
     ot_page page;
     int64_t open = 0;
     ot_error none = { 0 }; /* a model that cannot run can still be looked at */
-    ot_graph *shaped = ot_rehearse_shapes(m, &open, &none);
+    ot_graph *shaped = ot_dry_run_shapes(m, &open, &none);
     const ot_graph *shown = shaped ? shaped : m->file->graph;
     ot_status r = OT_OK;
     if (s->graph && !s->json) {
@@ -247,7 +247,7 @@ static ot_status inspect(const ot_model *m, const ot_settings *s, ot_arena *a, c
     }
     ot_model own = *m; /* what its own algorithm makes of it */
     const ot_training *x = m->file->training;
-    if (x && !x->why) r = ot_model_own(m, a, &own, err);
+    if (x && !x->why) r = ot_file_training_model(m, a, &own, err);
     if (!r) r = ot_classified(&own, s, &p, err);
     if (!r) r = ot_page_open(&page, s->json, err);
     if (!r) {
@@ -293,7 +293,7 @@ static const char *gradient_of(const ot_op *op)
                                     : "no";
 }
 
-/* Operators that the importer spells out in others.  Returns how many are of ONNX; *others: of other domains. */
+/* Lists the operators that the importer replaces by others.  Returns the number of ONNX operators; *others: of other domains. */
 static int list_rewritten(ot_page *p, json_t **list, int *others)
 {
     const char *name, *domain;
@@ -389,7 +389,7 @@ static void cpu_features(char *out, size_t n)
     (void)n;
 }
 
-/* What --device cuda would find: a line per device, or why there is none.  Text without the last line end. */
+/* A line for each device of --device cuda, or why there is none; without the last line break. */
 static const char *cuda_devices(ot_arena *a)
 {
     ot_error why = { 0 };
@@ -414,7 +414,7 @@ static const char *cuda_devices(ot_arena *a)
     return all;
 }
 
-/* The formats of pictures that this build reads, and those that it is without. */
+/* The image formats that this build reads, and those that it does not. */
 static void write_pictures(ot_page *p)
 {
     const char *format, *missing;

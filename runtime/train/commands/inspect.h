@@ -1,4 +1,4 @@
-/* inspect.h - what the describing commands share. */
+/* inspect.h - functions that inspect, check, plan, ops and env share: pages of text or JSON. */
 #ifndef OT_INSPECT_H
 #define OT_INSPECT_H
 
@@ -7,10 +7,10 @@
 
 #include "runtime/train/commands/dry_run.h"
 
-/* Text being written, or a JSON object; one of them is what the caller asked for. */
+/* A page that is being written: text, or with --json a JSON object. */
 typedef struct ot_page {
     FILE *f;      /* NULL: JSON */
-    json_t *json; /* NULL: text, or memory ran out on the way (ot_json_set), which ot_page_close tells */
+    json_t *json; /* NULL: text, or memory ran out (ot_json_set), which ot_page_close reports */
     bool lost;    /* memory ran out before the page was written to */
     char *text;
     size_t size;
@@ -18,8 +18,6 @@ typedef struct ot_page {
 
 ot_status ot_page_open(ot_page *p, bool json, ot_error *err);
 ot_status ot_page_close(ot_page *p, char **text, ot_error *err); /* caller frees *text with free() */
-
-const char *ot_role_name(const ot_value *v); /* "trains", "statistic", "constant" */
 
 /* The model's graph with every initializer classified as the options say.  Free p->graph. */
 ot_status ot_classified(const ot_model *m, const ot_settings *s, ot_plan *p, ot_error *err);

@@ -1,4 +1,4 @@
-/* new.c - the command new: its options for exporter/new.h. */
+/* new.c - the command new: passes its options to exporter/new.h. */
 
 #include <fcntl.h>
 #include <math.h>
@@ -42,7 +42,7 @@ static void add_ends(char *line, size_t most, ot_value *const *list, int n)
     }
 }
 
-/* What the file says, as it was written. */
+/* Describes the written file. */
 static ot_status describe(const char *path, const ot_entry *k, bool replaced, const ot_callbacks *cb, ot_error *err)
 {
     char line[6000], name[4096], ends[600] = "";
@@ -51,7 +51,7 @@ static ot_status describe(const char *path, const ot_entry *k, bool replaced, co
     ot_error none = { 0 };
     OT_TRY(ot_model_load(path, &m, err));
     const ot_imported *f = m->file;
-    ot_graph *shaped = ot_rehearse_shapes(m, &open, &none);
+    ot_graph *shaped = ot_dry_run_shapes(m, &open, &none);
     const ot_graph *g = shaped ? shaped : f->graph;
     for (int i = 0; i < f->n_sources; i++) /* scalars are constants of formulas */
         if (ot_is_float(f->sources[i].dtype) && f->sources[i].shape.rank) elements += ot_numel(&f->sources[i].shape);

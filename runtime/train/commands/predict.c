@@ -43,7 +43,7 @@ typedef struct job {
     ot_mask_parts parts;
 } job;
 
-/* ---- what is asked -------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------- */
 
 static form form_of(const ot_options *o)
 {
@@ -57,7 +57,7 @@ static form form_of(const ot_options *o)
                                       : FORM_CSV;
 }
 
-/* A name that promises another format would make a file that no program reads. */
+/* Refuses a name with the ending of another format. */
 static ot_status check_form(const ot_options *o, form f, ot_error *err)
 {
     static const char *const others[] = {
@@ -101,7 +101,7 @@ static int class_axis(const ot_prediction *a, const ot_spec *loss, int made, int
     return axis == a->axis ? -1 : axis < a->axis ? axis + 1 : axis;
 }
 
-/* One score of a sample is that of class 1. */
+/* Sets positions and classes of an output.  A single score per sample is that of class 1. */
 static void find_places(ot_prediction *a, const ot_spec *loss, int made, int names)
 {
     int64_t most = 0;
@@ -117,14 +117,14 @@ static void find_places(ot_prediction *a, const ot_spec *loss, int made, int nam
     for (int d = axis + 1; d < a->shape.rank; d++) a->inner *= a->shape.dim[d];
 }
 
-/* The target that the data have for an output; NULL: none. */
+/* The target of an output in the data; NULL: none. */
 static const ot_array *target_for(const ot_trainer *t, const ot_dataset *d, const char *output)
 {
     const ot_array *own = ot_target_of(d, output);
     return own || strcmp(output, t->m->outputs[ot_trainer_plain_output(t)]) ? own : ot_target_plain(d);
 }
 
-/* Where the classes are, and their names: the model's own, else the data's. */
+/* Sets the class axis and the class names: those of the model, else of the data. */
 static ot_status find_classes(job *j, ot_prediction *a, ot_error *err)
 {
     const ot_dataset *d = j->t->eval.data;
@@ -140,7 +140,7 @@ static ot_status find_classes(job *j, ot_prediction *a, ot_error *err)
     return OT_OK;
 }
 
-/* Labels and columns are an object of JSON by name, which equal names would be lost from. */
+/* Are the names of labels or columns distinct?  Only then they can be keys of a JSON object. */
 static bool are_distinct(const ot_prediction *a)
 {
     const char *const *name = a->task == OT_TASK_LABELS ? a->class_name : a->column;
@@ -150,14 +150,14 @@ static bool are_distinct(const ot_prediction *a)
     return true;
 }
 
-/* How the scores of an output are meant: as the activation at its end says, else as the loss that it was trained with takes them. */
+/* The scale of the scores of an output: from the activation at its end, else from the loss that it was trained with. */
 static ot_tail_kind tail_of(ot_tail_kind is, const ot_spec *loss)
 {
     if (is != OT_TAIL_NONE || !loss) return is;
     return !strcmp(loss->name, "bce") ? OT_TAIL_SIGMOID : !strcmp(loss->name, "nll") ? OT_TAIL_LOG_SOFTMAX : is;
 }
 
-/* What an output is that was trained with a loss; OT_TASK_AUTO: the loss does not say it. */
+/* The task of an output that was trained with a loss; OT_TASK_AUTO: the loss does not determine it. */
 static ot_task task_by(const ot_spec *loss, const ot_prediction *a)
 {
     const ot_loss_kind *l = loss ? ot_loss_find(loss->name) : NULL;
@@ -193,7 +193,7 @@ static void find_words(job *j, ot_prediction *a)
     }
 }
 
-/* --task and --top mean classes, so there must be some. */
+/* Refuses --task and --top if no output has classes. */
 static ot_status check_task(const job *j, const ot_options *o, ot_task asked, ot_error *err)
 {
     bool scores = false, classes = false;
@@ -235,7 +235,7 @@ static void find_unit(ot_trainer *t, bool npz, ot_prediction *a)
     else a->unit = z;
 }
 
-/* What makes the images that the model takes; NULL: its inputs are no images. */
+/* The feeder of an input of images; NULL: none. */
 static const ot_feeder *images_of(const job *j)
 {
     const ot_feeders *fs = &j->t->eval.fs;
@@ -349,7 +349,7 @@ static int64_t place(const ot_prediction *a, const ot_shape *s, int64_t i, int64
     return k / inner * inner * s->dim[a->axis] + i * inner + k % inner;
 }
 
-/* Of n scores, those of a place.  NaN where a score is infinite or NaN: of classes, each depends on all. */
+/* The probabilities of n scores at one position.  NaN if a score is infinite or NaN: for classes, all of them. */
 static void to_probabilities(const ot_prediction *a, double *v, int64_t n)
 {
     double most = -INFINITY, sum = 0;
@@ -368,7 +368,7 @@ static void to_probabilities(const ot_prediction *a, double *v, int64_t n)
     for (int64_t k = 0; k < n && sum > 0; k++) v[k] /= sum;
 }
 
-/* Where element k of a sample is in v. */
+/* Index in v of element k of a sample. */
 static int64_t by_place(const ot_prediction *a, int64_t k)
 {
     if (a->task != OT_TASK_CLASSES) return k;
@@ -467,7 +467,7 @@ static void find_bytes(job *j, const ot_prediction *a, bool far)
     j->painted = true;
 }
 
-/* The first image shows whether the values are 0..1 or 0..255. */
+/* Are the values of the first image 0..255, not 0..1? */
 static bool are_far(const ot_prediction *a)
 {
     double most = 0;
@@ -541,7 +541,7 @@ static void enlarge(ot_mask_place *p, double y, double x, int64_t *height, int64
     if (p->left + p->w > *width) p->w = *width - p->left;
 }
 
-/* Where the output of a sample is in its image, and how large that is. */
+/* The position of a sample's output in its image, and the size of the image. */
 static ot_mask_place place_mask(const job *j, int64_t sample, int64_t *height, int64_t *width)
 {
     const ot_mask_form *m = &j->mask;
@@ -613,7 +613,7 @@ static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
     return OT_OK;
 }
 
-/* The batch's samples behind those that are there. */
+/* Copies the output of the batch to a->all, from sample `first` on. */
 static void keep(const ot_slot *q, ot_prediction *a, int64_t first)
 {
     const ot_shape *s = &q->plan->graph->outputs[a->output]->shape;

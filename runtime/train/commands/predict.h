@@ -37,8 +37,7 @@ ot_status ot_mask_names(int64_t n, const char *(*file)(const void *user, int64_t
 
 /* The scores of an image, part by part. */
 typedef struct ot_mask_parts {
-    int64_t height,
-        width; /* of the mask: those of the image; of an image as much larger as the output is than the input */
+    int64_t height, width; /* of the mask: the size of the image, times the ratio of output and input */
     int n, room;
     ot_mask_place *place; /* of each part */
     float **v;            /* its output */

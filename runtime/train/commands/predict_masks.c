@@ -18,7 +18,7 @@
 
 enum { MOST_CLASSES = 256 };
 
-/* Are h x w as wide for their height as the images? */
+/* Does h x w have the proportions of the images?  p NULL: any. */
 static bool fits(const ot_picture *p, int64_t h, int64_t w) { return !p || (h > 0 && w > 0 && h * p->w == w * p->h); }
 
 bool ot_mask_form_of(const ot_shape *s, ot_dtype type, ot_tail_kind tail, const ot_picture *images, ot_mask_form *out)
@@ -56,7 +56,7 @@ static int by_id(const void *a, const void *b)
     return x->dev != y->dev ? (x->dev > y->dev) - (x->dev < y->dev) : (x->ino > y->ino) - (x->ino < y->ino);
 }
 
-/* The files that d reads, sorted.  Asked for once there is a file in the place of a mask. */
+/* The files that d reads, sorted.  Listed when the first mask would replace an existing file. */
 typedef struct sources {
     ot_file_id *id;
     int64_t n;
@@ -196,7 +196,7 @@ static void add_scores(const ot_mask_form *m, const float *v, const between *y, 
     for (int64_t i = 0; i < n; i++) to[i] += row[x[i].a] + x[i].share * (row[x[i].b] - row[x[i].a]);
 }
 
-/* How near the edge of a part a pixel is; below 0: outside. */
+/* The distance of a pixel from the edge of a part; negative: outside. */
 static int64_t depth(const ot_mask_place *p, int64_t y, int64_t x)
 {
     int64_t a = y - p->top < p->top + p->h - 1 - y ? y - p->top : p->top + p->h - 1 - y;
@@ -214,14 +214,14 @@ static uint8_t number_at(const ot_mask_parts *p, const ot_mask_form *m, int64_t 
     return v >= 0 && v < MOST_CLASSES ? (uint8_t)v : MOST_CLASSES - 1;
 }
 
-/* What a row of the mask needs. */
+/* Buffers for a row of the mask. */
 typedef struct row_room {
     float *sum, *row, *best; /* of one class at the image's width, at the output's, and the largest sums */
     float *count;            /* parts at each pixel */
     between *x;              /* of each part, at the image's width */
 } row_room;
 
-/* r->sum: class or channel c at row y, added over the parts. */
+/* Sets r->sum to the scores of class or channel c at row y, added over the parts. */
 static void sum_row(const ot_mask_parts *p, const ot_mask_form *m, int64_t c, int64_t y, const row_room *r)
 {
     memset(r->sum, 0, (size_t)p->width * sizeof *r->sum);

@@ -1,4 +1,4 @@
-/* predict_text.c - predictions of samples as lines of CSV and JSON. */
+/* predict_text.c - writes predictions as lines of CSV and JSON. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +136,7 @@ void ot_prediction_head(const ot_prediction_lines *x)
     for (int i = 0; i < x->n; i++) head_of(x, &x->list[i]);
 }
 
-/* What row `sample` has in column i of --copy. */
+/* The field of row `sample` in column i of --copy. */
 static const char *copied_of(const ot_prediction_lines *x, int64_t sample, int i)
 {
     return sample < x->copied.rows ? x->copied.text[sample * x->copied.n + i] : "";

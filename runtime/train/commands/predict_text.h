@@ -7,18 +7,18 @@
 #include "runtime/losses/tails.h"
 #include "runtime/train/feed/preprocess.h"
 
-/* What an output is: scores of classes, probabilities of labels that exclude nothing, values; or not decided. */
+/* What an output predicts: classes that exclude each other, labels that do not, values; AUTO: not decided yet. */
 typedef enum ot_task { OT_TASK_AUTO, OT_TASK_CLASSES, OT_TASK_LABELS, OT_TASK_VALUES } ot_task;
 
 /* One output of the model, sample by sample. */
 typedef struct ot_prediction {
     const char *name;
-    int output, axis; /* of the graph; along which samples lie */
-    int64_t samples, each;
-    int64_t places,
-        classes;   /* a sample has a class at each of so many places, by scores of so many classes; 0: it has none */
-    int64_t inner; /* places that lie behind the axis of the classes */
-    bool by_word;  /* places are the tokens of a text whose words are known */
+    int output, axis;      /* index in the graph; the axis of the samples */
+    int64_t samples, each; /* number of samples; elements of one */
+    int64_t places;        /* positions of a sample with a class each; 0: none */
+    int64_t classes;       /* scores of a position */
+    int64_t inner;         /* positions after the class axis */
+    bool by_word;          /* positions are the tokens of a text whose words are known */
     ot_dtype dtype;
     ot_tail_kind tail;
     ot_task task;

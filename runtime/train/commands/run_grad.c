@@ -1,4 +1,4 @@
-/* run_grad.c - the commands run and grad: arrays in, arrays out. */
+/* run_grad.c - the commands run and grad: read arrays, compute, write arrays. */
 
 #include <fcntl.h>
 #include <math.h>
@@ -172,7 +172,7 @@ static void say_nonfinite(const ot_trainer *t, const ot_plan *p, double **sum)
                        first);
 }
 
-/* NumPy has no bfloat16: whoever reads such an array must know what it holds. */
+/* NumPy has no bfloat16, so the user must know the type of such an array. */
 static void say_bits(const ot_trainer *t, const ot_plan *p)
 {
     const char *first = NULL;

@@ -65,7 +65,7 @@ static void say_lines(const ot_callbacks *cb, const char *lines, ot_arena *a)
     }
 }
 
-/* In training mode a file gives a sample other outputs with other samples beside it, or at random. */
+/* In training mode the outputs of a sample depend on the other samples of the batch, or on random numbers. */
 static ot_status say_modes(const ot_model *m, const ot_settings *s, ot_arena *a, const ot_callbacks *cb, ot_error *err)
 {
     ot_plan p;

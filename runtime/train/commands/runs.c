@@ -59,8 +59,9 @@ ot_status ot_report_file(const char *run, const ot_options *o, const ot_callback
 
 typedef struct column {
     ot_history h;
-    const json_t *best, *last,
-        *test; /* evaluations: of the best epoch, the last of that set, of the test set at the end */
+    const json_t *best; /* the evaluation of the best epoch */
+    const json_t *last; /* the last evaluation of that set */
+    const json_t *test; /* the evaluation of the test set at the end */
     int width;
 } column;
 

@@ -164,7 +164,7 @@ static ot_status open_log(series *x, const ot_inputs *in, const char *shown, boo
 {
     char here[PATH_MAX] = "";
     int fd;
-    OT_TRY(ot_output_open(in, x->folder.fd, "log.jsonl", OT_FILE_LOG, again, shown, &fd, err));
+    OT_TRY(ot_output_open_log(in, x->folder.fd, "log.jsonl", again, shown, &fd, err));
     if (again && lseek(fd, 0, SEEK_END) < 0) {
         ot_status s = ot_fail(err, ot_failed_call(errno), "%s: cannot be continued: %s", shown, strerror(errno));
         close(fd);

@@ -26,12 +26,12 @@ int64_t ot_tried_bytes(const ot_trainer *t, const ot_plan *p)
 
 static ot_status plan_at(ot_trainer *t, bool with_data, int64_t batch, ot_plan **out, ot_error *err)
 {
-    ot_rehearsal r;
+    ot_dry_run r;
     ot_settings s = t->s;
     if (!with_data) {
         s.batch = batch;
         s.memory_limit = 0;
-        OT_TRY(ot_rehearse(t->m, &s, OT_WANT_TRAIN, t->x.device, t->a, &r, err));
+        OT_TRY(ot_dry_run_plan(t->m, &s, t->x.device, t->a, &r, err));
         *out = r.plan;
         return r.batch == batch ? OT_OK : ot_fail(err, OT_E_MODEL, "the model needs its own batch size");
     }
@@ -115,7 +115,7 @@ static ot_status step_with_data(ot_trainer *t, ot_tried *out, ot_error *err)
     return OT_OK;
 }
 
-static bool askable(const ot_rehearsal *r)
+static bool askable(const ot_dry_run *r)
 {
     for (int i = 0; i < r->n_feeds; i++)
         if (r->feeds[i].dtype == OT_STRING || ot_dtype_bits(r->feeds[i].dtype) < 8) return false;
@@ -136,7 +136,7 @@ static void feed_knobs(ot_session *x, ot_exec *e, const ot_step_scalars *k)
     if (k->counter) ot_exec_feed(e, k->counter, &x->counter);
 }
 
-static ot_status step_alone(ot_trainer *t, const ot_rehearsal *r, ot_exec *e, ot_tried *out, ot_error *err)
+static ot_status step_alone(ot_trainer *t, const ot_dry_run *r, ot_exec *e, ot_tried *out, ot_error *err)
 {
     ot_numbers numbers;
     for (int i = 0; i < r->n_feeds; i++) {
@@ -144,7 +144,7 @@ static ot_status step_alone(ot_trainer *t, const ot_rehearsal *r, ot_exec *e, ot
         void *p = r->plan->fed[i] ? ot_arena_alloc(t->a, ot_bytes(&f->shape, f->dtype) + 64) : NULL;
         if (!r->plan->fed[i]) continue;
         if (!p) return ot_fail(err, OT_E_NOMEM, "no memory for a batch");
-        ot_rehearse_fill(p, f->dtype, ot_numel(&f->shape), 1);
+        ot_dry_run_fill(p, f->dtype, ot_numel(&f->shape), 1);
         ot_exec_feed(e, r->plan->fed[i], p);
     }
     feed_knobs(&t->x, e, &r->plan->knobs);
@@ -189,7 +189,7 @@ static ot_status export_alone(ot_trainer *t, const ot_plan *p, ot_exec *e, ot_er
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static ot_status do_alone(ot_trainer *t, const ot_rehearsal *r, ot_tried *out, ot_error *err)
+static ot_status do_alone(ot_trainer *t, const ot_dry_run *r, ot_tried *out, ot_error *err)
 {
     ot_exec *e = NULL;
     ot_status s = ot_exec_new(r->plan, NULL, &e, err);
@@ -217,7 +217,7 @@ static ot_status do_with_data(ot_trainer *t, ot_tried *out, ot_error *err)
     return s;
 }
 
-ot_status ot_try(ot_trainer *t, const ot_rehearsal *r, ot_tried *out, ot_error *err)
+ot_status ot_try(ot_trainer *t, const ot_dry_run *r, ot_tried *out, ot_error *err)
 {
     const ot_plan *p = r ? r->plan : t->x.slot[t->x.lead].plan;
     double work = 0;

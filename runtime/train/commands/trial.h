@@ -24,6 +24,6 @@ int64_t ot_tried_bytes(const ot_trainer *t, const ot_plan *p);
 
 /* r: where t has no data; else what t has planned.  Nothing is left behind: the file is written without a name.
  * Errors: the step's or the export's. */
-ot_status ot_try(ot_trainer *t, const ot_rehearsal *r, ot_tried *out, ot_error *err);
+ot_status ot_try(ot_trainer *t, const ot_dry_run *r, ot_tried *out, ot_error *err);
 
 #endif

@@ -14,7 +14,7 @@ static int64_t bytes_of(const ot_picture *p) { return p->h * p->w * p->c; }
 
 /* ---- which feeders -------------------------------------------------------------------- */
 
-/* Pictures of bytes that can be augmented: of 1 to 4 channels. */
+/* Images of bytes with 1 to 4 channels can be augmented. */
 static bool has_pictures(const ot_feeder *f, ot_picture *from, ot_picture *at)
 {
     if (f->target || f->whole || f->src == &f->own || f->src->t.dtype != OT_U8 || f->src->t.rank < 3) return false;
@@ -34,8 +34,8 @@ static bool divides(const ot_picture *p, int64_t h, int64_t w)
     return h > 1 && w > 1 && p->h % h == 0 && p->w % w == 0 && p->h / h == p->w / w;
 }
 
-/* How a target lies over the pixels of p.  Sizes of p itself come before smaller ones, and the order of the images before the
- * other. */
+/* How the elements of a target correspond to the pixels of p.  The size of p is tried before smaller sizes, and the order of
+ * axes of the images before the other order. */
 static ot_pixels_of pixels_of(const ot_feeder *f, const ot_picture *p, bool channels_last)
 {
     const ot_tensor *t = &f->src->t;
@@ -52,7 +52,7 @@ static ot_pixels_of pixels_of(const ot_feeder *f, const ot_picture *p, bool chan
     return (ot_pixels_of){ 0 };
 }
 
-/* A target that looks like a picture: of rank 4 or more with several long axes, or with two axes in the proportions of p. */
+/* Is the target an image?  It has rank 4 or more with several long axes, or two axes in the proportions of p. */
 static bool is_spatial(const ot_feeder *f, const ot_picture *p)
 {
     const ot_tensor *t = &f->src->t;
@@ -62,7 +62,7 @@ static bool is_spatial(const ot_feeder *f, const ot_picture *p)
     return f->target && !f->whole && (f->mask || (sides > 1 && (alike || t->rank > 3)));
 }
 
-/* Targets that stay as they are while their images move would be wrong. */
+/* Refuses targets that are images and would not move with the augmented images. */
 static ot_status check_followed(const ot_feeders *fs, const ot_augment *list, const ot_picture *p, ot_error *err)
 {
     char text[128];
@@ -140,7 +140,7 @@ static ot_status add_pictures(const ot_adapt_env *e, int threads, ot_feeders *fs
     return OT_OK;
 }
 
-/* Several values of a sample may be places in its image, which the moved image has elsewhere. */
+/* Warns of targets with several values, which may be positions in the image, if augmentation moves its pixels. */
 static ot_status warn_of_values(const ot_adapt_env *e, const ot_feeders *fs, const ot_augment *list, ot_error *err)
 {
     for (int i = 0; i < fs->n && e->findings; i++) {
@@ -161,7 +161,7 @@ static ot_status warn_of_values(const ot_adapt_env *e, const ot_feeders *fs, con
 
 /* ---- batches that are mixed, and noise -------------------------------------------------- */
 
-/* The output of a target of class numbers, if its loss takes probabilities too; NULL: it does not. */
+/* The output of a target of class numbers, if its loss accepts probabilities too; else NULL. */
 static const ot_output *output_of(const ot_adapt_env *e, const ot_feeder *f, const ot_output *outputs, int n)
 {
     const ot_output *o = n ? &outputs[0] : NULL;
@@ -204,7 +204,7 @@ static ot_status mix_target(const ot_adapt_env *e, const ot_output *outputs, int
     return OT_OK;
 }
 
-/* What is done to values, and to targets of batches that are mixed. */
+/* Sets up noise on values, and the targets of mixed batches. */
 static ot_status add_values(const ot_adapt_env *e, const ot_output *outputs, int n, int threads, ot_feeders *fs,
                             const ot_augment *list, const ot_picture *at, int *found, ot_error *err)
 {
@@ -288,14 +288,14 @@ static ot_status augment_windows(const ot_adapt_env *e, const ot_feeders *fs, ot
     return OT_OK;
 }
 
-/* Recordings: crop takes a random part of longer ones; auto is that. */
+/* Recordings: crop takes a random part of longer ones; auto means crop. */
 static ot_status augment_sounds(const ot_adapt_env *e, int threads, ot_feeders *fs, const ot_augment *list, int *found,
                                 ot_error *err)
 {
     const ot_settings *s = e->s;
     for (int i = 0; i < fs->n; i++) {
         ot_feeder *f = &fs->f[i];
-        if (!ot_array_hears(f->src)) continue;
+        if (!ot_array_is_sound(f->src)) continue;
         for (int k = 0; k < s->n_augment; k++) {
             const char *name = s->augment[k].name;
             bool crop = !strcmp(name, "crop") || !strcmp(name, "auto");
@@ -316,7 +316,7 @@ static ot_status augment_sounds(const ot_adapt_env *e, int threads, ot_feeders *
 static bool any_sounds(const ot_feeders *fs)
 {
     bool any = false;
-    for (int i = 0; i < fs->n; i++) any |= ot_array_hears(fs->f[i].src);
+    for (int i = 0; i < fs->n; i++) any |= ot_array_is_sound(fs->f[i].src);
     return any;
 }
 
@@ -499,7 +499,7 @@ static ot_mix mix_of(const ot_augmenting *g, int64_t given)
     return ot_augment_mix(g->list, g->at.h, g->at.w, &key);
 }
 
-/* y becomes the mix of y and x. */
+/* Mixes x into y. */
 static void mix_bytes(const ot_mix *m, const ot_picture *p, bool last, const uint8_t *x, uint8_t *y)
 {
     int64_t n = p->h * p->w * p->c;

@@ -13,7 +13,7 @@ typedef enum ot_augmented {
     OT_AUGMENTED_TOKENS   /* windows over tokens: masked, or begun later; evaluations are masked too */
 } ot_augmented;
 
-/* A sample of a target with elements for each pixel, or for each square of pixels: (planes, h, w, each).  planes 0: it is none. */
+/* The layout of a target with elements for each pixel or square of pixels: (planes, h, w, each).  planes 0: another target. */
 typedef struct ot_pixels_of {
     int64_t planes, h, w, each;
 } ot_pixels_of;
@@ -23,27 +23,27 @@ struct ot_augmenting {
     const ot_augment *list;
     ot_augmented kind;
     uint64_t seed;
-    bool mixes;           /* batches are */
+    bool mixes;           /* samples of a batch are mixed with each other */
     int64_t samples;      /* of an epoch */
     ot_picture from, at;  /* of the pictures: as the set has them; as they are augmented, channels last */
     ot_pixels_of pixels;  /* MASK */
     double noise;         /* VALUES */
     const ot_dataset *of; /* TOKENS: the windows */
-    bool later;           /* they begin at random within their stride; VALUES: so do parts of recordings */
+    bool later; /* windows begin at a random token within their stride; VALUES: parts of recordings likewise */
     int threads;
     size_t room; /* bytes of scratch per thread */
     char *scratch;
     void *spare; /* mixes: one sample */
 };
 
-/* Sets `augment` of the feeders that --augment is for; fs: of the training set, with its targets.  Errors: OT_E_USAGE: a
- * step that no array of the set is fit for. */
+/* Sets `augment` of the feeders that --augment applies to; fs: of the training set, with its targets.  Errors: OT_E_USAGE: an
+ * augmentation that applies to no array of the set. */
 ot_status ot_adapt_augment(const ot_adapt_env *e, const ot_output *outputs, int n, int threads, ot_feeders *fs,
                            ot_error *err);
 
 ot_masking ot_masking_of(const ot_settings *s); /* as --augment mask says */
 
-/* Masks the tokens of a set that says so, for the training and for evaluations.  fs: with its targets.  Errors: OT_E_NOMEM. */
+/* Masks the tokens of a set with ot_dataset.masking, in trainings and evaluations.  fs: with its targets.  Errors: OT_E_NOMEM. */
 ot_status ot_adapt_masking(const ot_adapt_env *e, ot_feeders *fs, ot_error *err);
 
 bool ot_augmenting_draws(const ot_feeder *f); /* samples are drawn one by one: pictures, masks */
@@ -54,10 +54,10 @@ void ot_augmenting_mix(const ot_feeder *f, uint8_t *drawn, int64_t n, int64_t gi
 /* dst: the batch of values, or of probabilities. */
 void ot_augmenting_values(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads);
 
-/* What it does to n samples of a training that are there: noise, means of two samples. */
+/* Changes n samples of a training in place: noise, means of two samples. */
 void ot_augmenting_change(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst);
 
-/* Bytes beside drawn samples. */
+/* Bytes of memory besides drawn samples. */
 int64_t ot_augmenting_room(const ot_feeder *f);
 ot_status ot_augmenting_prepare(ot_feeder *f, ot_arena *a, ot_error *err);
 

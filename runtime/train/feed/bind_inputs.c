@@ -55,7 +55,7 @@ bool ot_input_is_fed(const ot_graph *g, const ot_value *v)
     return v->role == OT_INPUT && !v->data && v != g->seed && v != g->counter;
 }
 
-/* bfloat16 and 8-bit floats travel as raw unsigned integers of their size. */
+/* Arrays of files store bfloat16 and 8-bit floats as unsigned integers of their size. */
 static bool raw_bits(ot_dtype want, ot_dtype have)
 {
     if (want == OT_BF16) return have == OT_U16;
@@ -100,7 +100,7 @@ static bool may_be_channels(int64_t dim, const ot_picture *p, bool alpha)
     return dim == p->c || dim == 1 || dim == 3 || (alpha && dim == 4);
 }
 
-/* A square side for n elements of a picture, 0: none. */
+/* The side of a square image of n elements; 0: none. */
 static int64_t side_of(int64_t n, int64_t c)
 {
     int64_t s = 1;
@@ -109,7 +109,7 @@ static int64_t side_of(int64_t n, int64_t c)
     return s * s == n / c ? s : 0;
 }
 
-/* What the input wants of a picture; alpha: it may have a fourth channel.  false: nothing a picture can be. */
+/* The layout and size of an image for an input of that shape; alpha: it may have a fourth channel.  false: an image does not fit. */
 static bool geometry(const ot_shape *want, const ot_picture *p, bool alpha, place *where, ot_picture *to)
 {
     const int64_t *d = want->dim;
@@ -201,7 +201,7 @@ static bool recorded_scaling(const ot_adapt_env *e, const ot_array *a, ot_feeder
     return true;
 }
 
-/* Red first to blue first. */
+/* Reverses scaling by channel from red first to blue first. */
 static void turn_round(ot_normalize *z)
 {
     double mean = z->mean[0], std = z->std[0];
@@ -415,7 +415,7 @@ static ot_status adapt_floats(const ot_adapt_env *e, const ot_dataset *d, const 
 
 /* ---- inputs ------------------------------------------------------------------------- */
 
-/* A target of several numbers for each sample that was saved as one row of them. */
+/* A hint about a target of several numbers for each sample that was saved with rank 1; "": there is none. */
 static const char *flat_target(const ot_dataset *d, int64_t samples, char buf[160])
 {
     *buf = '\0';
@@ -429,7 +429,7 @@ static const char *flat_target(const ot_dataset *d, int64_t samples, char buf[16
     return buf;
 }
 
-/* The array whose first dimension is the number of samples; NULL: the set has no target. */
+/* The name of the target, whose first dimension is the number of samples; NULL: the set has none. */
 static const char *counts(const ot_dataset *d)
 {
     for (int i = 0; i < d->n; i++)
@@ -438,7 +438,7 @@ static const char *counts(const ot_dataset *d)
     return NULL;
 }
 
-/* "; 12 elements per sample, 16 are needed", where both are known and differ. */
+/* ": 12 elements per sample, expected 16" if both are known and differ; else "". */
 static const char *elements(const ot_value *v, const ot_array *a, char buf[100])
 {
     ot_shape want = v->shape, have = sample_shape(a);
@@ -454,25 +454,79 @@ static const char *elements(const ot_value *v, const ot_array *a, char buf[100])
     return buf;
 }
 
-/* What people call an array; formats without names, such as .csv and .npy, have one for all inputs. */
+/* The name of an array in messages; formats without names, such as .csv and .npy, have one array for all inputs. */
 static const char *title(const ot_array *a, char buf[300])
 {
     if (*a->t.name) snprintf(buf, 300, "array '%.280s'", a->t.name);
     return *a->t.name ? buf : "the data without the target";
 }
 
-static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, const ot_array *a,
-                             bool named, ot_feeder *f, ot_error *err)
+/* f->sample of an array that is fed whole. */
+static ot_status fit_whole(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, const ot_array *a,
+                           ot_feeder *f, ot_error *err)
 {
     char x[128], y[128], z[300], hint[160], turn[300], more[400] = "";
     ot_error bad = { 0 };
-    bool turned = false;
     ot_shape have = array_shape(a);
+    ot_array all = *a;
+    all.mapped = false; /* it is read whole, so all of it is checked here */
+    if (a->mapped && !e->as_is && ot_array_check(&all, &bad)) return ot_fail_more(err, bad.status, "%s", bad.text);
+    f->sample = have;
+    /* `run` accepts a batch of another size than the file's. */
+    if (ot_shape_agrees(&v->shape, &have, e->as_is ? 1 : 0)) return OT_OK;
+    const char *of = counts(d);
+    if (!e->as_is && of && have.rank)
+        snprintf(more, sizeof more, ", %lld samples (target '%.280s' has %lld)", (long long)have.dim[0], of,
+                 (long long)d->samples);
+    else if (!e->as_is) snprintf(more, sizeof more, " and its first dimension is not the number of samples");
+    return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s%s", v->name, ot_shape_text(&v->shape, x),
+                        title(a, z), ot_shape_text(&have, y), more,
+                        e->as_is ? "" : flat_target(d, have.rank ? have.dim[0] : 0, hint),
+                        e->as_is ? "" : ot_match_channels(v, a, turn));
+}
+
+/* Checks f->sample, whose axes ot_match_axes has permuted. */
+static ot_status check_permuted(const ot_value *v, const ot_array *a, const ot_feeder *f, ot_error *err)
+{
+    char x[128], y[128], z[300];
+    ot_shape whole = { .rank = f->sample.rank + 1, .dim = { a->t.dim[0] } };
+    memcpy(whole.dim + 1, f->sample.dim, sizeof *whole.dim * (size_t)f->sample.rank);
+    if (ot_shape_agrees(&v->shape, &whole, 1)) return OT_OK;
+    return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s with the axes of --permute is %s", v->name,
+                        ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&whole, y));
+}
+
+/* f->sample of an array of another shape: samples with as many elements get the input's shape.  An array that was found by its
+ * name must have the shape of the input. */
+static ot_status reshape_samples(const ot_adapt_env *e, const ot_value *v, const ot_array *a, bool named, ot_feeder *f,
+                                 ot_error *err)
+{
+    char x[128], y[128], z[300], turn[300], more[100];
+    ot_shape want = v->shape, one = sample_shape(a), have = array_shape(a);
+    bool all = want.rank > 0;
+    for (int i = 1; i < want.rank; i++) all &= want.dim[i] >= 0;
+    memmove(want.dim, want.dim + 1, sizeof want.dim - sizeof *want.dim);
+    want.rank--;
+    if ((named && !a->flat) || !all || !ot_shape_fits(&want, f->dtype) || ot_numel(&want) != ot_numel(&one))
+        return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s", v->name, ot_shape_text(&v->shape, x),
+                            title(a, z), ot_shape_text(&have, y), elements(v, a, more), ot_match_channels(v, a, turn));
+    f->sample = want;
+    ot_adapt_note(e, "samples of shape %s are fed to '%s' as %s%s", ot_shape_text(&one, x), v->name,
+                  ot_shape_text(&want, y), ot_match_row(v, a, turn));
+    return OT_OK;
+}
+
+/* named: the array was found by the input's name. */
+static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const ot_value *v, const ot_array *a,
+                             bool named, ot_feeder *f, ot_error *err)
+{
+    ot_error bad = { 0 };
+    bool permuted = false;
     *f = (ot_feeder){ .name = v->name,
                       .whole = a->whole || e->as_is,
                       .as_is = e->as_is,
                       .open = v->shape.rank > 0 && v->shape.dim[0] < 0 };
-    if (ot_array_hears(a) && !f->whole) return ot_sound_adapt(e, v, a, f, err);
+    if (ot_array_is_sound(a) && !f->whole) return ot_sound_adapt(e, v, a, f, err);
     if (!ot_preprocess_is_valid(e->preprocess, v->name))
         ot_adapt_note(e, "input '%s': the model's metadata onnxtrain.preprocess are invalid and ignored", v->name);
     if (a->picture && !f->whole) return adapt_picture(e, v, a, f, err);
@@ -483,46 +537,13 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
     if (f->src == &f->own && !e->as_is && ot_array_check(&f->own, &bad))
         return ot_fail_more(err, bad.status, "%s", bad.text);
 
-    if (!f->whole) OT_TRY(ot_match_axes(e, v, a, f, &turned, err));
-    if (f->whole) {
-        ot_array all = *a;
-        all.mapped = false;
-        if (a->mapped && !e->as_is && ot_array_check(&all, &bad)) return ot_fail_more(err, bad.status, "%s", bad.text);
-        f->sample = have;
-        /* `run` may be given another batch than the file was made with. */
-        const char *of = counts(d);
-        if (!e->as_is && of && have.rank)
-            snprintf(more, sizeof more, ", %lld samples (target '%.280s' has %lld)", (long long)have.dim[0], of,
-                     (long long)d->samples);
-        else if (!e->as_is) snprintf(more, sizeof more, " and its first dimension is not the number of samples");
-        if (!ot_shape_agrees(&v->shape, &have, e->as_is ? 1 : 0))
-            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s%s", v->name,
-                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y), more,
-                                e->as_is ? "" : flat_target(d, have.rank ? have.dim[0] : 0, hint),
-                                e->as_is ? "" : ot_match_channels(v, a, turn));
-    } else if (!turned && ot_shape_agrees(&v->shape, &have, 1)) {
-        f->sample = sample_shape(a);
-    } else if (turned) {
-        ot_shape whole = { .rank = f->sample.rank + 1, .dim = { have.dim[0] } };
-        memcpy(whole.dim + 1, f->sample.dim, sizeof *whole.dim * (size_t)f->sample.rank);
-        if (!ot_shape_agrees(&v->shape, &whole, 1))
-            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s with the axes of --permute is %s", v->name,
-                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&whole, y));
-    } else {
-        /* Without names there is nothing but the sizes to go by. */
-        ot_shape want = v->shape, one = sample_shape(a);
-        bool all = want.rank > 0;
-        for (int i = 1; i < want.rank; i++) all &= want.dim[i] >= 0;
-        memmove(want.dim, want.dim + 1, sizeof want.dim - sizeof *want.dim);
-        want.rank--;
-        if ((named && !a->flat) || !all || !ot_shape_fits(&want, f->dtype) || ot_numel(&want) != ot_numel(&one))
-            return ot_fail_more(err, OT_E_DATA, "input '%s' is %s, but %s is %s%s%s", v->name,
-                                ot_shape_text(&v->shape, x), title(a, z), ot_shape_text(&have, y), elements(v, a, more),
-                                ot_match_channels(v, a, turn));
-        f->sample = want;
-        ot_adapt_note(e, "samples of shape %s are fed to '%s' as %s%s", ot_shape_text(&one, x), v->name,
-                      ot_shape_text(&want, y), ot_match_row(v, a, turn));
-    }
+    ot_shape have = array_shape(a);
+    if (!f->whole) OT_TRY(ot_match_axes(e, v, a, f, &permuted, err));
+    if (f->whole) OT_TRY(fit_whole(e, d, v, a, f, err));
+    else if (permuted) OT_TRY(check_permuted(v, a, f, err));
+    else if (ot_shape_agrees(&v->shape, &have, 1)) f->sample = sample_shape(a);
+    else OT_TRY(reshape_samples(e, v, a, named, f, err));
+
     ot_gather axes = f->gather;
     set_gather(f);
     memcpy(f->gather.permute, axes.permute, sizeof axes.permute);
@@ -531,7 +552,7 @@ static ot_status adapt_array(const ot_adapt_env *e, const ot_dataset *d, const o
     return adapt_bytes(e, a, f, err);
 }
 
-/* --normalize was given: something must have come of it. */
+/* Refuses --normalize if it applies to no array. */
 static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, const ot_feeders *fs, ot_error *err)
 {
     if (!e->s->normalize || e->normalize->kind == OT_NORMALIZE_NONE || e->beside || !fs->n) return OT_OK;
@@ -552,11 +573,11 @@ static ot_status check_normalized(const ot_adapt_env *e, const ot_dataset *d, co
                                              : "");
 }
 
-/* --image-size was given: there must be images that have it. */
+/* Refuses --image-size if there are no images. */
 static ot_status check_size(const ot_adapt_env *e, const ot_dataset *d, const ot_feeders *fs, ot_error *err)
 {
     bool any = !e->s->image_height || e->beside;
-    for (int i = 0; i < fs->n; i++) any |= fs->f[i].src->source && !ot_array_hears(fs->f[i].src);
+    for (int i = 0; i < fs->n; i++) any |= fs->f[i].src->source && !ot_array_is_sound(fs->f[i].src);
     if (any) return OT_OK;
     return ot_fail(err, OT_E_USAGE, "--image-size: applies to images in files; %s has none", d->name);
 }

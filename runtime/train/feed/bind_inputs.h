@@ -13,54 +13,52 @@ typedef struct ot_output {
     const char *name;
     ot_dtype dtype;
     ot_shape shape;
-    int batch_axis; /* of the samples; -1: it has none of their number */
-    int64_t
-        rows; /* of the output for each sample, where its first axis has batch and time flattened, sample by sample; else 0 */
-    const char *
-        mixed; /* the tensor whose first two axes such rows are, where its samples lie along another axis than the first; NULL: none */
-    bool sole; /* larger batches cannot be planned: what a batch of one gives is the sample's */
+    int batch_axis; /* the axis of the samples; -1: no axis has their number */
+    /* Rows of the output for each sample, if its first axis is batch and time flattened, sample by sample; else 0. */
+    int64_t rows;
+    /* The tensor whose first two axes are flattened into such rows, if its samples are not its first axis; NULL: none. */
+    const char *mixed;
+    bool sole; /* larger batches cannot be planned: the output of a batch of one belongs to that sample */
 } ot_output;
 
-/* Lines worth telling the user are added to *notes. */
+/* How a data set is matched to a graph. */
 typedef struct ot_adapt_env {
     const ot_graph *graph; /* as imported */
     const ot_settings *s;
     ot_normalize *normalize;
-    const json_t *preprocess; /* of the model's metadata (preprocess.h): used for images in files; NULL: none */
-    const ot_feeders
-        *training; /* of the set that trains, whose sizes this one has too; NULL: there is none, or it is this one */
-    const ot_imported *file; /* the model, for what other tools say in its metadata (declared.h); NULL: nothing */
-    bool measure;            /* --normalize mean,std is measured on this set: it is the one that trains */
-    bool beside;             /* the set to evaluate on while another trains: --normalize may mean that one alone */
-    bool own; /* the file's own algorithm trains: of the graph's inputs those from own_inputs on are for it, targets */
-    int own_inputs;
-    bool as_is;    /* `run`: arrays are fed whole, matched by name alone */
-    bool predicts; /* targets are not asked for */
+    const json_t *preprocess;   /* of the model's metadata (preprocess.h): used for images in files; NULL: none */
+    const ot_feeders *training; /* of the training set, whose sizes this set has too; NULL: none, or it is this set */
+    const ot_imported *file;    /* the model, for the metadata of other tools (declared.h); NULL: none */
+    bool measure;               /* --normalize mean,std is measured on this set: it is the training set */
+    bool beside;                /* an evaluation set beside a training set: --normalize may apply to that one alone */
+    bool own;                   /* the algorithm in the file trains: its inputs are targets ... */
+    int own_inputs;             /* ... and follow this many inputs of the model */
+    bool as_is;                 /* `run`: arrays are fed whole, matched by name alone */
+    bool predicts;              /* targets may be missing */
     ot_arena *a;
-    const char **notes;    /* NULL: nobody listens */
-    ot_findings *findings; /* for warnings; NULL: nobody listens */
+    const char **notes;    /* gets lines for the user; NULL: no lines are made */
+    ot_findings *findings; /* gets warnings; NULL: no warnings are made */
 } ot_adapt_env;
 
-/* The inputs of the graph that data are needed for, in o.  Errors: OT_E_NOMEM. */
+/* Sets o->input to the inputs of the graph that need data.  Errors: OT_E_NOMEM. */
 ot_status ot_adapt_wanted(const ot_graph *g, ot_arena *a, ot_data_options *o, ot_error *err);
 
-/* How the set that trains feeds that input from files; NULL: it does not. */
+/* The feeder of that input in the training set, if it reads files; else NULL. */
 const ot_feeder *ot_adapt_like(const ot_adapt_env *e, const char *input);
 
-/* Feeders for every input the graph needs.  Errors: OT_E_DATA: what is missing or does not fit,
- * all findings at once; OT_E_USAGE: --normalize was given and there is nothing it could act on. */
+/* Feeders for every input the graph needs.  Errors: OT_E_DATA: arrays are missing or do not fit, all
+ * findings at once; OT_E_USAGE: --normalize was given, but no array can be scaled. */
 ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders *out, ot_error *err);
 
-/* Adds feeders for the targets the losses want and checks every label; says which outputs have none and which arrays
- * nothing uses.  A loss without an output's name gets one where the only target tells it.  outputs: n of them.
- * Errors: OT_E_DATA (missing, ill-shaped, label out of range, a target_... that nothing uses), OT_E_USAGE. */
+/* Adds feeders for the targets that the losses need and checks every label; notes the outputs without a target and the
+ * unused arrays.  A loss without an output's name gets the output of the only target.  outputs: n of them.
+ * Errors: OT_E_DATA (a target is missing, has a wrong shape or a label out of range, or is unused), OT_E_USAGE. */
 ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int n, ot_feeders *fs, ot_error *err);
 
-/* target_values.c: is it the target of an output by its name, "target_<output>"?  The target of no output by its name; that of
- * this output.  NULL: there is none. */
-bool ot_target_is_named(const ot_array *a);
-const ot_array *ot_target_plain(const ot_dataset *d);
-const ot_array *ot_target_of(const ot_dataset *d, const char *output);
+/* target_values.c: targets by their names. */
+bool ot_target_is_named(const ot_array *a);           /* the array is called "target_<output>" */
+const ot_array *ot_target_plain(const ot_dataset *d); /* the target without an output's name; NULL: none */
+const ot_array *ot_target_of(const ot_dataset *d, const char *output); /* "target_<output>"; NULL: none */
 
 /* How many classes the target has: labels are 0 to *n - 1, or a sample has *n values.  rank: of the output, -1: unknown;
  * axis: of its classes; loss: NULL: none is given; s: with how many threads masks in files are counted, and how many may be
@@ -72,10 +70,10 @@ ot_status ot_count_classes(const ot_dataset *d, const ot_array *target, int rank
  * also where they are 1 to another number; else "".  A mapped array is not looked at. */
 bool ot_labels_from_one(const ot_array *target, int64_t skip, int64_t classes, char *text, size_t size);
 
-/* Are all values 0 or 1?  *both (or NULL): whether both occur.  A mapped array is not looked at: false. */
+/* Are all values 0 or 1?  *both (or NULL): whether both occur.  false for a mapped array, which is not read. */
 bool ot_zeros_and_ones(const ot_array *a, bool *both);
 
-/* Are bytes, as f feeds them, from 0 to 1?  Others: false. */
+/* Does f scale bytes to values from 0 to 1?  false if its source is not bytes. */
 bool ot_feeds_shares(const ot_feeder *f);
 
 /* Is no value negative, and do they sum to 1 along `axis` of every sample?  A mapped array is not looked at: false. */

@@ -19,7 +19,7 @@
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for the names of classes"); }
 
-/* Takes v. */
+/* Writes v as a string, and releases it. */
 static ot_status spell(json_t *v, ot_arena *a, const char **out, ot_error *err)
 {
     char *text = ot_json_dump(v, JSON_COMPACT);
@@ -36,7 +36,7 @@ static json_t *list_of(const char *const *name, int n)
     return list;
 }
 
-/* What a model records; *out NULL: nothing that is JSON. */
+/* The class names that a model records; *out NULL: none, or not JSON. */
 static ot_status recorded(const ot_model *m, json_t **out, ot_error *err)
 {
     const char *text = ot_import_metadata(m->file, OT_CLASSES_KEY);
@@ -58,7 +58,7 @@ static bool is_by_output(const ot_trainer *t, const char *output)
     return g->n_outputs > 1 && output_named(g, output);
 }
 
-/* The output that target a of d is for; NULL: none. */
+/* The output of target a of d; NULL: none. */
 static const char *output_for(const ot_trainer *t, const ot_dataset *d, const ot_array *a)
 {
     const ot_graph *g = t->m->file->graph;
@@ -67,7 +67,7 @@ static const char *output_for(const ot_trainer *t, const ot_dataset *d, const ot
     return ot_target_plain(d) == a && g->n_outputs ? g->outputs[ot_trainer_plain_output(t)]->name : NULL;
 }
 
-/* The target that the names of d are of; NULL: of several, or there is none. */
+/* The target to which the class names of d belong; NULL: several, or none. */
 static const ot_array *named_target(const ot_dataset *d)
 {
     const ot_array *only = NULL;
@@ -98,7 +98,7 @@ ot_status ot_classes_text(const ot_trainer *t, ot_arena *a, const char **out, ot
 
 /* ---- of a training --------------------------------------------------------------------- */
 
-/* The loss of a target; NULL: it is not known. */
+/* The loss of a target; NULL: unknown. */
 static const ot_loss_kind *loss_of(const ot_trainer *t, const ot_feeder *f)
 {
     const ot_plan *p = t->x.slot[t->x.lead].plan;
@@ -112,7 +112,7 @@ static const ot_loss_kind *loss_of(const ot_trainer *t, const ot_feeder *f)
     return NULL;
 }
 
-/* Numbers that are neither classes nor probabilities of them. */
+/* Does the target have values, neither class numbers nor probabilities? */
 static bool of_values(const ot_trainer *t, const ot_feeder *f)
 {
     const ot_loss_kind *l = loss_of(t, f);
@@ -217,7 +217,7 @@ ot_status ot_trainer_classes_text(const ot_trainer *t, ot_arena *a, ot_classes_k
 
 /* ---- of a model ------------------------------------------------------------------------- */
 
-/* *n 0: something else than a list of texts. */
+/* The strings of a list; *n 0: it is not a list of strings. */
 static ot_status names_in(const json_t *list, ot_arena *a, const char *const **out, int *n, ot_error *err)
 {
     int size = (int)json_array_size(list);
@@ -233,14 +233,14 @@ static ot_status names_in(const json_t *list, ot_arena *a, const char *const **o
     return OT_OK;
 }
 
-/* The scores that an output gives, with or without an activation at its end. */
+/* The scores of an output, before the activation at its end. */
 static const ot_value *scores_of(const ot_value *output)
 {
     ot_tail tail = ot_tail_find(output);
     return tail.x ? tail.x : output;
 }
 
-/* The list of an output, or of another that gives the same scores; NULL: it has none. */
+/* The class names of an output, or of another output with the same scores; NULL: none. */
 static const json_t *list_for(const json_t *all, const ot_graph *g, const char *output)
 {
     const ot_value *v = output_named(g, output);
@@ -339,7 +339,7 @@ static ot_status note_balance(ot_trainer *t, const ot_dataset *d, ot_error *err)
     return OT_OK;
 }
 
-/* Which number each text or label of a table has: "cat 0, dog 1". */
+/* The number of each string or label of a table: "cat 0, dog 1". */
 ot_status ot_trainer_note_classes(ot_trainer *t, ot_error *err)
 {
     enum { SHOWN = 8 };

@@ -1,4 +1,4 @@
-/* count_classes.c - how many classes a target has (--classes auto), and from which number it counts them. */
+/* count_classes.c - the number of classes of a target (--classes auto), and its smallest class number. */
 
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@ static bool takes_classes(const ot_spec *loss)
     return loss && !ot_spec_find(loss, "other") && ot_loss_find(loss->name)->takes == OT_TAKES_CLASSES;
 }
 
-/* Several values of 0 and 1 for each sample, of a loss that takes values too: multi-label classes. */
+/* Multi-label classes: several values 0 or 1 for each sample, with a loss that accepts values. */
 static bool multi_label(const ot_tensor *t, const ot_spec *loss)
 {
     ot_takes takes = loss ? ot_loss_find(loss->name)->takes : OT_TAKES_CLASSES;
@@ -26,7 +26,7 @@ static ot_status not_classes(const ot_array *target, ot_error *err)
                    target->t.name, ot_dtype_name(target->t.dtype));
 }
 
-/* Of masks in files: 255 is class 1 where there is no other but 0, else it is ignored. */
+/* Masks in files: 255 is class 1 if the only other value is 0, else it is ignored. */
 static ot_status in_masks(const ot_array *masks, int64_t skip, const ot_settings *s, int64_t *n, ot_error *err)
 {
     int64_t count[256];

@@ -7,7 +7,7 @@
 
 #include "runtime/train/options/cpus.h"
 
-/* One thread's part. */
+/* The masks that one thread counts. */
 typedef struct part {
     ot_draw_room room;
     uint8_t *drawn;

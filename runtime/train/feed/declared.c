@@ -18,7 +18,7 @@ static const char *metadata(const ot_imported *file, const char *key)
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
-/* Numbers between brackets, or without any; *n: how many.  false: something else is there. */
+/* Reads numbers, in brackets or without; *n: their number.  false: the text is something else. */
 static bool numbers(const char *p, double *v, int most, int *n)
 {
     static const char between[] = " \t\r\n,";
@@ -39,7 +39,7 @@ static bool numbers(const char *p, double *v, int most, int *n)
     return *n > 0 && (!*end || *p == *end);
 }
 
-/* What follows "key": in a dictionary; NULL: it has no such key. */
+/* The text after "key": in a dictionary; NULL: it has no such key. */
 static const char *value_of(const char *dict, const char *key)
 {
     size_t n = strlen(key);
@@ -167,7 +167,7 @@ bool ot_declared_size(const ot_imported *file, int64_t *height, int64_t *width, 
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* A string in quotes to `to`; NULL: it is none, or holds what cannot be read here.  Else what follows it. */
+/* Reads a string in quotes; returns the text after it.  NULL: it is not a string, or has an unknown escape. */
 static const char *quoted(const char *p, char to[NAME])
 {
     char quote = *p++;

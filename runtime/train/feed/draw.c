@@ -1,4 +1,4 @@
-/* draw.c - samples as images of bytes, of the size that the model takes. */
+/* draw.c - draws samples as images of bytes, in the size of the model's input. */
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/draw.h"
 #include "runtime/train/feed/masks.h"
@@ -17,7 +17,7 @@ void ot_draw_room_free(ot_draw_room *r)
 
 bool ot_feeder_loads(const ot_feeder *f) { return f->redraw && f->src->source; }
 
-bool ot_feeder_keeps(const ot_feeder *f) { return ot_feeder_loads(f) && !ot_array_hears(f->src); }
+bool ot_feeder_keeps(const ot_feeder *f) { return ot_feeder_loads(f) && !ot_array_is_sound(f->src); }
 
 bool ot_feeders_load(const ot_feeders *fs)
 {
@@ -45,7 +45,7 @@ ot_status ot_draw_reserve(ot_draw_room *r, size_t n, const ot_image *from, ot_er
 
 bool ot_draw_as_decoded(const ot_feeder *f) { return f->augment && ot_augment_resizes(f->augment->list); }
 
-/* Room for the image before augmentation: in the cache, or in `room`. */
+/* Memory for the image before augmentation: in the cache, or in `room`. */
 static ot_status base_room(const ot_feeder *f, ot_image *like, ot_draw_room *room, ot_kept **kept, ot_error *err)
 {
     size_t n = (size_t)(like->height * like->width * like->channels);
@@ -141,7 +141,7 @@ ot_status ot_feeder_draw(const ot_feeder *f, int64_t given, int64_t sample, ot_d
                          ot_error *err)
 {
     if (f->mask) return ot_mask_draw(f, given, sample, room, to, err);
-    if (ot_array_hears(f->src)) return ot_sound_draw(f, given, sample, room, to, err);
+    if (ot_array_is_sound(f->src)) return ot_sound_draw(f, given, sample, room, to, err);
     if (f->src->source) return draw_source(f, given, sample, room, to, err);
     const uint8_t *x = f->src->t.data;
     ot_redraw(x + sample * f->from.c * f->from.h * f->from.w, &f->from, &f->to, to);
@@ -152,7 +152,7 @@ void ot_feeder_try(const ot_feeder *f, int64_t sample, ot_draw_room *room, ot_er
 {
     const ot_array *a = f->src;
     ot_image out;
-    if (f->mask || ot_array_hears(a)) {
+    if (f->mask || ot_array_is_sound(a)) {
         uint8_t *to = malloc((size_t)ot_feeder_drawn_bytes(f) + 1);
         room->sample = 0;
         if (to) (void)ot_feeder_draw(f, OT_NOT_AUGMENTED, sample, room, to, err);

@@ -12,8 +12,8 @@ typedef struct ot_draw_room {
     size_t size;
     uint8_t *base; /* the image before augmentation, where it is not kept */
     size_t base_size;
-    int64_t sample, height,
-        width; /* the image that was drawn last, + 1, and its size: its mask has the same; 0: none was */
+    int64_t sample;        /* 1 + the number of the image that was drawn last; 0: none */
+    int64_t height, width; /* its size, which its mask must have too */
 } ot_draw_room;
 
 void ot_draw_room_free(ot_draw_room *r);

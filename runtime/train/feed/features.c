@@ -10,7 +10,7 @@ static int mark_of(int first, int second) { return 1 + RANK * first + second; }
 static int first_of(int mark) { return (mark - 1) / RANK; }
 static int second_of(int mark) { return (mark - 1) % RANK; }
 
-/* Where Transpose n takes axis a of what it reads. */
+/* The position of axis a of its input in the output of Transpose n. */
 static int moved(const ot_node *n, int a)
 {
     ot_ints perm = ot_attr_ints(n, "perm");
@@ -22,7 +22,7 @@ static int moved(const ot_node *n, int a)
     return a;
 }
 
-/* The axis that node n takes for features at input i; -1: it says nothing. */
+/* The feature axis of input i of node n; -1: unknown. */
 static int asks(const ot_node *n, int i)
 {
     static const ot_op *const last[] = { &ot_op_LSTM, &ot_op_GRU, &ot_op_RNN, &ot_op_MatMul,
@@ -36,7 +36,7 @@ static int asks(const ot_node *n, int i)
     return -1;
 }
 
-/* Is an output of n input 0, with the same axes in the same order? */
+/* Does an output of n have the axes of input 0, in the same order? */
 static bool keeps_axes(const ot_node *n)
 {
     return n->op == &ot_op_Identity || n->op == &ot_op_Cast || n->op == &ot_op_Dropout || n->op == &ot_op_Pad ||

@@ -1,4 +1,4 @@
-/* feeder.c - takes batches of samples from a data set, as the feeders describe them. */
+/* feeder.c - makes batches of the samples of a data set. */
 
 #include <string.h>
 
@@ -44,7 +44,7 @@ int64_t ot_feeders_baked(const ot_feeders *fs, const ot_graph *file)
     return baked;
 }
 
-/* Does any class number of those samples count? */
+/* Does one of these samples have a class number that is not ignored? */
 static bool any_counts(const ot_feeder *f, int64_t samples, const int64_t *index, int64_t n)
 {
     const ot_tensor *t = &f->src->t;
@@ -64,7 +64,7 @@ const ot_feeder *ot_feeders_uncounted(const ot_feeders *fs, const int64_t *index
     return NULL;
 }
 
-/* Bytes of a sample between its array and the batch; 0: there is nothing between. */
+/* Bytes of a drawn sample, an intermediate form between array and batch; 0: there is none. */
 static int64_t drawn_bytes(const ot_feeder *f)
 {
     return ot_augmenting_draws(f) ? ot_augmenting_bytes(f) : ot_feeder_drawn_bytes(f);
@@ -77,7 +77,7 @@ int64_t ot_feeder_bytes(const ot_feeder *f, int64_t batch)
     return ot_add(n, drawn_bytes(f), &all) && ot_mul(all, batch, &all) && ot_add(all, room, &all) ? all : INT64_MAX;
 }
 
-/* The array of drawn samples, and what is needed to draw them. */
+/* Allocates the array of drawn samples, and memory for drawing them. */
 static ot_status prepare_drawn(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *err)
 {
     int64_t bytes;
@@ -110,7 +110,7 @@ ot_status ot_feeder_prepare(ot_feeder *f, int64_t batch, ot_arena *a, ot_error *
     return f->redraw || ot_augmenting_draws(f) ? prepare_drawn(f, batch, a, err) : OT_OK;
 }
 
-/* Samples index[0..n) of a source, one after the other. */
+/* Draws samples index[0..n) of a source, one after another. */
 static ot_status draw_here(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, uint8_t *to,
                            ot_error *err)
 {
@@ -127,7 +127,7 @@ static bool is_held(const ot_feeder *f, const int64_t *index, int64_t n)
     return f->held && f->n_held == n && !memcmp(f->held_index, index, (size_t)n * sizeof *index);
 }
 
-/* Samples of a source to a batch. */
+/* Converts samples of a source to a batch. */
 static ot_status take_source(const ot_feeder *f, const int64_t *index, int64_t n, int64_t given, void *dst, int threads,
                              ot_error *err)
 {

@@ -43,7 +43,7 @@ static int by_constant(const ot_node *n, const ot_value *x)
     return c && c->data && !c->producer && c->role == OT_CONST ? !shift : -1;
 }
 
-/* Node n shifts x and all that read the result scale it, or the other way round. */
+/* Does node n shift x, and all readers of the result scale it, or the other way round? */
 static bool is_scaler(const ot_node *n, const ot_value *x)
 {
     int first = by_constant(n, x), second = 0;

@@ -22,7 +22,7 @@ struct ot_image_cache {
 
 static int64_t rounded(int64_t n) { return (n + 63) / 64 * 64; }
 
-/* Takes bytes from the budget; false: it has fewer. */
+/* Subtracts bytes from the budget; false: it has fewer. */
 static bool take(int64_t *budget, int64_t bytes)
 {
     int64_t left = __atomic_load_n(budget, __ATOMIC_RELAXED);

@@ -19,7 +19,7 @@ static double pixel(const uint8_t *x, const ot_picture *p, int64_t c, int64_t i,
     return p->channels_last ? x[(i * p->w + j) * p->c + c] : x[(c * p->h + i) * p->w + j];
 }
 
-/* Channel c of the result at a place of the source. */
+/* Channel c of the result at a position of the source. */
 static double colour(const uint8_t *x, const ot_picture *from, const ot_picture *to, int64_t c, int64_t i, int64_t j)
 {
     if (from->c == to->c) return pixel(x, from, c, i, j);

@@ -6,7 +6,7 @@
 
 #include "runtime/losses/losses.h"
 
-/* Channels and size of an output that can be an image.  false: it cannot. */
+/* Channels and size of an output that may be an image.  false: it is not an image. */
 static bool picture_of(const ot_output *o, ot_picture *out)
 {
     const int64_t *d = o->shape.dim;
@@ -20,12 +20,12 @@ bool ot_target_is_image(const ot_dataset *d, const ot_array *a, const ot_spec *l
 {
     ot_picture p;
     const ot_loss_kind *l = loss ? ot_loss_find(loss->name) : NULL;
-    if (!d || !d->table || !a->source || ot_array_hears(a) || !l || !output || !picture_of(output, &p)) return false;
+    if (!d || !d->table || !a->source || ot_array_is_sound(a) || !l || !output || !picture_of(output, &p)) return false;
     bool values = l->takes == OT_TAKES_VALUES || l->takes == OT_TAKES_EITHER;
     return l->distance || (values && l->shares && p.c == 3);
 }
 
-/* The images that the model takes. */
+/* The feeder of an input of images. */
 static const ot_feeder *input_of(const ot_feeders *fs)
 {
     for (int i = 0; i < fs->n; i++)
@@ -33,7 +33,7 @@ static const ot_feeder *input_of(const ot_feeders *fs)
     return NULL;
 }
 
-/* As the input is scaled; a mean and a deviation for each channel need as many channels. */
+/* Scales the target like the input; means and deviations by channel need the same number of channels. */
 static ot_status scale_alike(const ot_feeder *in, int64_t inner, ot_feeder *f, ot_error *err)
 {
     char line[256];

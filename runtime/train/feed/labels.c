@@ -10,7 +10,7 @@
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for the names of classes"); }
 
-/* What v is, in another shape or of another type. */
+/* The value that v is a copy of, in another shape or type. */
 static const ot_value *origin(const ot_value *v)
 {
     static const ot_op *const same[] = { &ot_op_Identity, &ot_op_Cast,    &ot_op_CastLike, &ot_op_Squeeze,
@@ -23,7 +23,7 @@ static const ot_value *origin(const ot_value *v)
     }
 }
 
-/* The list of labels of which v is the one at an ArgMax; NULL: it is something else. */
+/* The list of labels from which v selects one with an ArgMax; NULL: v is something else. */
 static const ot_value *list_of(const ot_value *v)
 {
     const ot_node *n = origin(v)->producer;
@@ -35,7 +35,7 @@ static const ot_value *list_of(const ot_value *v)
                : NULL;
 }
 
-/* 0, 1, 2 ... in order say no more than class numbers do. */
+/* Is the list 0, 1, 2 ...?  Then labels are class numbers. */
 static bool counts(const ot_value *list)
 {
     for (int64_t i = 0; i < list->shape.dim[0]; i++)
@@ -53,7 +53,7 @@ static bool same_list(const ot_value *a, const ot_value *b)
     return true;
 }
 
-/* The list that all outputs agree on which are labels; NULL: there is none, or several. */
+/* The list of labels that all outputs of labels share; NULL: there is none, or several. */
 static const ot_value *find_list(const ot_graph *g)
 {
     const ot_value *found = NULL;

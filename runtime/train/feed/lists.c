@@ -11,7 +11,7 @@
 #include "ops/onnx/sequence.h"
 #include "runtime/train/run/model.h"
 
-/* Elements of one sequence: arrays and inputs are found by their names, one after the other. */
+/* The largest number of elements of a sequence, because arrays and inputs are found by name, in linear time. */
 enum { MOST_ELEMENTS = 10000 };
 
 static const char *element_name(ot_arena *a, const char *name, int64_t k)
@@ -19,7 +19,7 @@ static const char *element_name(ot_arena *a, const char *name, int64_t k)
     return ot_arena_printf(a, "%s/%lld", name, (long long)k);
 }
 
-/* How many arrays NAME/0, NAME/1 ... there are, in a row from 0. */
+/* The number of arrays NAME/0, NAME/1 ... without a gap. */
 static ot_status count_elements(const ot_dataset *d, const char *name, int64_t *n, ot_error *err)
 {
     size_t length = strlen(name);
@@ -42,7 +42,7 @@ static ot_status count_elements(const ot_dataset *d, const char *name, int64_t *
     return OT_OK;
 }
 
-/* Too many elements of a sequence? */
+/* Refuses a sequence with too many elements. */
 static ot_status check_count(const char *name, int64_t n, ot_error *err)
 {
     if (n <= MOST_ELEMENTS) return OT_OK;
@@ -108,7 +108,7 @@ static ot_status replace_input(ot_graph *g, int i, int64_t n)
     return g->err->status;
 }
 
-/* Which arrays stand for input i. */
+/* The arrays of input i. */
 static ot_status fill(ot_graph *g, int i, ot_dataset *d, ot_arena *a, ot_error *err)
 {
     ot_value *v = g->inputs[i];

@@ -44,7 +44,7 @@ struct ot_loader {
 
 /* ---- drawing -------------------------------------------------------------------------------- */
 
-/* All feeders' images of one sample. */
+/* Draws the images of one sample for all feeders. */
 static ot_status draw_all(ot_loader *l, slot *s, int64_t at, int64_t sample, ot_draw_room *room, ot_error *err)
 {
     for (int i = 0; i < l->fs->n; i++) {
@@ -58,7 +58,7 @@ static ot_status draw_all(ot_loader *l, slot *s, int64_t at, int64_t sample, ot_
 
 static bool may_be_skipped(ot_status s) { return s == OT_E_DATA || s == OT_E_IO; }
 
-/* Sample `at` of a slot, or the next one that can be read. */
+/* Draws sample `at` of a slot, or the next one that can be read. */
 static ot_status draw_sample(ot_loader *l, slot *s, int64_t at, ot_draw_room *room, ot_error *err)
 {
     int64_t sample = s->asked[at], n = l->fs->samples, left = l->fs->skip_bad;
@@ -78,7 +78,7 @@ static ot_status draw_sample(ot_loader *l, slot *s, int64_t at, ot_draw_room *ro
                         : ot_fail(err, OT_E_DATA, "%s: no file can be read", l->fs->data->name);
 }
 
-/* A part of a slot's samples, begun by the caller under the lock. */
+/* Draws a part of a slot's samples, which the caller has begun under the lock. */
 static void draw_chunk(ot_loader *l, slot *s, int64_t from, int64_t to, ot_draw_room *room)
 {
     ot_error err = { 0 };
@@ -136,7 +136,7 @@ static void *work(void *p)
     return NULL;
 }
 
-/* Until every sample of a slot is drawn; the owner draws too.  Under the lock. */
+/* Waits until every sample of a slot is drawn; the owner draws too.  Under the lock. */
 static void finish_slot(ot_loader *l, slot *s)
 {
     while (s->done < s->n) {
@@ -278,7 +278,7 @@ void ot_loader_free(ot_loader *l)
 
 /* ---- taking --------------------------------------------------------------------------------- */
 
-/* The next free slot, of samples that its asked[] has.  Under the lock. */
+/* Adds the next free slot, whose asked[] has n samples, to the ring.  Under the lock. */
 static void begin_slot(ot_loader *l, int64_t n, int64_t given)
 {
     slot *s = &l->slot[(l->first + l->filled) % l->n_slots];
@@ -291,7 +291,7 @@ static void begin_slot(ot_loader *l, int64_t n, int64_t given)
 
 static slot *free_slot(ot_loader *l) { return &l->slot[(l->first + l->filled) % l->n_slots]; }
 
-/* Has everything drawn that comes next, as far as there is room.  Under the lock. */
+/* Adds the predicted batches to the ring, as far as there are free slots.  Under the lock. */
 static void look_ahead(ot_loader *l)
 {
     const ot_ahead *a = &l->fs->ahead;
@@ -311,7 +311,7 @@ static bool is_asked(const slot *s, int64_t given, const int64_t *index, int64_t
     return s->n == n && s->given == given && !memcmp(s->asked, index, (size_t)n * sizeof *index);
 }
 
-/* Drops what was drawn ahead of something else.  Under the lock. */
+/* Discards batches that were drawn in advance for another order.  Under the lock. */
 static void drop(ot_loader *l)
 {
     for (int i = 0; i < l->filled; i++) { /* what no thread has begun is not begun any more */
@@ -322,8 +322,8 @@ static void drop(ot_loader *l)
     for (; l->filled; l->filled--, l->first = (l->first + 1) % l->n_slots) finish_slot(l, &l->slot[l->first]);
 }
 
-/* Counts the samples that others stand in for; each is told once.  In the order of the batches, so that it does not depend on
- * which thread was first. */
+/* Counts the samples that were replaced by others, and reports each once.  In the order of the batches, so that the result does
+ * not depend on which thread was first. */
 static ot_status count_bad(ot_loader *l, const slot *s, ot_error *err)
 {
     ot_feeders *fs = l->fs;

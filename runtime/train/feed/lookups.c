@@ -8,7 +8,7 @@
 #include "ops/op.h"
 #include "runtime/train/feed/bind_inputs.h"
 
-/* The graph input whose elements v has, all of them, in whatever shape and type; NULL: it is computed. */
+/* The graph input whose elements v has, in any shape and type; NULL: v is computed. */
 static const ot_value *origin(const ot_value *v)
 {
     while (v && v->producer) {
@@ -18,7 +18,7 @@ static const ot_value *origin(const ot_value *v)
     return v && v->role == OT_INPUT ? v : NULL;
 }
 
-/* Rows of the table that n looks up in; -1: not known. */
+/* Number of rows of the table of lookup n; -1: unknown. */
 static int64_t rows_of(const ot_node *n)
 {
     const ot_value *table = n->in[0];
@@ -37,7 +37,7 @@ static ot_feeder *fed_with(const ot_feeders *fs, const ot_value *input)
     return NULL;
 }
 
-/* The smallest table counts. */
+/* Sets the range that batches are checked for; of several tables the smallest. */
 static ot_status check_later(const ot_adapt_env *e, ot_feeder *f, const ot_node *n, int64_t rows, ot_error *err)
 {
     if (f->range.why && f->range.most < rows) return OT_OK;

@@ -1,4 +1,4 @@
-/* masks.c - targets in image files: which size they have, which numbers they may hold, and how they follow their images. */
+/* masks.c - targets in image files: their size, their class numbers, and their augmentation with the images. */
 #include "runtime/train/feed/masks.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #include "runtime/train/feed/augmenting.h"
 
-/* The images that the masks are of. */
+/* The feeder of the images to which the masks belong. */
 static const ot_feeder *images_of(const ot_feeders *fs)
 {
     for (int i = 0; i < fs->n; i++)
@@ -14,7 +14,7 @@ static const ot_feeder *images_of(const ot_feeders *fs)
     return NULL;
 }
 
-/* Are h x w as wide for their height as the images? */
+/* Is h x w an image size with the proportions of p, and not larger? */
 static bool fits(const ot_picture *p, int64_t h, int64_t w)
 {
     return h > 0 && w > 0 && h <= p->h && w <= p->w && h * p->w == w * p->h;
@@ -91,7 +91,7 @@ static ot_status check(const ot_feeder *f, int64_t sample, uint8_t *x, ot_error 
     return OT_OK;
 }
 
-/* The pixels of `from` where those of the augmented image are; elsewhere 0. */
+/* The pixels of `from` at the positions of the augmented image; 0 outside. */
 static void draw_augmented(const ot_feeder *f, const ot_augment_key *key, const ot_image *from, const ot_image *at,
                            char *scratch)
 {

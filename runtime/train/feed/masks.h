@@ -4,7 +4,7 @@
 
 #include "runtime/train/feed/draw.h"
 
-/* 255 stands for a pixel that counts nowhere, and for class 1 where there are two classes. */
+/* 255 marks a pixel that is ignored; in masks of two classes it is class 1. */
 enum { OT_MASK_VOID = 255 };
 
 typedef struct ot_mask {

@@ -1,4 +1,4 @@
-/* match.c - which array an input gets (names, --inputs), and in which order of its axes (channels, --permute). */
+/* match.c - chooses the array of an input (names, --inputs), and the order of its axes (channels, --permute). */
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,14 +10,14 @@ enum { SHOWN = 12 };
 
 /* ---- --inputs INPUT=ARRAY;INPUT=ARRAY --------------------------------------------- */
 
-/* What --inputs says for arrays; of a table it names columns, which were chosen when it was read. */
+/* --inputs, unless it is for a table, where it names columns and is used when the table is read. */
 static const char *wish(const ot_adapt_env *e, const ot_dataset *d)
 {
     const char *text = d->table || d->windows ? NULL : e->s->columns;
     return text && strcmp(text, "auto") ? text : NULL;
 }
 
-/* The array that one INPUT=ARRAY names, where INPUT is v's name; names may contain '='.  NULL: it is of another input. */
+/* The array of one INPUT=ARRAY, if INPUT is v's name; names may contain '='.  NULL: it is for another input. */
 static const ot_array *named_by(const char *pair, size_t n, const ot_dataset *d, const char *input)
 {
     size_t k = strlen(input);
@@ -152,7 +152,7 @@ static const char *arrays_text(const ot_dataset *d, ot_arena *a)
     return s && *s ? s : "none";
 }
 
-/* The one array that no input is called like and that has the shape v wants; NULL: none, or several. */
+/* The only array of v's shape that does not have the name of an input; NULL: none, or several. */
 static const ot_array *by_shape(const ot_graph *g, const ot_dataset *d, const ot_value *v)
 {
     const ot_array *only = NULL;
@@ -183,7 +183,7 @@ ot_status ot_match_failed(const ot_adapt_env *e, const ot_dataset *d, const ot_v
 
 /* ---- axes ----------------------------------------------------------------------------- */
 
-/* A row of a record, of as many elements as a sample of v has, can be an array of v's rank. */
+/* Is the array rows of records with as many elements as a sample of v? */
 static bool is_row_of(const ot_array *a, const ot_value *v)
 {
     int64_t n = 1;
@@ -203,7 +203,7 @@ static bool fits_turned(const ot_value *v, const ot_array *a, const int *axis)
     return ot_shape_agrees(&v->shape, &turned, 1);
 }
 
-/* The shape that such a row has if `axis` turns it into v's. */
+/* Array a with the shape that permutation `axis` converts to v's. */
 static ot_array shaped_row(const ot_array *a, const ot_value *v, const int *axis)
 {
     ot_array shaped = *a;
@@ -212,7 +212,7 @@ static ot_array shaped_row(const ot_array *a, const ot_value *v, const int *axis
     return shaped;
 }
 
-/* The axes that follow NAME= in --permute, of array a or input v; *given false: no option names them. */
+/* The axes of --permute NAME=axes for array a or input v; *given false: there is none. */
 static ot_status read_axes(const ot_adapt_env *e, const ot_value *v, const ot_array *a, int rank, int *axis,
                            bool *given, ot_error *err)
 {
@@ -251,7 +251,7 @@ static ot_status read_axes(const ot_adapt_env *e, const ot_value *v, const ot_ar
     return OT_OK;
 }
 
-/* Axes of a sample that only rotate: axis[1..rank) is s, s+1, .., rank-1, 1, .., s-1.  0: they do not. */
+/* s if the permutation of sample axes is a rotation: axis[1..rank) is s, s+1, .., rank-1, 1, .., s-1; else 0. */
 static int rotation(const int *axis, int rank)
 {
     for (int i = 1; i < rank; i++)
@@ -259,7 +259,7 @@ static int rotation(const int *axis, int rank)
     return axis[1];
 }
 
-/* Sample axes from s on come first: a matrix of (front, back) elements is transposed. */
+/* Rotates the sample axes so that axis s is first: a transposition of a (front, back) matrix. */
 static void turn(const ot_array *a, int s, ot_feeder *f)
 {
     int64_t front = 1, back = 1;
@@ -272,7 +272,7 @@ static void turn(const ot_array *a, int s, ot_feeder *f)
 
 static bool may_be_channels(int64_t n) { return n == 1 || n == 3 || n == 4; }
 
-/* Images whose channels lie on the other side than the input's, with no other way to see it: the axis that comes first; 0. */
+/* The axis that must become the first if images have channels first and the input last, or vice versa; 0: no, or ambiguous. */
 static int channels_of(const ot_value *v, const ot_array *a)
 {
     const int64_t *d = a->t.dim, *want = v->shape.dim;

@@ -1,4 +1,4 @@
-/* preprocess.c - how images become inputs, to and from JSON. */
+/* preprocess.c - writes and reads the JSON record of how inputs are made from files. */
 #include "runtime/train/feed/preprocess.h"
 
 #include <jansson.h>
@@ -26,7 +26,7 @@ static json_t *audio(const ot_feeder *f)
 
 static json_t *image(const ot_feeder *f)
 {
-    if (ot_array_hears(f->src)) return audio(f);
+    if (ot_array_is_sound(f->src)) return audio(f);
     const ot_normalize *z = &f->normalize;
     bool given = z->kind == OT_NORMALIZE_GIVEN, scaled = f->gather.scale && z->kind != OT_NORMALIZE_NONE;
     int n = given ? z->channels : 0;
@@ -48,7 +48,7 @@ static json_t *with_column(json_t *o, const json_t *before)
     return o;
 }
 
-/* An array whose scaling --normalize chose. */
+/* Was the scaling of the array measured (--normalize auto)? */
 static bool is_measured(const ot_feeder *f) { return !f->target && !f->src->source && f->normalize.automatic; }
 
 /* What was chosen for an array: its scaling, the order of its axes. */
@@ -67,7 +67,7 @@ static json_t *array(const ot_feeder *f)
 
 static bool is_scaled_target(const ot_feeder *f) { return f->target && !f->as_input && f->gather.scale; }
 
-/* A target whose scaling was measured. */
+/* Was the scaling of the target measured? */
 static bool is_measured_target(const ot_feeder *f) { return is_scaled_target(f) && f->normalize.automatic; }
 
 static json_t *targets(const ot_feeders *fs)
@@ -86,7 +86,7 @@ static json_t *targets(const ot_feeders *fs)
     return all;
 }
 
-/* The outputs that were trained to give an input of images as it is fed; NULL: there is none. */
+/* The outputs whose target is an input of images; NULL: none. */
 static json_t *image_outputs(const ot_feeders *fs)
 {
     json_t *all = NULL;
@@ -144,7 +144,7 @@ ot_status ot_preprocess_text(const ot_feeders *fs, const char *table, const char
     if (before || any) ot_json_set(&all, "inputs", inputs);
     else json_decref(inputs);
     y = targets(fs);
-    const json_t *known = json_object_get(all, "targets"); /* a record that was made anew has none yet */
+    const json_t *known = json_object_get(all, "targets"); /* a new record has none yet */
     any |= any_measured_target(fs) || !y != !known || (y && !json_equal(y, known));
     json_t *images = image_outputs(fs), *given = json_object_get(all, "images");
     any |= !images != !given || (images && !json_equal(images, given));
@@ -191,7 +191,7 @@ static bool read_scaling(const json_t *o, ot_normalize *z)
     return scale == 1 ? plain : fabs(scale * 255 - 1) < 1e-9;
 }
 
-/* What is recorded of an input; NULL: nothing. */
+/* The record of an input; NULL: none. */
 static const json_t *record_of(const json_t *record, const char *input)
 {
     return json_object_get(json_object_get(record, "inputs"), input);

@@ -1,4 +1,4 @@
-/* scaling.c - how image bytes are scaled where no option says it: as the model's metadata say, or as its graph expects them. */
+/* scaling.c - the scaling of image bytes without an option: from the model's metadata, or from its graph. */
 #include <math.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "runtime/train/feed/declared.h"
 #include "runtime/train/feed/match.h"
 
-/* What the nodes behind an input do with it: x * mul + add, by channel. */
+/* What the nodes after an input compute: x * mul + add, by channel. */
 typedef struct affine {
     int n, steps; /* channels, operators */
     double mul[OT_MAX_CHANNELS], add[OT_MAX_CHANNELS];
@@ -41,7 +41,7 @@ static bool subtract_and_divide(const ot_node *n, affine *y)
     return true;
 }
 
-/* Adds what node n does with v.  false: no scaling by constants. */
+/* Adds the computation of node n on v.  false: it is not a scaling by constants. */
 static bool apply(const ot_node *n, const ot_value *v, affine *y)
 {
     double c[OT_MAX_CHANNELS];
@@ -59,7 +59,7 @@ static bool apply(const ot_node *n, const ot_value *v, affine *y)
     return true;
 }
 
-/* The node that alone reads v; NULL: none, or several do. */
+/* The only node that reads v; NULL: none, or several. */
 static const ot_node *reader(const ot_graph *g, const ot_value *v)
 {
     const ot_node *only = NULL;

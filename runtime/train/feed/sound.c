@@ -1,11 +1,11 @@
-/* sound.c - recordings as inputs: how many channels and values a sample has, and how it is drawn. */
+/* sound.c - recordings as inputs: the shape of a sample, and how it is drawn. */
 #include "runtime/train/feed/sound.h"
 
 #include "runtime/data/sound.h"
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/preprocess.h"
 
-/* Of an open length without --length: planning for more takes minutes and gigabytes before it fails. */
+/* The longest sample of an open length without --length: a longer one would take minutes and gigabytes to plan. */
 enum { LONGEST = 1 << 22 };
 
 static bool may_be_channels(int64_t n) { return n >= 1 && n <= OT_SOUND_CHANNELS; }
@@ -108,5 +108,6 @@ ot_status ot_sound_draw(const ot_feeder *f, int64_t given, int64_t sample, ot_dr
         ot_augment_bits(&key, UINT64_MAX, r);
         want.place = r[0] * 0x1p-32;
     }
-    return a->source->hear(a->source, a->row ? a->row[sample] : sample, &want, &room->source, (float *)(void *)to, err);
+    return a->source->read_sound(a->source, a->row ? a->row[sample] : sample, &want, &room->source, (float *)(void *)to,
+                                 err);
 }

@@ -13,7 +13,7 @@
 
 static const double FAR = 10; /* root mean square of values that are said to be far from what a new model gives */
 
-/* How the set that trains has the target of that output; NULL: it has none. */
+/* The feeder of that output's target in the training set; NULL: none. */
 static const ot_feeder *in_training(const ot_adapt_env *e, const char *output)
 {
     for (int i = 0; e->training && i < e->training->n; i++) {

@@ -1,4 +1,4 @@
-/* target_values.c - which array is the target of an output, and what its values say of it: of two classes, shares of a whole. */
+/* target_values.c - finds the target of an output, and examines its values: two classes, probabilities. */
 #include <math.h>
 #include <string.h>
 

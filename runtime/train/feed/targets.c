@@ -9,7 +9,7 @@
 #include "runtime/train/feed/masks.h"
 #include "runtime/train/feed/target_scale.h"
 
-/* One target that is wanted. */
+/* A target that a loss needs. */
 typedef struct want {
     const ot_spec *loss;     /* NULL: the loss pass chooses */
     const ot_output *output; /* NULL: not known which */
@@ -19,7 +19,7 @@ typedef struct want {
     bool lengths;           /* a whole number per sample: how much of its output or target counts */
 } want;
 
-/* Without a loss the pass chooses one over classes, or one over values. */
+/* The targets that the loss accepts; without a loss the loss pass chooses one for classes or for values. */
 static ot_takes takes(const want *w)
 {
     if (!w->loss) return OT_TAKES_EITHER;
@@ -55,7 +55,7 @@ static const char *output_names(const ot_adapt_env *e, const ot_output *o, int n
     return list ? names(e->a, list, n) : "";
 }
 
-/* An array that is called like an output was meant to be its target. */
+/* Reports a missing target; an array with the name of an output was probably intended as its target. */
 static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs,
                          const char *name, ot_error *err)
 {
@@ -92,7 +92,7 @@ static void say_plain(const ot_adapt_env *e, const ot_output *first, const ot_ou
                       first->name, ot_dtype_name(first->dtype));
 }
 
-/* A loss that names no output acts on the first one that can have a loss; where the only target is another's, on that. */
+/* Sets the output of a loss without one: the output of the only target, else the first that can have a loss. */
 static void find_output_of_loss(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs,
                                 ot_spec *t)
 {
@@ -180,7 +180,7 @@ static ot_status wants_by_array(const ot_adapt_env *e, const ot_feeders *fs, con
 
 /* ---- what is left over ---------------------------------------------------------------------- */
 
-/* The loss with weight 0 that takes array a out on purpose. */
+/* Does a loss with weight 0 exclude target a? */
 static bool given_up(const ot_settings *s, const ot_array *a)
 {
     for (int i = 0; i < s->options.n_losses; i++)
@@ -205,7 +205,7 @@ void ot_adapt_idle(const ot_adapt_env *e, const ot_feeders *fs)
                       n > 1 ? "are" : "is", n > 1 ? "their" : "its");
 }
 
-/* A target that no loss uses was meant to be learnt. */
+/* Reports named targets that no loss uses. */
 static ot_status check_arrays(const ot_adapt_env *e, const ot_feeders *fs, const ot_output *o, int n_outputs,
                               ot_error *err)
 {
@@ -246,7 +246,7 @@ static bool names_output(const ot_spec *t, const char *output)
     return false;
 }
 
-/* Outputs without a loss do not train: it is said where others have one. */
+/* Notes the outputs without a loss, which do not train, if others have one. */
 static void say_outputs(const ot_adapt_env *e, const want *w, int n_wants, const ot_output *o, int n_outputs)
 {
     const char **idle = ot_arena_alloc(e->a, sizeof *idle * (size_t)(n_outputs + 1));
@@ -380,7 +380,7 @@ static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-/* The first class whose name is several labels, such as comedy|drama beside comedy; NULL: there is none. */
+/* The first class whose name consists of several labels, such as comedy|drama beside comedy; NULL: none. */
 static const char *several_labels(const want *w)
 {
     const char *const *name;
@@ -393,7 +393,7 @@ static const char *several_labels(const want *w)
     return NULL;
 }
 
-/* What gives the output as many classes as the data have: of one output `auto` finds it. */
+/* The option that gives the output as many classes as the data have; for one output, --classes auto. */
 static const char *another_head(const ot_adapt_env *e, const want *w, char text[256])
 {
     const char *several = several_labels(w);
@@ -444,7 +444,7 @@ static ot_status check_later(const ot_adapt_env *e, const want *w, int64_t class
     return f->range.why ? OT_OK : ot_fail_more(err, OT_E_NOMEM, "no memory to prepare the data");
 }
 
-/* Every class number is one of the output's, or ignored: as ignore_index says, else OT_IGNORED as in PyTorch. */
+/* Checks that every class number is one of the output's, or ignored: ignore_index, by default OT_IGNORED as in PyTorch. */
 static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t classes, int64_t samples, ot_feeder *f,
                               ot_error *err)
 {
@@ -483,7 +483,7 @@ static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t clas
     return OT_OK;
 }
 
-/* The first loss on the output that needs targets from 0 to 1; NULL: there is none. */
+/* The first loss on the output that needs targets from 0 to 1; NULL: none. */
 static const ot_spec *of_shares(const ot_adapt_env *e, const want *w)
 {
     for (int k = 0; w->loss && k < e->s->options.n_losses; k++) {
@@ -591,7 +591,7 @@ static ot_status adapt_values(const ot_adapt_env *e, const want *w, const ot_sha
     return ot_target_scale(e, w->data, w->loss, w->output, f, err);
 }
 
-/* Classes: integers, or floats that are whole where labels must be. */
+/* Binds a target of classes: integers, or floats that are whole numbers. */
 static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_shape *sample, int64_t samples,
                                ot_feeder *f, ot_error *err)
 {

@@ -1,10 +1,11 @@
-/* together.c - a batch that a file has baked in was changed: two of the file's batches together against each apart.
+/* together.c - tests a changed fixed batch size: computes two batches of the file's size together and separately.
  *
- * Rules say how every operator works on more than one batch of the file's size (ot_op.batch).  This asks the
- * finished plans: the network in inference mode, on numbers of its own, on the CPU.  Where the answers differ, no rule is
- * trusted: every operator runs once for each of the file's batches (ot_settings.apart), and that is said.
+ * The rules of ot_op.batch adapt every operator to more than one batch of the file's size.  This file compares the outputs of
+ * finished plans, in inference mode, on generated inputs, on the CPU.  If the outputs differ, the rules are not used:
+ * every operator runs once for each of the file's batches (ot_settings.apart), and a finding says so.
  *
- * Numerics  batches of another size are summed in another order; more than a thousandth of the largest answer is no rounding. */
+ * Numerics  Batches of another size are summed in another order.  A difference of more than a thousandth of the largest output
+ *           is not rounding. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 
 static const double rounding = 1e-3;
 
-/* One plan, and where its inputs lie. */
+/* One plan, and its run. */
 typedef struct side {
     ot_plan *plan;
     ot_exec *exec;
@@ -36,7 +37,7 @@ typedef struct trial {
     const char *output; /* where that is */
 } trial;
 
-/* Numbers that every input takes: floats between -1 and 1; integers, which may pick rows of a table, 0 or 1. */
+/* Generates values that every input accepts: floats between -1 and 1; integers, which may be rows of a table, 0 or 1. */
 static void fill(void *p, ot_dtype t, int64_t n, uint64_t *seed)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -57,7 +58,7 @@ static ot_status plan(trial *x, const ot_feed *feeds, const ot_plan *like, ot_pl
     return ot_plan_new(x->m->file->graph, &c, like, out, err);
 }
 
-/* Each batch is computed twice. */
+/* Would the test take long?  Each batch is computed twice. */
 static bool takes_long(const trial *x)
 {
     const ot_plan *p = x->together.plan;
@@ -116,7 +117,7 @@ static ot_status read_output(trial *x, side *s, int k, double **out, ot_error *e
     return OT_OK;
 }
 
-/* Element i of an answer to one half lies where among those to both?  axis -1: they do not depend on the batch. */
+/* The index, in the output for both halves, of element i of the output for one half.  axis -1: the output has no batch axis. */
 static int64_t place(const ot_shape *one, int axis, int half, int64_t i)
 {
     int64_t after = 1;
@@ -184,7 +185,7 @@ static bool askable(const ot_graph *g, const trial *x)
     return true;
 }
 
-/* larger: the batch in use is larger than the file's. */
+/* Runs the test and adds its result to the findings.  larger: the batch in use is larger than the file's. */
 static void try_together(const ot_model *m, ot_settings *s, const ot_feed *one, const ot_feed *two, int n, double most,
                          bool larger, ot_findings *out)
 {
@@ -228,13 +229,13 @@ void ot_trainer_try_together(ot_trainer *t, const ot_feeders *fs)
     try_together(t->m, &t->s, one, two, n, 0, t->batch > from, &t->findings); /* less than a step */
 }
 
-ot_status ot_rehearse_together(const ot_model *m, ot_settings *s, ot_arena *a, ot_findings *out, ot_error *err)
+ot_status ot_dry_run_together(const ot_model *m, ot_settings *s, ot_arena *a, ot_findings *out, ot_error *err)
 {
     ot_feed *one, *two;
     const ot_graph *g = m->file->graph;
     int n;
     int64_t from = 0;
-    OT_TRY(ot_rehearse_inputs(m, s, 1, a, &one, &n, err));
+    OT_TRY(ot_dry_run_inputs(m, s, 1, a, &one, &n, err));
     two = ot_arena_copy(a, one, sizeof *two * (size_t)(n + 1));
     if (!two) return ot_fail(err, OT_E_NOMEM, "no memory to test a batch");
     for (int i = 0; i < n; i++)

@@ -1,9 +1,9 @@
-/* completion.c - `onnxtrain completion bash|zsh|fish`: scripts that complete commands, options, and what may stand as their
- * values, made from the tables that the help is made from.
+/* completion.c - `onnxtrain completion bash|zsh|fish`: scripts that complete commands, options and their values, generated
+ * from the tables of the help.
  *
- * Each script has the same four tables in its shell's words: options of a command, values of an option or a command, keys of a
- * named value, words of a key.  A value of several words is written in the table's `argument`: of "auto|cpu|cuda[:N]" the small
- * letters are candidates, DATASET stands for the named data sets, FILE, PATH, DIR and MODEL for paths. */
+ * Each script has the same four tables in the syntax of its shell: options of a command, values of an option or a command, keys of
+ * a named value, values of a key.  The values of an option are read from the table's `argument`: of "auto|cpu|cuda[:N]" the words in
+ * lower case are candidates, DATASET means the named data sets, FILE, PATH, DIR and MODEL mean paths. */
 
 #include <ctype.h>
 #include <string.h>
@@ -60,11 +60,11 @@ static void print_quoted(ot_help_page *p, const char *text, bool backslash)
     fputc('\'', p->f);
 }
 
-/* ---- the tables, as cases of what is asked for: `row` is how the shell writes one ------------------------ */
+/* ---- the tables, as cases of a shell: from the words before the cursor to the candidates -------------------- */
 
 typedef struct dialect {
-    const char *row;   /* two texts: what is asked for, words */
-    const char *comma; /* between two things that are asked for */
+    const char *row;   /* printf format of a case: its patterns, its candidates */
+    const char *comma; /* between two patterns of a case */
 } dialect;
 
 static const dialect sh = { "    %s) found='%s' ;;\n", " | " },
@@ -217,6 +217,54 @@ static const char *zsh_text(ot_help_page *p, const char *text)
     return ot_help_part(p, out);
 }
 
+/* The end of _onnxtrain_table, and the functions up to the list of commands. */
+static const char zsh_value[] =
+    "    esac\n}\n\n"
+    "# Completes the value of an option or command: names, name:key=value,key=value, paths.\n"
+    "_onnxtrain_value() {\n"
+    "    local what=$argv[-1] found name key\n"
+    "    if [[ $PREFIX == *:* && $what == --* ]]; then\n"
+    "        name=${${PREFIX%%:*}##*=}\n"
+    "        compset -P '*[:,]'\n"
+    "        what=$what:$name\n"
+    "        if [[ $PREFIX == *=* ]]; then\n"
+    "            key=${PREFIX%%=*}\n"
+    "            compset -P '*='\n"
+    "            what=$what:$key\n"
+    "        fi\n"
+    "        _onnxtrain_table $what\n"
+    "        compadd -S '' -- ${=found}\n"
+    "        return\n"
+    "    fi\n"
+    "    _onnxtrain_table $what\n"
+    "    compadd -- ${=${found%PATHS}}\n"
+    "    [[ $found == *PATHS ]] && _files\n"
+    "}\n\n"
+    "_onnxtrain() {\n"
+    "    local command=train found\n"
+    "    local -a use commands\n"
+    "    local -A spec\n"
+    "    commands=(\n";
+
+/* The rest of _onnxtrain, after the list of options. */
+static const char zsh_end[] =
+    "    )\n"
+    "    if ((CURRENT == 2)) && [[ $words[2] != -* ]]; then\n"
+    "        _describe command commands\n"
+    "        _files\n"
+    "        return\n"
+    "    fi\n"
+    "    if (($commands[(I)$words[2]:*])); then\n"
+    "        command=$words[2]\n"
+    "        shift words\n"
+    "        ((CURRENT--))\n"
+    "    fi\n"
+    "    _onnxtrain_options $command\n"
+    "    for found in ${=found}; do use+=($spec[$found]); done\n"
+    "    _arguments -S $use \"1: :_onnxtrain_value $command\" \"2: :_onnxtrain_value $command:$words[2]\"\n"
+    "}\n\n"
+    "[[ $funcstack[1] == _onnxtrain ]] && _onnxtrain \"$@\" || compdef _onnxtrain onnxtrain\n";
+
 static void print_zsh(ot_help_page *p)
 {
     const ot_command_info *c;
@@ -228,33 +276,7 @@ static void print_zsh(ot_help_page *p)
     fputs("    *) return 1 ;;\n    esac\n}\n\n_onnxtrain_table() {\n    found=\n    case $1 in\n", p->f);
     print_values(p, &sh);
     print_keys(p, &sh);
-    fputs("    esac\n}\n\n"
-          "# Completes the value of an option or command: names, name:key=value,key=value, paths.\n"
-          "_onnxtrain_value() {\n"
-          "    local what=$argv[-1] found name key\n"
-          "    if [[ $PREFIX == *:* && $what == --* ]]; then\n"
-          "        name=${${PREFIX%%:*}##*=}\n"
-          "        compset -P '*[:,]'\n"
-          "        what=$what:$name\n"
-          "        if [[ $PREFIX == *=* ]]; then\n"
-          "            key=${PREFIX%%=*}\n"
-          "            compset -P '*='\n"
-          "            what=$what:$key\n"
-          "        fi\n"
-          "        _onnxtrain_table $what\n"
-          "        compadd -S '' -- ${=found}\n"
-          "        return\n"
-          "    fi\n"
-          "    _onnxtrain_table $what\n"
-          "    compadd -- ${=${found%PATHS}}\n"
-          "    [[ $found == *PATHS ]] && _files\n"
-          "}\n\n"
-          "_onnxtrain() {\n"
-          "    local command=train found\n"
-          "    local -a use commands\n"
-          "    local -A spec\n"
-          "    commands=(\n",
-          p->f);
+    fputs(zsh_value, p->f);
     for (int i = 0; (c = ot_command_at(i)); i++) {
         const char *row = ot_arena_printf(p->a, "%s:%s", c->name, c->meaning);
         fputs("        ", p->f);
@@ -273,26 +295,51 @@ static void print_zsh(ot_help_page *p)
         print_quoted(p, ot_help_part(p, row), false);
         fputc('\n', p->f);
     }
-    fputs("    )\n"
-          "    if ((CURRENT == 2)) && [[ $words[2] != -* ]]; then\n"
-          "        _describe command commands\n"
-          "        _files\n"
-          "        return\n"
-          "    fi\n"
-          "    if (($commands[(I)$words[2]:*])); then\n"
-          "        command=$words[2]\n"
-          "        shift words\n"
-          "        ((CURRENT--))\n"
-          "    fi\n"
-          "    _onnxtrain_options $command\n"
-          "    for found in ${=found}; do use+=($spec[$found]); done\n"
-          "    _arguments -S $use \"1: :_onnxtrain_value $command\" \"2: :_onnxtrain_value $command:$words[2]\"\n"
-          "}\n\n"
-          "[[ $funcstack[1] == _onnxtrain ]] && _onnxtrain \"$@\" || compdef _onnxtrain onnxtrain\n",
-          p->f);
+    fputs(zsh_end, p->f);
 }
 
 /* ---- fish ------------------------------------------------------------------------------------------- */
+
+/* The end of __onnxtrain_values, and the functions up to the list of commands. */
+static const char fish_option[] = "    end | string split -n ' ' | string match -v PATHS\n"
+                                  "end\n\n"
+                                  "# Of an option: names, name:key=, name:key=value.\n"
+                                  "function __onnxtrain_option\n"
+                                  "    set -l word (commandline -ct | string replace -r -- '^--[^=]*=' '')\n"
+                                  "    if not string match -q '*:*' -- $word\n"
+                                  "        __onnxtrain_values $argv[1]\n"
+                                  "        return\n"
+                                  "    end\n"
+                                  "    set -l name (string replace -r ':.*' '' -- $word | string replace -r '.*=' '')\n"
+                                  "    set -l tail (string replace -r '.*[:,]' '' -- $word)\n"
+                                  "    set -l left (string replace -r '[^:,]*$' '' -- $word)\n"
+                                  "    if string match -q '*=*' -- $tail\n"
+                                  "        set -l key (string replace -r '=.*' '' -- $tail)\n"
+                                  "        printf '%s\\n' $left$key=(__onnxtrain_values $argv[1]:$name:$key)\n"
+                                  "    else\n"
+                                  "        printf '%s\\n' $left(__onnxtrain_values $argv[1]:$name)\n"
+                                  "    end\n"
+                                  "end\n\n"
+                                  "# Is the command of the line one of these?\n"
+                                  "function __onnxtrain_is\n"
+                                  "    set -l words (commandline -opc)\n"
+                                  "    set -l command train\n"
+                                  "    contains -- \"$words[2]\" ";
+
+/* The functions after the list of commands. */
+static const char fish_word[] = "; and set command $words[2]\n"
+                                "    contains -- $command $argv\n"
+                                "end\n\n"
+                                "# What the commands take beside options.\n"
+                                "function __onnxtrain_word\n"
+                                "    set -l words (commandline -opc)\n"
+                                "    if test (count $words) -eq 3 -a \"$words[2]\" = help\n"
+                                "        __onnxtrain_values help:$words[3]\n"
+                                "    else if test (count $words) -ge 2\n"
+                                "        __onnxtrain_values $words[2]\n"
+                                "    end\n"
+                                "end\n\n"
+                                "complete -c onnxtrain -l help -s h -d 'print the help'\n";
 
 static void print_fish(ot_help_page *p)
 {
@@ -303,44 +350,9 @@ static void print_fish(ot_help_page *p)
           p->f);
     print_values(p, &fish);
     print_keys(p, &fish);
-    fprintf(p->f,
-            "    end | string split -n ' ' | string match -v PATHS\n"
-            "end\n\n"
-            "# Of an option: names, name:key=, name:key=value.\n"
-            "function __onnxtrain_option\n"
-            "    set -l word (commandline -ct | string replace -r -- '^--[^=]*=' '')\n"
-            "    if not string match -q '*:*' -- $word\n"
-            "        __onnxtrain_values $argv[1]\n"
-            "        return\n"
-            "    end\n"
-            "    set -l name (string replace -r ':.*' '' -- $word | string replace -r '.*=' '')\n"
-            "    set -l tail (string replace -r '.*[:,]' '' -- $word)\n"
-            "    set -l left (string replace -r '[^:,]*$' '' -- $word)\n"
-            "    if string match -q '*=*' -- $tail\n"
-            "        set -l key (string replace -r '=.*' '' -- $tail)\n"
-            "        printf '%%s\\n' $left$key=(__onnxtrain_values $argv[1]:$name:$key)\n"
-            "    else\n"
-            "        printf '%%s\\n' $left(__onnxtrain_values $argv[1]:$name)\n"
-            "    end\n"
-            "end\n\n"
-            "# Is the command of the line one of these?\n"
-            "function __onnxtrain_is\n"
-            "    set -l words (commandline -opc)\n"
-            "    set -l command train\n"
-            "    contains -- \"$words[2]\" %s; and set command $words[2]\n"
-            "    contains -- $command $argv\n"
-            "end\n\n"
-            "# What the commands take beside options.\n"
-            "function __onnxtrain_word\n"
-            "    set -l words (commandline -opc)\n"
-            "    if test (count $words) -eq 3 -a \"$words[2]\" = help\n"
-            "        __onnxtrain_values help:$words[3]\n"
-            "    else if test (count $words) -ge 2\n"
-            "        __onnxtrain_values $words[2]\n"
-            "    end\n"
-            "end\n\n"
-            "complete -c onnxtrain -l help -s h -d 'print the help'\n",
-            registry_words(p, &ot_commands));
+    fputs(fish_option, p->f);
+    fputs(registry_words(p, &ot_commands), p->f);
+    fputs(fish_word, p->f);
     for (int i = 0; (c = ot_command_at(i)); i++) {
         fprintf(p->f, "complete -c onnxtrain -n __fish_is_first_arg -a %s -d ", c->name);
         print_quoted(p, c->meaning, true);

@@ -19,8 +19,8 @@ const char *ot_cpus_text(const ot_cpus *c, char buf[96]);
  * so as many are made, and ended, before.  Errors: OT_E_NOMEM. */
 ot_status ot_threads_make(int threads, ot_error *err);
 
-/* What a run needs beside what is planned, at most: stacks of threads that OpenMP ends and makes anew, what oneDNN and
- * OpenMP allocate while they run. */
+/* Bytes that a run may need besides the planned ones: stacks of threads that OpenMP ends and starts again, and what oneDNN
+ * and OpenMP allocate while they run. */
 int64_t ot_threads_room(int threads);
 
 /* The parts, for tests.  root: in front of /proc/self and of the mount points that it names; "" is the system.

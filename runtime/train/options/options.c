@@ -689,7 +689,7 @@ static char *config_line(char *buf, int size, void *user)
     /* An indented line would go on with the one before. */
     size_t blank = strspn(buf, " \t");
     if (blank) memmove(buf, buf + blank, strlen(buf + blank) + 1);
-    if (*buf == '[') { /* also one that holds nothing, of which config_pair would not be told */
+    if (*buf == '[') { /* here, because config_pair is not called for an empty section */
         ot_fail(c->err, OT_E_USAGE, "%s:%d: sections such as %.*s are not supported; expected lines 'key = value'",
                 c->path, c->line, (int)strcspn(buf, "\r\n"), buf);
         return NULL;
@@ -702,7 +702,7 @@ const ot_config_file *ot_options_configs(const ot_options *o, ot_arena *a)
     const ot_config_file *all = NULL;
     for (const ot_config_file *c = o->configs; c; c = c->next) {
         ot_config_file *copy = ot_arena_alloc(a, sizeof *copy);
-        if (!copy) break; /* whoever has no memory for this writes nothing */
+        if (!copy) break; /* without memory for this the caller fails before it writes a file */
         *copy = (ot_config_file){ all, c->id, ot_arena_strdup(a, c->path) };
         all = copy;
     }

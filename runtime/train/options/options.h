@@ -35,10 +35,14 @@ extern const ot_registry ot_plot_forms;
 /* --normalize-target */
 typedef enum ot_target_scale_choice { OT_TARGET_AUTO, OT_TARGET_STANDARD, OT_TARGET_AS_IS } ot_target_scale_choice;
 
+/* The batch size if neither the options nor the file say one. */
+enum { OT_DEFAULT_BATCH = 32 };
+
 typedef struct ot_settings {
-    const char *data, *val, *test, *normalize, *target, *columns, *categories, *passed, *out, *run_dir, *log,
-        *tensorboard;             /* NULL: not given */
-    const char *description;      /* of a device that is not there: a file; NULL: not given */
+    /* Values of options of the same or a similar name; NULL: not given. */
+    const char *data, *val, *test, *normalize, *target, *columns, *categories, *passed, *out, *run_dir, *log;
+    const char *tensorboard;
+    const char *description;      /* file that describes a device which this machine does not have; NULL: not given */
     const char *text, *tokenizer; /* --text, --tokenizer; NULL: not given */
     ot_target_scale_choice target_scale;
     int64_t image_height, image_width; /* of images in files; 0: not given */
@@ -46,7 +50,7 @@ typedef struct ot_settings {
     double swa;                        /* first epoch that is averaged, or the fraction of the run before it; 0: none */
     bool swa_updates;                  /* averages updates, not epochs */
     const char *teacher;               /* file of --teacher; NULL: none */
-    ot_spec learns;                    /* how it is learnt from */
+    ot_spec learns;                    /* how the model learns from it */
     int n_outputs;
     const char *const *outputs; /* --output; 0: the model's */
     ot_plan_options options;
@@ -65,17 +69,18 @@ typedef struct ot_settings {
     int64_t skip_bad;        /* images that may be unreadable */
     uint64_t seed;
     bool shuffle, drop_last;
-    bool auto_precision; /* options.precision is what a check leaves */
-    double val_split;    /* 0: none */
-    int fold, folds;     /* --folds fold/folds; fold 0: all of them; folds 0: none */
-    int monitor;         /* OT_METRIC_; -1: not given */
-    const char *monitor_output, *monitor_name,
-        *watched;      /* of that output; the option; "val " and the option.  NULL: not given */
-    int64_t patience;  /* epochs; 0: the run does not stop early */
-    double min_delta;  /* least change that is a gain */
-    double time_limit; /* seconds; 0: none */
-    bool all_metrics;  /* --metrics all */
-    bool select_best;  /* -o gets the best weights, not the last */
+    bool auto_precision;        /* --precision auto: options.precision is chosen by ot_trainer_choose_precision */
+    double val_split;           /* 0: none */
+    int fold, folds;            /* --folds fold/folds; fold 0: all of them; folds 0: none */
+    int monitor;                /* OT_METRIC_; -1: not given */
+    const char *monitor_output; /* --monitor names this output; NULL: none */
+    const char *monitor_name;   /* the value of --monitor; NULL: not given */
+    const char *watched;        /* "val " and that value; NULL: not given */
+    int64_t patience;           /* epochs; 0: the run does not stop early */
+    double min_delta;           /* smallest change that is an improvement */
+    double time_limit;          /* seconds; 0: none */
+    bool all_metrics;           /* --metrics all */
+    bool select_best;           /* -o gets the best weights, not the last */
     ot_interval checkpoint;
     ot_interval histograms; /* --tensorboard-histograms */
     int keep;               /* checkpoints */

@@ -1,6 +1,6 @@
 /* schedules.c - the learning rate of every update: a formula and a row for each schedule.
  *
- * Spec    k counts updates (or epochs) from 0, b is the optimizer's rate; each formula stands in a comment above it.
+ * Spec    k counts updates (or epochs) from 0, b is the optimizer's learning rate; the comment above each function has its formula.
  *         With a warm-up of W: b (f + (1 - f) k / W) for k < W, then the schedule at k - W.  Defaults are PyTorch's where it
  *         has one. */
 
@@ -12,8 +12,8 @@
 typedef struct ot_schedule_kind {
     ot_entry entry;
     double (*rate)(const ot_schedule *s, double k);
-    double (*momentum)(const ot_schedule *s, double k); /* NULL: it leaves the momentum alone */
-    void (*feedback)(ot_schedule *s, double loss);      /* NULL: it looks at nothing */
+    double (*momentum)(const ot_schedule *s, double k); /* NULL: the momentum does not change */
+    void (*feedback)(ot_schedule *s, double loss);      /* NULL: the schedule depends on k alone */
 } ot_schedule_kind;
 
 /* ---- keys ------------------------------------------------------------------------ */

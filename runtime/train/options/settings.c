@@ -352,7 +352,8 @@ static ot_status read_texts(const ot_options *o, ot_arena *a, ot_settings *s, ot
     if (!s->data != !ot_options_count(o, "data") || !s->val != !ot_options_count(o, "val") ||
         !s->test != !ot_options_count(o, "test"))
         return ot_fail(err, OT_E_NOMEM, "no memory for options");
-    s->normalize = ot_options_nth(o, "normalize", 0); /* the defaults of these two are not what a user asked for */
+    s->normalize =
+        ot_options_nth(o, "normalize", 0); /* nth, not get: no default, so that only the user's values count */
     s->target_scale = target_scale_of(ot_options_get(o, "normalize-target"));
     s->target = ot_options_nth(o, "target", 0);
     s->columns = ot_options_nth(o, "inputs", 0);

@@ -1,4 +1,4 @@
-/* averages.c - --ema, --swa: the averaged model in place of the trained one, for an evaluation or a file.
+/* averages.c - --ema, --swa: replaces the trained weights by their averages, for an evaluation or a file.
  *
  * The averages are states of the plan (pass optimizer).  Their numbers are written over weights and statistics, whose bytes are
  * kept on the host meanwhile, so that every plan, the proof of a written file and the exporter see the averaged model. */
@@ -42,7 +42,7 @@ int64_t ot_trainer_average_bytes(const ot_trainer *t, const ot_session *x)
     return bytes;
 }
 
-/* Keeps the bytes of the state that `average` is of, and writes the average's numbers there. */
+/* Saves the state that belongs to `average`, and overwrites it with the average. */
 static ot_status replace(ot_trainer *t, const ot_value *average, void **kept, ot_error *err)
 {
     ot_exec *e = t->x.slot[t->x.lead].exec;

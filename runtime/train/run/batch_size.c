@@ -1,7 +1,7 @@
-/* batch_size.c - --batch-size auto and --memory-limit: batches by the memory that their plans need.
+/* batch_size.c - --batch-size auto and --memory-limit: the memory that plans need.
  *
- * --batch-size auto makes the plans of a training for one power of two after another, without recomputation, in a session that is
- * dropped: nothing is allocated and nothing runs. */
+ * --batch-size auto makes the plans of a training for one power of two after another, without recomputation, in a temporary
+ * session: no device memory is allocated and nothing runs. */
 #include <math.h>
 #include <stdio.h>
 
@@ -10,12 +10,12 @@
 
 static const double MIB = 1 << 20;
 
-/* What a batch size needs, and what there is. */
+/* The bytes that a batch size needs, and the available ones. */
 typedef struct needs {
     int64_t bytes, limit;
 } needs;
 
-/* --memory-limit is for everything that is planned; what is available is for what is not there yet. */
+/* --memory-limit limits everything that is planned; the available memory limits only what is not allocated yet. */
 static int64_t bytes_of(const ot_trainer *t, const ot_session *x, int64_t batch)
 {
     if (x->device) return ot_session_bytes(x);
@@ -87,7 +87,7 @@ ot_status ot_trainer_choose_batch(ot_trainer *t, ot_error *err)
 
 static int64_t needed_by(const ot_trainer *t) { return t->x.device ? ot_session_bytes(&t->x) : t->planned; }
 
-/* Decimals of a size in MiB: small networks need them. */
+/* Number of decimals for a size in MiB: more for small networks. */
 static int decimals(int64_t bytes) { return bytes < 10 * (int64_t)MIB ? 3 : 1; }
 
 void ot_limit_note(ot_findings *f, const ot_plan *p, int64_t before, int64_t limit)
@@ -123,10 +123,10 @@ ot_status ot_trainer_keep_limit(ot_trainer *t, ot_error *err)
 
 /* ---- images ------------------------------------------------------------------------------ */
 
-/* What the images of sets take: bytes, and what a cache of them takes. */
+/* The images of sets that may be kept. */
 typedef struct kept {
-    int64_t images, bytes, all;
-    bool any, decoded; /* some are kept as they were decoded: nobody knows their sizes */
+    int64_t images, bytes, all; /* number; bytes of their pixels; bytes of a cache with all of them */
+    bool any, decoded;          /* decoded: some are kept in their original size, which is unknown */
 } kept;
 
 static void add_kept(kept *k, const ot_feeders *fs)

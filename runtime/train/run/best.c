@@ -1,4 +1,4 @@
-/* best.c - which epoch of a training is the best, and when it ends for want of a better one. */
+/* best.c - the best epoch of a training, and early stopping. */
 
 #include <math.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "runtime/train/run/metrics.h"
 #include "runtime/train/run/trainer.h"
 
-/* What is watched: --monitor, else the accuracy where there is one, else the loss. */
+/* The metric by which epochs are compared: --monitor, else the accuracy if there is one, else the loss. */
 static int metric_of(const ot_trainer *t)
 {
     if (!t->has_val) return OT_METRIC_LOSS;
@@ -69,7 +69,7 @@ ot_status ot_best_use(ot_trainer *t, ot_error *err)
 
 /* ---- epochs --------------------------------------------------------------------------------- */
 
-/* best.onnx; path NULL: there is no run folder. */
+/* Writes best.onnx; path NULL: there is no run folder. */
 static ot_status write_best(ot_trainer *t, const char **path, ot_error *err)
 {
     ot_error e = { 0 };
@@ -88,7 +88,7 @@ static ot_status write_best(ot_trainer *t, const char **path, ot_error *err)
 
 bool ot_best_looks(const ot_trainer *t) { return t->eval.slot >= 0 || t->s.select_best || t->s.patience; }
 
-/* What is watched, at this epoch; mean: of its training loss. */
+/* The value of that metric in this epoch; mean: of its training loss. */
 static double value_of(const ot_trainer *t, double mean)
 {
     return t->has_val ? ot_measure_value(t, &t->eval, metric_of(t)) : mean;

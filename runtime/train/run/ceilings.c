@@ -1,4 +1,4 @@
-/* ceilings.c - what the device does at best, measured by plans of one operator. */
+/* ceilings.c - the largest throughput of the device, measured with plans of one operator. */
 #include "runtime/train/run/ceilings.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "ops/op.h"
 
-static const double enough = 0.03; /* seconds of a measurement */
+static const double enough = 0.03; /* seconds of one measurement */
 static const double least = 3e-3;  /* seconds of a run that is large enough */
 enum { FEWEST = 3, MOST = 1000, TOGETHER = 50, PATTERN = 1 << 20 };
 
@@ -18,7 +18,7 @@ static ot_status run_on_host(ot_exec *e, double *seconds, ot_error *err)
     return OT_OK;
 }
 
-/* Of `runs` runs one after the other, between two events. */
+/* Seconds of `runs` consecutive runs, between two events. */
 static ot_status run_on_device(const ot_session *x, ot_exec *e, void *const event[2], int runs, double *seconds,
                                ot_error *err)
 {
@@ -77,14 +77,14 @@ static ot_status fill(const ot_plan *p, ot_exec *e, ot_error *err)
     return OT_OK;
 }
 
-/* The type in which a device multiplies: casts of f32 are not its work. */
+/* The type in which the device multiplies, so that casts of f32 are not measured. */
 static ot_dtype product_type(const ot_session *x)
 {
     ot_precision p = x->s->options.precision;
     return !x->device ? OT_F32 : p == OT_PREC_BF16 ? OT_BF16 : p == OT_PREC_FP16 ? OT_F16 : OT_F32;
 }
 
-/* op over two states of this shape and type. */
+/* A plan of `op` with two states of this shape and type. */
 static ot_status time_operator(const ot_session *x, const ot_op *op, const ot_shape *s, ot_dtype t, double *seconds,
                                ot_error *err)
 {

@@ -25,7 +25,7 @@ static double at_y(const frame *r, double y)
     return HEIGHT - BOTTOM - (y - r->y0) / (r->y1 - r->y0) * (HEIGHT - TOP - BOTTOM);
 }
 
-/* 1, 2 or 5 times a power of ten, about a TICKS-th of the range. */
+/* The distance of ticks: 1, 2 or 5 times a power of ten, near range / TICKS. */
 static double tick_step(double range)
 {
     double raw = range / TICKS, power = pow(10, floor(log10(raw))), part = raw / power;
@@ -88,7 +88,7 @@ static void draw_x_tick(ot_draw *d, double at, const char *text)
     draw_label(d, at, HEIGHT - BOTTOM + 16, OT_ANCHOR_MIDDLE, text);
 }
 
-/* Powers of ten, as many as there is room for. */
+/* Ticks of a logarithmic axis: powers of ten, as many as fit. */
 static void draw_decades(ot_draw *d, const frame *r)
 {
     char text[32];
@@ -99,7 +99,7 @@ static void draw_decades(ot_draw *d, const frame *r)
     }
 }
 
-/* As many digits as tell neighbours apart. */
+/* The number of digits with which the labels of neighbouring ticks differ. */
 static int digits_of(double low, double high, double step)
 {
     double most = fmax(fabs(low), fabs(high)), digits = ceil(log10(most / step) + 0.001) + 1,
@@ -145,7 +145,7 @@ static void draw_curve(ot_draw *d, const frame *r, const ot_chart_line *l)
         if (has_point(l, i)) d->dot(d, at_x(r, l->x[i]), at_y(r, l->y[i]), 2.5, l->colour);
 }
 
-/* Each text on a line of its own, left of the mark where there is no room at its right. */
+/* Prints each label in its own line, to the left of the mark if there is no room to the right. */
 static void draw_mark(ot_draw *d, const frame *r, const ot_chart_mark *m, int row)
 {
     double x = at_x(r, m->x);

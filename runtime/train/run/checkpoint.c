@@ -1,4 +1,4 @@
-/* checkpoint.c - writes the state of a training, and continues from it. */
+/* checkpoint.c - writes the state of a training to checkpoint-<step>.npz, and continues from it. */
 
 #include "runtime/train/run/checkpoint.h"
 
@@ -21,7 +21,7 @@ enum { FORMAT = 2, MOST_FILES = 4096 };
 
 static const char name_format[] = "checkpoint-%09lld.npz";
 
-/* X(name, field): integers, then real numbers. */
+/* X(name, field): the numbers of a trainer that a checkpoint has; integers, then real numbers. */
 #define OT_COUNTERS(X)              \
     X(step, t->step)                \
     X(epoch, t->epoch)              \
@@ -54,14 +54,14 @@ struct ot_checkpoint {
     ot_folder folder;
     ot_dataset *arrays;
     const char *path; /* of the file */
-    const char *run;  /* its texts */
+    const char *run;  /* its array `run`: key \0 value \0 key ...; see write_text */
     int64_t run_bytes;
     const char *base; /* folder that the paths of its options are relative to; "": the current one */
 };
 
 /* ---- fingerprints ------------------------------------------------------------------- */
 
-/* Of the tensors of a file and of its operators. */
+/* A fingerprint of the tensors and operators of a file. */
 static uint64_t model_hash(const ot_imported *m)
 {
     uint64_t h = 0;
@@ -76,7 +76,7 @@ static uint64_t model_hash(const ot_imported *m)
     return h;
 }
 
-/* ---- text of a run ------------------------------------------------------------------ */
+/* ---- array `run`: strings ------------------------------------------------------------------ */
 
 typedef struct text {
     FILE *f;
@@ -109,6 +109,37 @@ static const char *find(const ot_checkpoint *c, const char *key)
     return NULL;
 }
 
+/* The values of an option with which a resumed run continues: as given, or as they were chosen. */
+static void write_option(ot_trainer *t, text *x, const ot_option_info *row)
+{
+    char key[64];
+    snprintf(key, sizeof key, "--%s", row->name);
+    if (t->s.batch_auto && !strcmp(row->name, "batch-size")) {
+        number(x, key, (unsigned long long)t->batch);
+        return;
+    }
+    if (!strcmp(row->name, "precision") && ot_options_count(t->o, row->name)) {
+        pair(x, key, ot_precision_name(t->s.options.precision)); /* the choice of auto, which may have been measured */
+        return;
+    }
+    if (t->s.swa > 0 && t->s.swa < 1 && !strcmp(row->name, "swa") && t->s.options.swa_after % t->updates == 0) {
+        fprintf(x->f, "%s%c%lld%s%c", key, '\0', (long long)(t->s.options.swa_after / t->updates + 1),
+                t->s.swa_updates ? ":per=update" : "",
+                '\0'); /* the epoch in which it began, if the run becomes longer */
+        return;
+    }
+    bool loss = !strcmp(row->name, "loss"); /* in the order of the settings' */
+    for (int k = 0; k < ot_options_count(t->o, row->name); k++) {
+        if (!loss) {
+            pair(x, key, ot_options_nth(t->o, row->name, k));
+            continue;
+        }
+        fwrite(key, 1, strlen(key) + 1, x->f);
+        ot_loss_spell(x->f, t, k);
+        fputc('\0', x->f);
+    }
+}
+
 static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
 {
     const char *out = ot_trainer_out(t);
@@ -138,33 +169,7 @@ static ot_status write_text(ot_trainer *t, text *x, ot_error *err)
     number(x, "threads", (unsigned long long)t->x.threads);
     number(x, "rank", 0);
     number(x, "world size", 1);
-    for (int i = 0; (row = ot_option_at(i)); i++) {
-        char key[64];
-        snprintf(key, sizeof key, "--%s", row->name);
-        if (t->s.batch_auto && !strcmp(row->name, "batch-size")) {
-            number(x, key, (unsigned long long)t->batch);
-            continue;
-        }
-        if (!strcmp(row->name, "precision") && ot_options_count(t->o, row->name)) {
-            pair(x, key, ot_precision_name(t->s.options.precision)); /* of auto, which may be measured, the choice */
-            continue;
-        }
-        if (t->s.swa > 0 && t->s.swa < 1 && !strcmp(row->name, "swa") && t->s.options.swa_after % t->updates == 0) {
-            fprintf(x->f, "%s%c%lld%s%c", key, '\0', (long long)(t->s.options.swa_after / t->updates + 1),
-                    t->s.swa_updates ? ":per=update" : "", '\0'); /* where it began, if the run becomes longer */
-            continue;
-        }
-        bool loss = !strcmp(row->name, "loss"); /* in the order of the settings' */
-        for (int k = 0; k < ot_options_count(t->o, row->name); k++) {
-            if (!loss) {
-                pair(x, key, ot_options_nth(t->o, row->name, k));
-                continue;
-            }
-            fwrite(key, 1, strlen(key) + 1, x->f);
-            ot_loss_spell(x->f, t, k);
-            fputc('\0', x->f);
-        }
-    }
+    for (int i = 0; (row = ot_option_at(i)); i++) write_option(t, x, row);
     bool good = ot_memstream_close(x->f);
     x->f = NULL;
     return good ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a checkpoint");
@@ -200,7 +205,7 @@ static ot_status add_counters(ot_trainer *t, ot_npz *z, ot_error *err)
     return add_row(z, "log_bytes", OT_I64, 2, log, err);
 }
 
-/* best: as it was at the best epoch. */
+/* best: the state at the best epoch, not the current one. */
 static ot_status add_state(ot_trainer *t, ot_npz *z, int i, const ot_value *v, bool best, ot_error *err)
 {
     ot_arena *a = ot_arena_new();
@@ -230,8 +235,8 @@ static ot_status write_members(ot_trainer *t, ot_npz *z, ot_error *err)
     return s;
 }
 
-/* Steps of the checkpoints in the folder, newest first; the newest `most` at most; -1: errno says why there is no list.  clean: removes those that a killed process was
- * writing; the folder is locked by this run. */
+/* Lists the steps of the newest checkpoints in the folder, `most` at most, newest first.  Returns their number; -1: the folder
+ * cannot be read (errno).  clean: removes files that a killed process was writing (this run has locked the folder). */
 static int list_files(int folder, int64_t *step, int most, bool clean)
 {
     static const char temporary[] = ".checkpoint-";
@@ -259,7 +264,7 @@ static int list_files(int folder, int64_t *step, int most, bool clean)
     return n;
 }
 
-/* All but the newest `keep`, and but that of the step `spared`.  false: there are no others. */
+/* Removes all checkpoints but the newest `keep` and that of step `spared`.  false: none was removed. */
 static bool remove_old(const ot_trainer *t, int keep, int64_t spared)
 {
     bool some = false;
@@ -274,7 +279,7 @@ static bool remove_old(const ot_trainer *t, int keep, int64_t spared)
     return some;
 }
 
-/* The epoch is that of the last update, as in the event of that step. */
+/* The event has the epoch of the last update, as the event of that step has. */
 static void log_checkpoint(ot_trainer *t, const char *name)
 {
     json_int_t epoch = t->step ? (t->step - 1) / t->updates + 1 : 1;
@@ -282,7 +287,7 @@ static void log_checkpoint(ot_trainer *t, const char *name)
                                     epoch, "file", name));
 }
 
-/* *full: it failed because the disk is full. */
+/* *full: the call failed because the disk is full. */
 static ot_status write_file(ot_trainer *t, const char *name, bool *full, ot_error *err)
 {
     ot_npz *z = NULL;
@@ -314,7 +319,7 @@ ot_status ot_trainer_checkpoint(ot_trainer *t, ot_error *err)
     return OT_OK;
 }
 
-/* The first checkpoint of a run comes early: one of a few minutes has something to continue from, too. */
+/* The first checkpoint of a run is early, so that a run of a few minutes can be continued too. */
 static const double first_after = 30;
 
 bool ot_checkpoint_due(const ot_trainer *t, bool epoch_ends)
@@ -360,7 +365,7 @@ static void drop_file(ot_checkpoint *c)
     c->arrays = NULL;
 }
 
-/* The newest checkpoint that can be read.  *none: there is none, which is an error. */
+/* Reads the newest checkpoint that is valid.  *none: there is none, which is an error. */
 static ot_status read_newest(ot_checkpoint *c, const ot_callbacks *cb, bool *none, ot_error *err)
 {
     int64_t step[MOST_FILES];
@@ -446,7 +451,7 @@ void ot_checkpoint_free(ot_checkpoint *c)
 
 /* ---- options of the run --------------------------------------------------------------- */
 
-/* A relative path of the run, from here.  must_exist: else the text is no path but the name of a data set, and stays. */
+/* Converts a relative path of the run to the current folder.  must_exist: a text that is not an existing path is unchanged. */
 static const char *path_then(const ot_checkpoint *c, const char *path, bool must_exist, char *buf, size_t n)
 {
     if (*path == '/' || !*c->base) return path;
@@ -461,7 +466,7 @@ const char *ot_checkpoint_model(ot_checkpoint *c)
     return c ? ot_arena_strdup(c->a, path_then(c, find(c, "model"), true, buf, sizeof buf)) : NULL;
 }
 
-/* The same for data: NAME=PATH, or a path that may contain '='. */
+/* The same for a value of --data: NAME=PATH, or a path that may contain '='. */
 static const char *data_then(const ot_checkpoint *c, const char *value, char *buf, size_t n)
 {
     const char *whole = path_then(c, value, true, buf, n);
@@ -517,7 +522,7 @@ static const void *array_of(const ot_checkpoint *c, const char *name, ot_dtype t
     return a && a->t.dtype == type && ot_numel(&s) == n ? a->t.data : NULL;
 }
 
-/* No counter is negative or near what its type can hold, and of none there is more than there were updates. */
+/* Checks that no counter is negative or near the limit of its type, or larger than the number of updates allows. */
 static bool fit_together(const ot_trainer *t)
 {
     const int64_t most = (int64_t)1 << 40;
@@ -568,7 +573,7 @@ static ot_status read_state(const ot_checkpoint *c, ot_trainer *t, int i, const 
     return OT_OK;
 }
 
-/* What was the best, and its states where -o gets them. */
+/* Restores the best epoch, with its states if -o gets them. */
 static ot_status read_best(const ot_checkpoint *c, ot_trainer *t, ot_error *err)
 {
     const ot_plan *p = t->x.slot[t->x.lead].plan;
@@ -595,7 +600,7 @@ ot_status ot_checkpoint_check(const ot_checkpoint *c, const ot_model *m, ot_erro
                    m->file->path);
 }
 
-/* why: what needs the data of the run, and what else can be done. */
+/* why: the option that needs the data of the run, and the alternative. */
 static ot_status check_data(const ot_checkpoint *c, const ot_trainer *t, const char *why, ot_error *err)
 {
     const char *data = find(c, "data hash");
@@ -630,7 +635,7 @@ static ot_status check_split(const ot_checkpoint *c, const ot_trainer *t, ot_err
     return OT_OK;
 }
 
-/* More or fewer updates than the run had: a schedule over the whole run is another one. */
+/* Warns if the number of updates has changed, because a schedule over the whole run changes with it. */
 static void say_schedule(const ot_checkpoint *c, const ot_trainer *t)
 {
     const char *updates = find(c, "updates");
@@ -654,7 +659,7 @@ static void say_schedule(const ot_checkpoint *c, const ot_trainer *t)
             t->s.schedule.name, (long long)t->total, (long long)was.total, now, rate);
 }
 
-/* A best value of one set says nothing about another. */
+/* Discards the best value if the validation set has changed. */
 static void compare_evaluation(const ot_checkpoint *c, ot_trainer *t)
 {
     const char *hash = find(c, "evaluation hash");

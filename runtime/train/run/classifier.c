@@ -35,7 +35,7 @@ int ot_trainer_plain_output(const ot_trainer *t)
     return n == 1 ? only : 0;
 }
 
-/* The loss of that output; NULL: none is given. */
+/* The loss of the options on that output; NULL: none. */
 static const ot_spec *loss_of(const ot_trainer *t, int output)
 {
     const char *name = t->m->file->graph->outputs[output]->name;
@@ -61,7 +61,7 @@ static const ot_array *target_of(const ot_trainer *t, int output)
     return own || output != ot_trainer_plain_output(t) ? own : ot_target_plain(t->data);
 }
 
-/* Two classes may be one value per sample. */
+/* Binary classification may use one value per sample. */
 static bool is_binary(const ot_trainer *t, int output, const ot_classifier *h)
 {
     const ot_spec *l = loss_of(t, output);
@@ -169,7 +169,7 @@ static ot_status say(ot_trainer *t, const ot_classifier *h, ot_error *err)
     return OT_OK;
 }
 
-/* The texts of h outlive the model. */
+/* Copies the strings of h, which must outlive the model. */
 static bool keep(ot_trainer *t, ot_classifier *h)
 {
     const char **text[] = { &h->weight, &h->bias, &h->node, &h->op };
@@ -197,7 +197,7 @@ static ot_status replace(ot_trainer *t, ot_error *err)
 
 /* ---- --freeze-backbone ------------------------------------------------------------------------------ */
 
-/* Before each output that has one. */
+/* Finds the last layer before each output. */
 static ot_status find_all(ot_trainer *t, ot_error *err)
 {
     const ot_graph *g = t->m->file->graph;

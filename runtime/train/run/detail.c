@@ -1,4 +1,4 @@
-/* detail.c - an evaluation class by class, and its samples with the highest loss.
+/* detail.c - an evaluation by class, and its samples with the highest loss.
  *
  * The loss of a sample is that of its answer: minus the logarithm of the right class's probability (mean over the labels
  * of a sample), or the mean squared error.  It is what --loss says for the usual losses, and orders the samples for all. */
@@ -67,7 +67,7 @@ ot_status ot_detail_open(ot_trainer *t, ot_scored *e, ot_error *err)
 
 /* ---- samples -------------------------------------------------------------------------- */
 
-/* Element i of the target: adds its loss to *s; false: it does not count. */
+/* Adds the loss of element i of the target to *s; false: the element is ignored. */
 static bool judge(ot_detail *d, ot_dtype type, const void *target, ot_dtype of, int64_t i, bad_sample *s)
 {
     const ot_meter *m = &d->kind;
@@ -85,7 +85,7 @@ static bool judge(ot_detail *d, ot_dtype type, const void *target, ot_dtype of, 
     return true;
 }
 
-/* The highest loss first; of equal ones the first sample. */
+/* Inserts a sample into the list of worst samples: highest loss first; equal ones in the order of samples. */
 static void keep_worst(ot_detail *d, const bad_sample *s)
 {
     if (isnan(s->loss) || (d->n == WORST && s->loss <= d->worst[WORST - 1].loss)) return;
@@ -117,7 +117,7 @@ ot_status ot_detail_batch(ot_trainer *t, ot_scored *e, int slot, ot_error *err)
 
 /* ---- evaluation.json --------------------------------------------------------------------- */
 
-/* The first numbers of its inputs. */
+/* The first values of the sample's inputs. */
 static json_t *values_of(const ot_scored *e, int64_t index)
 {
     json_t *list = json_array();

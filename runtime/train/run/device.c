@@ -1,4 +1,4 @@
-/* device.c - the device that --device names. */
+/* device.c - opens the device of --device. */
 #include "runtime/train/run/device.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { LARGEST_DESCRIPTION = 1 << 16 };
 
-/* A device of which there is a description only; no driver is needed. */
+/* A device that is known from a description only; it needs no driver. */
 static ot_status open_described(const ot_settings *s, ot_arena *a, ot_device **out, const char **line, ot_error *err)
 {
     void *text;

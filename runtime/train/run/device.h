@@ -4,8 +4,8 @@
 
 #include "runtime/train/options/options.h"
 
-/* *out: the device, NULL: the CPU.  *line: what it is, and for "auto" on the CPU why, of the arena.
- * Errors: OT_E_DEVICE: a device was asked for and cannot be had. */
+/* *out: the device, NULL: the CPU.  *line: its name, and for "auto" on the CPU the reason; of the arena.
+ * Errors: OT_E_DEVICE: the device of the options is not available. */
 ot_status ot_device_open(const ot_settings *s, ot_arena *a, ot_device **out, const char **line, ot_error *err);
 
 /* "cpu", "cuda:0" */

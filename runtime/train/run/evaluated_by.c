@@ -1,10 +1,10 @@
-/* evaluated_by.c - the options with which `eval` measures a written model as its training did. */
+/* evaluated_by.c - the options with which `eval` evaluates a written model as its training did. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/train/run/trainer.h"
 
-/* What the written model records, so that an evaluation needs no option for it. */
+/* Options that the written model records, so that an evaluation does not need them. */
 typedef struct recorded {
     bool inputs;  /* scaling, and of images their size */
     bool columns; /* which columns of a table its inputs take, and how */
@@ -27,7 +27,7 @@ static recorded recorded_by(const ot_trainer *t)
     return r;
 }
 
-/* Whether `eval` needs option o: of those that say what the data mean, all that the model does not record. */
+/* Whether `eval` needs option o: it affects how the data are read, and the model does not record it. */
 static bool is_needed(const ot_option_info *o, const recorded *r)
 {
     static const char *const sets[] = { "test", "val", "val-split", "folds" }, /* see ot_evaluated_by */

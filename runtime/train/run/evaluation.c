@@ -1,4 +1,4 @@
-/* evaluation.c - the model on a set: loss and accuracy, also of each output that has a loss. */
+/* evaluation.c - evaluates the model on a set: loss and accuracy, also of each output that has a loss. */
 
 #include <math.h>
 #include <stdio.h>
@@ -7,17 +7,17 @@
 #include "runtime/train/run/metrics.h"
 #include "runtime/train/run/trainer.h"
 
-/* Sums of an evaluation; a batch's mean loss counts by what it was the mean over.  single: of the heads, each by its own. */
+/* Sums of an evaluation: a batch's mean loss times its weight (the number that it is a mean over).  single: by head. */
 typedef struct tally {
     double loss, weight, correct, counted;
     double head[OT_HEADS], by[OT_HEADS], right[OT_HEADS], of[OT_HEADS];
     const ot_plan *single;
 } tally;
 
-/* What a batch's mean counts by. */
+/* The weight of a batch's mean loss. */
 static double counts_by(double divisor, double otherwise) { return isnan(divisor) ? otherwise : divisor; }
 
-/* Which class the model answers, and which was right; labels that are no class are not counted. */
+/* Adds predicted and true classes to t->confusion; labels that are not classes are ignored. */
 static ot_status count_answers(ot_trainer *t, int slot, ot_error *err)
 {
     const ot_slot *q = &t->x.slot[slot];

@@ -21,7 +21,7 @@
 
 enum { FULL = 64 << 10 }; /* bytes after which the buffer is written */
 
-/* Fields, by message. */
+/* Field numbers, by message. */
 enum { EVENT_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_GRAPH = 4, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
 enum { SESSION_STATUS = 1, SESSION_START = 1 };
 enum { SUMMARY_VALUE = 1 };
@@ -71,7 +71,7 @@ static void put(ot_events *e, const void *p, size_t n)
     e->n += n;
 }
 
-/* The n low bytes of v, the lowest first. */
+/* Writes the n low bytes of v, little-endian. */
 static void put_fixed(ot_events *e, uint64_t v, int n)
 {
     unsigned char b[8];
@@ -127,7 +127,7 @@ static void put_text(ot_events *e, int field, const char *text, size_t n)
     put(e, text, n);
 }
 
-/* A message within: what is put between open and close. */
+/* A nested message: the bytes that are written between open and close. */
 static size_t open_field(ot_events *e, int field)
 {
     put_varint(e, (uint64_t)field << 3 | BYTES);
@@ -204,7 +204,7 @@ static void put_scalar(ot_events *e, const char *tag, double v)
     close_field(e, at);
 }
 
-/* Opens the value `tag` with the metadata of a plugin; content: of the metadata, may be empty. */
+/* Opens the value `tag` with the metadata of a plugin; content: of the metadata, or "". */
 static void put_metadata(ot_events *e, const char *plugin, size_t from)
 {
     /* What stands at `from` and after it is the content: it moves into the metadata. */
@@ -225,7 +225,7 @@ static void put_metadata(ot_events *e, const char *plugin, size_t from)
     free(content);
 }
 
-/* A tensor of rank 0 with a text. */
+/* A scalar tensor with a string. */
 static void put_tensor(ot_events *e, const char *text, size_t n)
 {
     size_t at = open_field(e, VALUE_TENSOR);
@@ -235,7 +235,7 @@ static void put_tensor(ot_events *e, const char *text, size_t n)
     close_field(e, at);
 }
 
-/* The numbers of an object, those in objects within too, as PREFIX/KEY. */
+/* Writes the numbers of an object and of nested objects as scalars PREFIX/KEY. */
 static void put_numbers(ot_events *e, const char *prefix, json_t *object)
 {
     const char *key;
@@ -293,7 +293,7 @@ static void put_markdown(ot_events *e, const char *key, const json_t *v)
     free(text);
 }
 
-/* All of the line, and the options within it, as a table. */
+/* Writes the fields of the line, with its options, as a table. */
 static void put_start_text(ot_events *e, json_t *line)
 {
     const char *key;

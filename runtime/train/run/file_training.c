@@ -1,4 +1,4 @@
-/* file_training.c - the training that a file brings along (TrainingInfoProto), in place of the one that options describe. */
+/* file_training.c - training with the algorithm in the file (TrainingInfoProto) instead of that of the options. */
 #include "runtime/train/run/file_training.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "runtime/train/run/session.h"
 
-/* Options that say how to train: with an algorithm of the file's there is nothing for them to act on. */
+/* Options of the training algorithm: they have no effect on the algorithm in the file. */
 static const char *const says_how[] = { "lr",
                                         "momentum",
                                         "weight-decay",
@@ -41,8 +41,6 @@ static ot_status no_memory(ot_error *err)
     return ot_fail(err, OT_E_NOMEM, "no memory for the file's own training algorithm");
 }
 
-bool ot_own_wanted(const ot_options *o) { return !ot_options_count(o, "loss") && !ot_options_count(o, "optimizer"); }
-
 static ot_status check_options(const ot_trainer *t, ot_error *err)
 {
     for (int i = 0; i < OT_LEN(says_how); i++)
@@ -69,7 +67,7 @@ static ot_status check_options(const ot_trainer *t, ot_error *err)
     return err->status;
 }
 
-ot_status ot_model_own(const ot_model *m, ot_arena *a, ot_model *out, ot_error *err)
+ot_status ot_file_training_model(const ot_model *m, ot_arena *a, ot_model *out, ot_error *err)
 {
     *out = *m;
     out->file = ot_arena_copy(a, m->file, sizeof *m->file);
@@ -80,7 +78,7 @@ ot_status ot_model_own(const ot_model *m, ot_arena *a, ot_model *out, ot_error *
 
 /* ---- what is in it ------------------------------------------------------------------- */
 
-const char *ot_own_text(const ot_model *m, ot_arena *a)
+const char *ot_file_training_text(const ot_model *m, ot_arena *a)
 {
     const ot_training *x = m->file->training;
     if (x->why) return ot_arena_printf(a, "it is not supported: %s", x->why);
@@ -101,7 +99,7 @@ const char *ot_own_text(const ot_model *m, ot_arena *a)
 
 /* ---- initialization -------------------------------------------------------------------- */
 
-/* Has nothing trained it?  It is what it would be set to, or all elements are one number (0, where there is one alone). */
+/* Is the tensor untrained?  It equals its initialization, or all elements are equal (a single element: 0). */
 static bool untouched(const ot_source *s, const void *start)
 {
     size_t one = (size_t)ot_dtype_bits(s->dtype) / 8, bytes = ot_bytes(&s->shape, s->dtype);
@@ -111,7 +109,7 @@ static bool untouched(const ot_source *s, const void *start)
     return !memcmp(s->data, (const char *)s->data + one, bytes - one);
 }
 
-/* The outputs of the initialization, drawn by --seed; of t's arena. */
+/* The outputs of the initialization, with --seed; in t's arena. */
 static ot_status compute(ot_trainer *t, const ot_training *x, const void **start, ot_error *err)
 {
     ot_session y;
@@ -149,7 +147,7 @@ static ot_status compute(ot_trainer *t, const ot_training *x, const void **start
     return r;
 }
 
-/* Has the graph an update for v? */
+/* Does the graph assign a new value to v? */
 static bool is_updated(const ot_graph *g, const ot_value *v)
 {
     for (int i = 0; i < g->n_assigns; i++)
@@ -202,7 +200,7 @@ static ot_status initialize(ot_trainer *t, const ot_training *x, ot_error *err)
 
 /* ---- choosing --------------------------------------------------------------------------- */
 
-ot_status ot_trainer_choose_own(ot_trainer *t, ot_error *err)
+ot_status ot_trainer_use_file_training(ot_trainer *t, ot_error *err)
 {
     const ot_training *x = t->m->file->training;
     if (!x) {
@@ -212,7 +210,7 @@ ot_status ot_trainer_choose_own(ot_trainer *t, ot_error *err)
                            "(TrainingInfoProto), so it has no initialization");
         return OT_OK;
     }
-    if (!ot_own_wanted(t->o)) {
+    if (ot_options_count(t->o, "loss") || ot_options_count(t->o, "optimizer")) {
         t->own_line = x->why ? ot_arena_printf(t->a,
                                                "training uses the options; the training algorithm in the file "
                                                "(TrainingInfoProto) is not supported: %s",
@@ -227,20 +225,20 @@ ot_status ot_trainer_choose_own(ot_trainer *t, ot_error *err)
                        "%s",
                        x->why, use_options);
     OT_TRY(check_options(t, err));
-    const char *what = ot_own_text(t->m, t->a);
+    const char *what = ot_file_training_text(t->m, t->a);
     t->own_line = what ? ot_arena_printf(t->a,
                                          "training uses the algorithm in the file (TrainingInfoProto): %s; use "
                                          "--loss or --optimizer to train with the options instead",
                                          what)
                        : NULL;
     if (!t->own_line) return no_memory(err);
-    OT_TRY(ot_model_own(t->m, t->a, &t->own, err));
+    OT_TRY(ot_file_training_model(t->m, t->a, &t->own, err));
     t->own_inputs = t->m->file->graph->n_inputs;
     t->m = t->x.model = &t->own;
     return initialize(t, x, err);
 }
 
-void ot_trainer_say_own(ot_trainer *t)
+void ot_trainer_note_file_training(ot_trainer *t)
 {
     bool warns = t->m->file->training && t->m->file->training->why;
     if (t->own_line) ot_find(&t->findings, warns ? OT_FINDING_WARNING : OT_FINDING_NOTE, NULL, NULL, "%s", t->own_line);

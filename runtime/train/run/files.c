@@ -1,6 +1,6 @@
-/* files.c - what a command reads is never what it writes.
+/* files.c - checks and opens output files.
  *
- * Files are compared by device and number, so that links, hard links and roundabout paths are seen through. */
+ * Files are compared by device and inode, so that links and different paths to one file are recognised. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #define REASON(number) strerror_r((number), (char[128]){ 0 }, 128)
 
-/* How a file that is read is called; NULL: it is not read. */
+/* What the file is to the command, for messages; NULL: the command does not read it. */
 static const char *read_as(const ot_inputs *in, ot_file_id id, const char **name)
 {
     if (in->model && ot_import_reads(in->model, id, name))
@@ -43,7 +43,7 @@ static int begins(int fd, const char *text)
     return got < 0 ? -1 : got == (int64_t)n && !memcmp(head, text, n);
 }
 
-/* An archive whose first member is an array: pictures and documents are archives too. */
+/* A zip archive whose first member is an array; documents are zip archives too. */
 static int is_npz(int fd)
 {
     enum { LOCAL = 30, EMPTY = 22 };
@@ -56,7 +56,7 @@ static int is_npz(int fd)
     return name > 4 && got >= LOCAL + name && !memcmp(head + LOCAL + name - 4, ".npy", 4);
 }
 
-/* 1: it is; 0: it is not; -1: it cannot be read. */
+/* Is the file of that kind?  -1: it cannot be read. */
 static int is_of(int fd, uint64_t size, ot_file_kind kind)
 {
     switch (kind) {
@@ -111,7 +111,7 @@ static ot_status check_name(const char *path, ot_file_kind kind, const char *wha
     return OT_OK;
 }
 
-/* A regular file that is there and open. */
+/* Checks an existing regular file, which is open. */
 static ot_status judge(const ot_inputs *in, int fd, const struct stat *st, ot_file_kind kind, const char *what,
                        ot_error *err)
 {
@@ -132,11 +132,11 @@ static ot_status judge(const ot_inputs *in, int fd, const struct stat *st, ot_fi
     return OT_OK;
 }
 
-/* What is there, links followed; *there is false where nothing is. */
+/* stat of the file, through links; *there: it exists. */
 static ot_status look(int at, const char *path, const char *what, struct stat *st, bool *there, ot_error *err)
 {
     *there = !fstatat(at, path, st, 0);
-    if (*there || errno == ENOENT || errno == ENOTDIR) return OT_OK; /* whoever makes it will tell what is in the way */
+    if (*there || errno == ENOENT || errno == ENOTDIR) return OT_OK; /* the call that creates it reports the cause */
     return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", what, REASON(errno));
 }
 
@@ -162,9 +162,8 @@ ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file
     return OT_OK;
 }
 
-/* Open and examined, and empty unless it is kept.  A pipe or device gets back that writing waits for its reader. */
-static ot_status begin_writing(const ot_inputs *in, int fd, ot_file_kind kind, bool keep, const char *what,
-                               ot_error *err)
+/* Checks the open file and truncates it (not with keep).  Writes to a pipe or device block again. */
+static ot_status begin_writing(const ot_inputs *in, int fd, bool keep, const char *what, ot_error *err)
 {
     struct stat st;
     if (fstat(fd, &st)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", what, REASON(errno));
@@ -172,14 +171,14 @@ static ot_status begin_writing(const ot_inputs *in, int fd, ot_file_kind kind, b
     if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK))
         return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     if (!S_ISREG(st.st_mode)) return OT_OK;
-    OT_TRY(judge(in, fd, &st, kind, what, err));
+    OT_TRY(judge(in, fd, &st, OT_FILE_LOG, what, err));
     if (!keep && ot_truncate(fd, 0))
         return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     return OT_OK;
 }
 
-ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_kind kind, bool keep, const char *what,
-                         int *fd, ot_error *err)
+ot_status ot_output_open_log(const ot_inputs *in, int at, const char *path, bool keep, const char *what, int *fd,
+                             ot_error *err)
 {
     struct stat st;
     bool there;
@@ -187,7 +186,7 @@ ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_
     *fd = -1;
     OT_TRY(look(at, path, what, &st, &there, err));
     bool device = there && !S_ISREG(st.st_mode);
-    /* Reading shows what it is.  O_NONBLOCK: a pipe that nobody reads from is refused instead of waited for. */
+    /* O_RDWR: reading shows its kind.  O_NONBLOCK: without a reader, opening a pipe fails instead of blocking. */
     *fd = openat(at, path, (device ? O_WRONLY : O_RDWR | O_CREAT) | O_CLOEXEC | O_NONBLOCK | nofollow, 0666);
     if (*fd < 0 && errno == ELOOP && nofollow)
         return ot_fail(err, OT_E_USAGE, "%s: is a symbolic link; files in a run folder are not written through links",
@@ -195,14 +194,14 @@ ot_status ot_output_open(const ot_inputs *in, int at, const char *path, ot_file_
     if (*fd < 0 && errno == ENXIO && there && S_ISFIFO(st.st_mode))
         return ot_fail(err, OT_E_IO, "%s: is a pipe without a reader; start the reader first, or use a file", what);
     if (*fd < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
-    ot_status s = begin_writing(in, *fd, kind, keep, what, err);
+    ot_status s = begin_writing(in, *fd, keep, what, err);
     if (!s) return OT_OK;
     close(*fd);
     *fd = -1;
     return s;
 }
 
-/* Every file of the folder, and of those within it down to a depth that no run has; takes fd over. */
+/* Checks every file of the folder and of folders in it, down to a depth that no run has; closes fd. */
 static ot_status look_within(const ot_inputs *in, int fd, int depth, const char *what, ot_error *err)
 {
     enum { DEEPEST = 6 };

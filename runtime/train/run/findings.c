@@ -1,4 +1,4 @@
-/* findings.c - what a user should know about the model and its plans, gathered and told. */
+/* findings.c - collects the findings about the model and its plans, and prints them. */
 
 #include <string.h>
 
@@ -22,7 +22,7 @@ ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err)
     if (!eval && !t->own.file) OT_TRY(ot_trainer_remake(t, err));
     OT_TRY(ot_classified(t->m, &t->s, &p, err));
     if (!eval) ot_find_lines(&t->findings, OT_FINDING_NOTE, t->m->file->notes); /* about its export, for training */
-    if (!eval) ot_trainer_say_own(t);
+    if (!eval) ot_trainer_note_file_training(t);
     ot_review_graph(p.graph, t->m->file->producer, &t->review);
     ot_graph_free(p.graph);
     const char *errors = ot_findings_text(&t->findings, OT_FINDING_ERROR);

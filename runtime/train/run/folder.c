@@ -1,4 +1,4 @@
-/* folder.c - the folder of a run. */
+/* folder.c - creates, locks and renames run folders. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -91,7 +91,7 @@ static bool still_there(int fd, const char *path)
     return ot_file_of_open(fd, &open) && ot_file_of(AT_FDCWD, path, &named) && ot_file_same(open, named);
 }
 
-/* Whether there is an options.conf, by which an older run is known; another file of that name is refused. */
+/* Whether the folder has the options.conf of an older run; an options.conf of another program is an error. */
 static ot_status find_old(int fd, const char *path, bool *old, ot_error *err)
 {
     char head[sizeof OT_FOLDER_MARK - 1];
@@ -114,7 +114,7 @@ const char *const ot_folder_files[] = { "options.conf",    "log.jsonl",   "best.
                                         "report.html",     "profile.csv", "profile.json", "trace.json",
                                         "evaluation.json", "sweep.csv",   "folds.csv",    NULL };
 
-/* Without an options.conf there is no run, and files with the names of a run's are somebody's.  A log is judged when it is
+/* Without an options.conf the folder has no run, so files with names of a run are the user's.  A log is checked when it is
  * opened: a run that was killed may have left it. */
 static ot_status check_fresh(int fd, const char *path, ot_error *err)
 {
@@ -139,7 +139,7 @@ static ot_status check_old(int fd, const char *path, const ot_inputs *in, ot_are
     return ot_inputs_outside(in, fd, what, err);
 }
 
-/* The named folder, without an older run: the one that is there is moved while it is locked. */
+/* Opens the folder of --run-dir; a folder with an older run is renamed while it is locked, and a new one is created. */
 static ot_status open_named(char *path, const ot_inputs *in, ot_arena *a, ot_folder *out, ot_error *err)
 {
     enum { TRIES = 100 }; /* others may make and move it at the same time */
@@ -192,7 +192,7 @@ static ot_status open_numbered(const char *model, ot_arena *a, ot_folder *out, o
         if (out->fd >= 0 && is_free) return OT_OK;
         if (out->fd < 0 && errno != ENOENT)
             return ot_fail(err, ot_failed_call(errno), "%s: cannot be opened: %s", out->path, strerror(errno));
-        ot_folder_close(out); /* somebody named, or moved it, the moment it was there */
+        ot_folder_close(out); /* another run renamed or locked it in the meantime */
     }
     return ot_fail(err, OT_E_IO, "runs: no unused folder number");
 }

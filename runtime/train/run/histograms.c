@@ -17,7 +17,7 @@ bool ot_histograms_due(const ot_trainer *t, int64_t u)
     return every->seconds > 0 && ot_seconds() - t->histograms_at >= every->seconds;
 }
 
-/* Buckets of equal width over the finite elements. */
+/* A histogram of the finite elements with buckets of equal width. */
 static void count(const void *bytes, ot_dtype type, int64_t n, ot_events_buckets *b)
 {
     *b = (ot_events_buckets){ .least = INFINITY, .most = -INFINITY };

@@ -1,4 +1,4 @@
-/* history.c - a run as its log tells it, for reports and comparisons. */
+/* history.c - reads the log of a run, for reports and comparisons. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 enum { PART = 1 << 20 }; /* bytes read at once; no line is longer */
 
-/* A full curve keeps every two points as one. */
+/* Halves a full curve: every two points become one. */
 static void halve(ot_curve *c)
 {
     for (int i = 0; i < OT_CURVE_POINTS / 2; i++) {
@@ -26,7 +26,8 @@ static void halve(ot_curve *c)
     c->stride *= 2;
 }
 
-void ot_curve_add(ot_curve *c, double x, double y)
+/* A NaN y is skipped. */
+static void add_point(ot_curve *c, double x, double y)
 {
     if (!isfinite(y)) return;
     if (!c->stride) c->stride = 1;
@@ -52,7 +53,7 @@ static void keep(json_t **to, json_t *line)
     *to = json_incref(line);
 }
 
-/* A point every half second, without the time of evaluations. */
+/* Adds a point of samples per second every half second, without the time of evaluations. */
 static void add_speed(ot_history *h, double samples)
 {
     enum { PER_SECOND = 2 };
@@ -64,12 +65,12 @@ static void add_speed(ot_history *h, double samples)
     }
     h->samples += samples;
     if (span * PER_SECOND < 1) return;
-    ot_curve_add(&h->speed, (double)h->step, h->samples / span);
+    add_point(&h->speed, (double)h->step, h->samples / span);
     h->since = h->seconds;
     h->samples = 0;
 }
 
-/* A run may go on with other options, on another device. */
+/* Reads the event of a resumed run, whose options and device may differ. */
 static void take_resume(ot_history *h, json_t *line)
 {
     static const char *const changed[] = { "options", "device", "threads", "steps" };
@@ -88,9 +89,9 @@ static void take_line(ot_history *h, json_t *line)
         h->step = json_integer_value(json_object_get(line, "step"));
         h->epoch = json_integer_value(json_object_get(line, "epoch"));
         h->seconds = number_of(line, "seconds");
-        ot_curve_add(&h->loss, (double)h->step, number_of(line, "loss"));
-        ot_curve_add(&h->rate, (double)h->step, number_of(line, "lr"));
-        ot_curve_add(&h->norm, (double)h->step, number_of(line, "grad_norm"));
+        add_point(&h->loss, (double)h->step, number_of(line, "loss"));
+        add_point(&h->rate, (double)h->step, number_of(line, "lr"));
+        add_point(&h->norm, (double)h->step, number_of(line, "grad_norm"));
         add_speed(h, number_of(line, "samples"));
     } else {
         h->since = NAN; /* what follows took time, too */
@@ -115,7 +116,7 @@ static ot_status take_lines(ot_history *h, const char *text, size_t n, size_t *u
     return OT_OK;
 }
 
-/* A pipe would be waited for, a device may have no end. */
+/* Only regular files: opening a pipe blocks, and a device may have no end. */
 static ot_status open_log(int folder, const char *shown, int *fd, ot_error *err)
 {
     struct stat st;

@@ -26,8 +26,6 @@ typedef struct ot_history {
     double seconds;
 } ot_history;
 
-void ot_curve_add(ot_curve *c, double x, double y); /* NaN y: skipped */
-
 /* What has been added to log.jsonl of the open run folder since the last call; h begins as {0}.
  * Errors: OT_E_IO, OT_E_USAGE (no log), OT_E_NOMEM. */
 ot_status ot_history_read(ot_history *h, int folder, const char *shown, ot_error *err);

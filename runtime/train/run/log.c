@@ -116,7 +116,7 @@ int64_t ot_log_position(const ot_log *l, int i)
     return l->file[i].path ? (int64_t)lseek(l->file[i].fd, 0, SEEK_CUR) : -1;
 }
 
-/* A line being written. */
+/* A line that is being formatted. */
 typedef struct writer {
     char *text;
     size_t n, size;

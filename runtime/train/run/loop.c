@@ -47,7 +47,7 @@ static void log_resume(ot_trainer *t)
                                     (json_int_t)t->total));
 }
 
-/* What the planned memory is for, in bytes. */
+/* The planned memory by purpose, in bytes. */
 static json_t *memory_by_kind(const ot_trainer *t)
 {
     const ot_session *x = &t->x;
@@ -117,7 +117,8 @@ static void log_start(ot_trainer *t)
     ot_log_write(&t->log, e);
 }
 
-const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char buf[600])
+/* "cls 1.2, reg 0.9": the losses v of a plan with several, each divided by n; "": it has one. */
+static const char *losses_text(const ot_plan *p, const double *v, double n, char buf[600])
 {
     size_t at = 0;
     *buf = '\0';
@@ -126,7 +127,7 @@ const char *ot_trainer_losses(const ot_plan *p, const double *v, double n, char 
     return buf;
 }
 
-/* best: what the epoch is the best of, so far; NULL: it is not. */
+/* best: the name of the metric in which the epoch is the best so far; NULL: it is not the best. */
 static void log_eval(ot_trainer *t, const ot_scored *y, int64_t epoch, const char *best)
 {
     json_t *e = json_pack("{s:s, s:I, s:I, s:s, s:I}", "event", "eval", "step", (json_int_t)t->step, "epoch",
@@ -166,7 +167,7 @@ static void log_end(ot_trainer *t)
 
 /* ---- the run's folder -------------------------------------------------------------------- */
 
-/* The resolved options as a config file, with what was decided as comments. */
+/* Writes options.conf: the resolved options, with the decisions as comments. */
 static char *options_text(const ot_trainer *t)
 {
     char *text = NULL, *lines = ot_options_lines(t->o);
@@ -206,11 +207,11 @@ static ot_status open_log(ot_trainer *t, int at, const char *path, const char *s
     ot_inputs in = ot_trainer_inputs(t);
     int fd;
     if (!shown) return ot_fail(err, OT_E_NOMEM, "no memory for the run folder");
-    OT_TRY(ot_output_open(&in, at, path, OT_FILE_LOG, false, shown, &fd, err));
+    OT_TRY(ot_output_open_log(&in, at, path, false, shown, &fd, err));
     return ot_log_add(&t->log, fd, shown, err);
 }
 
-/* Where -o, --log and --deploy lie in the run's folder, they may not be what the run itself writes there. */
+/* Checks that -o, --log and --deploy are not files that the run itself writes to its folder. */
 static ot_status check_names(const ot_trainer *t, ot_error *err)
 {
     const char *given[] = { t->s.out, t->s.log, ot_options_get(t->o, "deploy") };
@@ -248,7 +249,7 @@ static ot_status reopen_log(ot_trainer *t, int i, int at, const char *path, cons
     ot_inputs in = ot_trainer_inputs(t);
     int fd;
     struct stat st;
-    OT_TRY(ot_output_open(&in, at, path, OT_FILE_LOG, true, shown, &fd, err));
+    OT_TRY(ot_output_open_log(&in, at, path, true, shown, &fd, err));
     if (fstat(fd, &st)) {
         ot_status s = ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", shown, strerror(errno));
         close(fd);
@@ -277,7 +278,7 @@ static ot_status reopen_folder(ot_trainer *t, ot_error *err)
     return reopen_log(t, 1, AT_FDCWD, t->s.log, t->s.log, err);
 }
 
-/* Options about a run folder, where there is none. */
+/* Refuses options that need a run folder if there is none. */
 static void say_unused(const ot_trainer *t)
 {
     static const char *const name[] = { "checkpoint-every", "keep", "plots" };
@@ -319,7 +320,7 @@ static ot_status open_files(ot_trainer *t, ot_error *err)
     return open_log(t, AT_FDCWD, t->s.log, t->s.log, err);
 }
 
-/* --tensorboard: events, in the run's folder or in a named one. */
+/* --tensorboard: opens the event file, in the run's folder or in the given one. */
 static ot_status open_events(ot_trainer *t, ot_error *err)
 {
     const char *named = t->s.tensorboard;
@@ -391,8 +392,8 @@ static void report(ot_trainer *t, const ot_update_record *now, bool epoch_ends)
         .in_epoch = now->in_epoch + 1,
         .of_epoch = t->updates,
         .loss = epoch_mean(t),
-        .losses = epoch_ends && plan->n_heads ? ot_trainer_losses(plan, t->epoch_head, (double)t->epoch_counted, losses)
-                                              : NULL,
+        .losses =
+            epoch_ends && plan->n_heads ? losses_text(plan, t->epoch_head, (double)t->epoch_counted, losses) : NULL,
         .accuracy = NAN,
         .rate = t->busy > 0 ? (double)t->samples / t->busy : 0,
         .tokens = t->tokens,
@@ -403,7 +404,7 @@ static void report(ot_trainer *t, const ot_update_record *now, bool epoch_ends)
     t->cb.progress(t->cb.user, &p);
 }
 
-/* Whether a table is looked up for every number of an input: tokens, not categories that have a table each. */
+/* Whether all numbers of an input are rows of one table: tokens, not categories with a table each. */
 static bool is_embedded(const ot_trainer *t, const char *input)
 {
     const ot_graph *g = t->m->file->graph;
@@ -412,7 +413,7 @@ static bool is_embedded(const ot_trainer *t, const char *input)
     return false;
 }
 
-/* The longest input of integers in a row: tokens. */
+/* The number of tokens of a sample: the length of the longest input that is a sequence of tokens. */
 static int64_t count_tokens(const ot_trainer *t)
 {
     int64_t most = 0;
@@ -424,10 +425,10 @@ static int64_t count_tokens(const ot_trainer *t)
     return most;
 }
 
-/* Seconds between two pages: at the ends of epochs, and within one. */
+/* The least seconds between two versions of report.html: at the end of epochs, and within one. */
 enum { BETWEEN_EPOCHS = 5, WITHIN_EPOCH = 30 };
 
-/* report.html, after so many seconds (0: now).  One that cannot be written does not end the training. */
+/* Writes report.html if the last one is older than `seconds` (0: always).  A failure does not end the training. */
 static void write_report(ot_trainer *t, int seconds)
 {
     ot_error e = { 0 };
@@ -441,10 +442,10 @@ static void write_report(ot_trainer *t, int seconds)
     ot_fail(&t->lost, s, "%-s", e.text);
 }
 
-/* Does --monitor name a metric besides those that are always shown? */
+/* Does --monitor name another metric than loss and accuracy? */
 static bool shows_metric(const ot_trainer *t) { return t->s.monitor > OT_METRIC_ACCURACY || t->s.monitor_output; }
 
-/* The end of an epoch, evaluated if there is a set for that: its row of epochs.csv, and the caller's. */
+/* Reports an epoch after its evaluation (if any): epochs.csv, report.html, callback. */
 static void show_epoch(ot_trainer *t, int64_t epoch)
 {
     const ot_result *r = &t->result;
@@ -499,7 +500,7 @@ static ot_status update_done(ot_trainer *t, const ot_update_record *now, ot_erro
     return OT_OK;
 }
 
-/* Evaluates, logs, and says it: "epoch 3: val", or "test" of the written model.  *whole: false: it was stopped. */
+/* Evaluates, logs, and prints the result: "epoch 3: val", or "test" of the written model.  *whole: it was not cancelled. */
 static ot_status evaluate_on(ot_trainer *t, ot_scored *e, const char *head, int64_t epoch, bool *whole, ot_error *err)
 {
     double before = ot_seconds();
@@ -514,7 +515,7 @@ static ot_status evaluate_on(ot_trainer *t, ot_scored *e, const char *head, int6
     char right[600], losses[600], shown[620] = "", other[100] = "";
     double value = shows_metric(t) ? ot_measure_value(t, e, t->s.monitor) : (double)NAN;
     if (!isnan(value)) snprintf(other, sizeof other, ", %.60s %.5g", t->s.monitor_name, value);
-    if (*ot_trainer_losses(t->x.slot[e->slot].plan, e->head, 1, losses)) snprintf(shown, sizeof shown, " (%s)", losses);
+    if (*losses_text(t->x.slot[e->slot].plan, e->head, 1, losses)) snprintf(shown, sizeof shown, " (%s)", losses);
     ot_trainer_accuracies(t, e, right);
     ot_trainer_say(t, t->cb.epoch && !*shown && e == &t->eval ? OT_DETAIL : OT_INFO,
                    "%s%s: loss %.4g%s%s%s%s (%s%lld samples, %.1f s)", head, e->split, e->loss, shown,
@@ -543,7 +544,7 @@ static ot_status end_epoch(ot_trainer *t, bool *whole, ot_error *err)
     return ot_best_looks(t) ? ot_best_epoch(t, mean, err) : OT_OK;
 }
 
-/* The test set is looked at once, with the weights that are written. */
+/* Evaluates the test set once, with the weights that are written. */
 static ot_status end_run(ot_trainer *t, ot_error *err)
 {
     ot_result *r = &t->result;
@@ -555,7 +556,7 @@ static ot_status end_run(ot_trainer *t, ot_error *err)
     return evaluate_on(t, &t->test, "", t->best.used ? r->best_epoch : r->epochs, &whole, err);
 }
 
-/* --overfit-batch: whether the loss of the same few batches went to zero, as it does where everything fits together. */
+/* --overfit-batch: reports whether the loss of the same few batches fell to zero. */
 static void say_overfit(const ot_trainer *t)
 {
     double last = epoch_mean(t), first = t->first_loss;
@@ -574,7 +575,7 @@ static void say_overfit(const ot_trainer *t)
                        first, last, last < 0.5 * first ? ", but still falls" : "");
 }
 
-/* Updates that were left out, at the end. */
+/* Reports skipped updates at the end of a run. */
 static ot_status say_skipped(ot_trainer *t, ot_error *err)
 {
     long long bad = (long long)(t->skipped - t->uncounted), none = (long long)t->uncounted, all = (long long)t->step;
@@ -599,7 +600,7 @@ static ot_status say_skipped(ot_trainer *t, ot_error *err)
     return OT_OK;
 }
 
-/* A checkpoint that cannot be written does not end the training, as a best model does not. */
+/* Writes a checkpoint.  A failure does not end the training; the run reports it at its end. */
 static ot_status keep_checkpoint(ot_trainer *t, ot_error *err)
 {
     ot_error e = { 0 };
@@ -695,6 +696,6 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
     if (t->history) ot_history_free(t->history);
     free(t->history);
     t->history = NULL;
-    ot_folder_close(&t->folder); /* from now on it is anybody's */
+    ot_folder_close(&t->folder); /* other runs may use it now */
     return s ? ot_fail(err, s, "%s", first.text) : OT_OK;
 }

@@ -22,7 +22,7 @@ static double scale_of(const ot_trainer *t)
 
 /* ---- what trains --------------------------------------------------------------------------- */
 
-/* Names of new last layers, and room for the adapters'. */
+/* The names of the weights that train besides the adapters (--train, new last layers); the list has room for the adapters'. */
 static const char **chosen(ot_trainer *t, int most, int *n)
 {
     const char **name =
@@ -38,7 +38,7 @@ static const char **chosen(ot_trainer *t, int most, int *n)
     return name;
 }
 
-/* A function of the file that is called twice: one tensor in the file is two here, and can hold one value. */
+/* Whether the tensor is one weight.  A tensor of a function that is called twice is two, but the file can store one. */
 static bool has_one_place(const ot_imported *f, int source)
 {
     for (int i = 0; i < f->n_sources; i++)
@@ -46,7 +46,7 @@ static bool has_one_place(const ot_imported *f, int source)
     return f->sources[source].order >= 0;
 }
 
-/* Behind the file's tensors those of the adapters, with what they start from. */
+/* Appends the tensors of the adapters, with their initial values, to the tensors of the file. */
 static ot_source *with_adapters(ot_trainer *t, const char **name, int *n_names, ot_error *err)
 {
     const ot_imported *f = t->m->file;

@@ -1,4 +1,4 @@
-/* measure.c - which metrics the outputs of a model have, by their targets, and their batches. */
+/* measure.c - chooses the metrics of each output by its target, and adds the batches of an evaluation to them. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static ot_meter_scale scale_of(ot_tail_kind k)
                                                         : OT_SCALE_LOGITS;
 }
 
-/* Is the output's shape that of the target with one more axis, at `axis`?  y: (N, ...); the target's sample without N. */
+/* Is y the shape of the target with one more axis, at `axis`?  y: (N, ...); target: of one sample, without N. */
 static bool fits(const ot_shape *y, const ot_shape *sample, int axis)
 {
     if (y->rank != sample->rank + 2) return false;
@@ -44,7 +44,7 @@ static bool is_counted(const ot_plan *p, const char *output)
     return !named && p->counted;
 }
 
-/* What kind of answers an output gives; false: none that is measured here. */
+/* Sets the kind, scale and shape of m for an output; false: the output is not measured. */
 static bool look_at(const ot_trainer *t, const ot_slot *q, const ot_feeder *f, int output, ot_meter *m)
 {
     const ot_value *y = q->plan->graph->outputs[output];
@@ -110,7 +110,7 @@ ot_status ot_measure_open(ot_trainer *t, ot_scored *e, ot_error *err)
     return OT_OK;
 }
 
-/* Scores by the graph, probabilities by their values: the loss and the metrics apply a Softmax that the output has had. */
+/* Warns if an output without an activation at its end gives probabilities: loss and metrics would apply a second Softmax. */
 static void doubt(ot_trainer *t, const ot_measured *d)
 {
     enum { ENOUGH = 4 };
@@ -170,7 +170,7 @@ int ot_measure_plateau(const ot_trainer *t)
     return t->s.monitor >= 0 && ot_metric_rises(t->s.monitor) ? t->s.monitor : OT_METRIC_ACCURACY;
 }
 
-/* A plateau that waits for a rise needs something that rises: a loss would have its rate reduced while it falls. */
+/* A plateau with mode=max needs a metric that rises: with a loss it would reduce the learning rate while the loss falls. */
 static ot_status check_plateau(const ot_trainer *t, const ot_scored *e, ot_error *err)
 {
     int metric = ot_measure_plateau(t);
@@ -197,7 +197,7 @@ ot_status ot_measure_check(const ot_trainer *t, const ot_scored *e, ot_error *er
                    output ? "output" : "training", at ? list : "none");
 }
 
-/* A loss: of several on an output their weighted sum. */
+/* The loss of an output: the weighted sum, if it has several. */
 static double loss_on(const ot_plan *p, const ot_scored *e, const char *output)
 {
     double sum = 0;

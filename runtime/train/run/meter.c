@@ -1,4 +1,4 @@
-/* meter.c - what the answers of an output are worth, by their targets.
+/* meter.c - metrics of the predictions of one output.
  *
  * Numerics  Sums are in float64.  AUC is computed from all scores at the end: the area under the curve of the ranks, ties
  *           count half.  Scores that differ by TIE of their size are ties: equal samples get such at different places of a
@@ -15,7 +15,7 @@
 enum { MOST_RANKED = 1 << 26 }; /* scores that are kept */
 static const double TIE = 1e-6;
 
-/* Classes or labels whose scores are averaged. */
+/* Number of classes or labels over which scores are averaged. */
 static int64_t tasks_of(const ot_meter *m)
 {
     return m->kind == OT_METER_CLASSES ? m->classes : m->kind == OT_METER_BINARY && m->labels > 1 ? m->labels : 1;
@@ -53,7 +53,7 @@ struct ot_ranked {
     bool is;
 };
 
-/* Room for one more answer of `width` scores; too many, and AUC is given up. */
+/* Makes room for the scores of one more prediction; if there are too many, AUC is not computed. */
 static ot_status make_room(ot_meter *m, int64_t width, ot_error *err)
 {
     if (m->ranks && (m->n + 1) * width > MOST_RANKED) m->ranks = false;
@@ -72,7 +72,7 @@ static ot_status make_room(ot_meter *m, int64_t width, ot_error *err)
 
 /* ---- classes ----------------------------------------------------------------------------- */
 
-/* A score as a share of j->sum. */
+/* The probability of a score, times j->sum. */
 static double share(const ot_meter *m, const ot_judged *j, double v)
 {
     return m->scale == OT_SCALE_PROBABILITIES ? v : exp(v - j->most);
@@ -160,7 +160,7 @@ static ot_status add_binary(ot_meter *m, double y, const ot_judged *j, ot_error 
 
 double ot_meter_prediction(const ot_meter *m, double y) { return m->exponential ? exp(y) : y; }
 
-/* A row of values; mean and spread of the targets by Welford's update. */
+/* Adds a row of values; Welford's update for mean and squared deviations of the targets. */
 static void add_values(ot_meter *m, const void *y, ot_dtype type, const void *t, ot_dtype target, int64_t row)
 {
     m->n++;
@@ -202,7 +202,7 @@ static int by_score(const void *a, const void *b)
 
 static bool is_tie(double low, double high) { return high == low || high - low <= TIE * fmax(fabs(low), fabs(high)); }
 
-/* Of class c against the others, or of label c; NaN: all are of one kind. */
+/* AUC of class c against the others, or of label c; NaN: all targets are in one class. */
 static double auc_of(const ot_meter *m, int64_t c)
 {
     struct ot_ranked *r = m->ranked;
@@ -249,7 +249,7 @@ static void score_class(const ot_meter *m, int64_t c, double out[3])
 
 enum { PRECISION, RECALL, F1, IOU };
 
-/* Of class k, or of the class 1 of label k. */
+/* Precision, recall, F1 or IoU of class k, or of class 1 of label k. */
 static double of_class(const ot_meter *m, int64_t k, int which)
 {
     double v[3], both = (double)(m->said[k] + m->is[k] - m->right[k]);
@@ -257,7 +257,7 @@ static double of_class(const ot_meter *m, int64_t k, int which)
     return which < IOU ? v[which] : both > 0 ? (double)m->right[k] / both : 0;
 }
 
-/* The mean over classes, or of the class 1 over labels. */
+/* The mean of a score over classes, or of class 1 over labels. */
 static double over_classes(const ot_meter *m, int which)
 {
     int64_t c = tasks_of(m), used = 0;

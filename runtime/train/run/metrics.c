@@ -1,4 +1,4 @@
-/* metrics.c - what evaluations measure. */
+/* metrics.c - the registry of metrics. */
 #include "runtime/train/run/metrics.h"
 
 #define X(id, name, better, meaning) static const ot_entry metric_##id = { name, meaning, NULL };

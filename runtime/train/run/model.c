@@ -1,4 +1,4 @@
-/* model.c - loading, and what the system says about the process. */
+/* model.c - loads a model, cuts it at outputs; memory and clock of the process. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 
 #include "runtime/train/run/model.h"
 
-int64_t ot_rss(void)
+/* Resident bytes of the process now; 0: unknown. */
+static int64_t resident_bytes(void)
 {
     long long pages = 0, resident = 0;
     FILE *f = fopen("/proc/self/statm", "r");
@@ -94,7 +95,7 @@ ot_status ot_model_load(const char *path, ot_model **out, ot_error *err)
     OT_GIVEN(path);
     OT_GIVEN(out);
     *out = NULL;
-    int64_t before = ot_rss();
+    int64_t before = resident_bytes();
     ot_model *m = calloc(1, sizeof *m);
     if (m) m->arena = ot_arena_new();
     if (!m || !m->arena) {

@@ -32,8 +32,7 @@ ot_status ot_tensor_of(ot_arena *a, const char *name, ot_exec *x, const ot_value
 /* Whether n tensors of a caller can be read: names, data, element types, shapes.  Errors: OT_E_USAGE. */
 ot_status ot_tensors_given(const ot_tensor *t, int n, ot_error *err);
 
-int64_t ot_rss(void);      /* resident bytes of the process now; 0: unknown */
-int64_t ot_rss_peak(void); /* the most there were */
+int64_t ot_rss_peak(void); /* the largest number of resident bytes of the process so far; 0: unknown */
 double ot_seconds(void);   /* of a clock that only goes forward */
 
 #endif

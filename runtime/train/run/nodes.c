@@ -1,4 +1,4 @@
-/* nodes.c - the kernels of a plan by nodes of the ONNX file. */
+/* nodes.c - assigns the kernels of a plan to nodes of the ONNX file. */
 #include "ops/kernels/fused.h"
 #include "runtime/train/run/nodes.h"
 
@@ -62,7 +62,7 @@ static int count_sources(const ot_graph *g)
     return n;
 }
 
-/* Nodes of the file and its subgraphs, by name; and who reads its tensors. */
+/* Nodes of the file and its subgraphs, by name; and the nodes that read its tensors. */
 static void enter(names *x, const ot_graph *g)
 {
     for (const ot_node *k = g->first; k; k = k->next) {
@@ -85,7 +85,7 @@ static void serve(names *x, const ot_value *v, const ot_value *w, bool several)
     else x->weight[v->id] = w;
 }
 
-/* From the assigned values back through the kernels of the update. */
+/* Finds the weight that each kernel of the update works for, from the assigned values backwards. */
 static void find_weights(names *x)
 {
     const ot_plan *p = x->p;
@@ -195,7 +195,7 @@ static void lives(const ot_plan *p, int n, int *from, int *to)
 
 static int64_t bytes_of(const ot_value *v) { return (int64_t)ot_bytes(&v->shape, v->dtype); }
 
-/* The step at which most is live, and who holds it. */
+/* The step with the most live memory, and the values in it. */
 static ot_status find_peak(const ot_plan *p, ot_arena *a, ot_node_table *t, ot_error *err)
 {
     const ot_graph *g = p->graph;

@@ -1,4 +1,4 @@
-/* precision.c - --precision auto: the fastest that agrees with fp32 on the first batch.
+/* precision.c - --precision auto: the fastest precision that agrees with fp32 on the first batch.
  *
  * Loss and gradient of one batch are computed in fp32 and in each candidate, fastest first; the first whose loss and
  * gradient's norm are near those of fp32 is taken.  fp16 is none: bf16 is as fast and needs no scale.  Which CPUs and
@@ -9,10 +9,10 @@
 
 #include "runtime/train/run/trainer.h"
 
-/* How far from fp32 they may be, as parts of it.  Of gradients more: they are sums with cancellation. */
+/* Allowed relative differences from fp32.  More for gradients, which are sums with cancellation. */
 static const double near_loss = 1.0 / 64, near_norm = 1.0 / 16;
 
-/* A candidate of the CPU must be faster by this factor; less would be chance. */
+/* A candidate on the CPU must be faster by this factor; a smaller difference may be noise. */
 static const double gain = 1.15;
 
 typedef struct measured {

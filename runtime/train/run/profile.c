@@ -52,7 +52,7 @@ ot_status ot_profile_open(ot_trainer *t, ot_error *err)
     return OT_OK;
 }
 
-/* Has update u of the epoch full batches only, as many as it should? */
+/* Does update u of the epoch consist of full batches, as many as --accumulate says? */
 static bool is_full(const ot_trainer *t, int64_t u)
 {
     int64_t first;
@@ -61,7 +61,7 @@ static bool is_full(const ot_trainer *t, int64_t u)
     return n == t->s.accumulate && ot_trainer_batch_size(t, first + n - 1) == t->batch;
 }
 
-/* The slot of full batches, and memory for the times of its plan. */
+/* Finds the slot of full batches, and allocates the times of its plan. */
 static ot_status begin(ot_trainer *t, ot_error *err)
 {
     int at;
@@ -119,7 +119,7 @@ static int by_seconds(const void *a, const void *b)
     return d > 0 ? 1 : d < 0 ? -1 : *x < *y ? -1 : 1;
 }
 
-/* Operations and bytes of an update: it has `accumulate` batches. */
+/* Operations and bytes of an update, which has `accumulate` batches. */
 static double per_update(const ot_trainer *t, const double stage[OT_STAGES])
 {
     return t->s.accumulate * (stage[OT_STAGE_FORWARD] + stage[OT_STAGE_BACKWARD]) + stage[OT_STAGE_UPDATE];
@@ -132,7 +132,7 @@ static double kernel_seconds(const ot_profile *p)
     return sum;
 }
 
-/* Each kernel by what memory or a cache of its size can do. */
+/* Adds up the seconds in which the kernels of each node can move their data, from memory or from a cache of that size. */
 static void find_moving(const ot_trainer *t)
 {
     const ot_profile *p = t->profile;
@@ -142,7 +142,7 @@ static void find_moving(const ot_trainer *t)
     }
 }
 
-/* The larger of the two shares of the ceilings; *of: "compute" or "memory". */
+/* The larger of the shares of the two ceilings; *of: its name, "compute" or "memory". */
 static double ceiling_share(const ot_trainer *t, const ot_node_row *r, const char **of)
 {
     const ot_profile *p = t->profile;
@@ -251,7 +251,7 @@ static void print_csv(const ot_trainer *t, const ot_node_row *const *sorted, FIL
     }
 }
 
-/* The last update that was measured, in the trace format of Chrome, which Perfetto opens: microseconds. */
+/* Writes the last measured update in Chrome's trace format, which Perfetto opens; times in microseconds. */
 static json_t *json_trace(const ot_profile *p)
 {
     json_t *list = json_array();
@@ -307,7 +307,7 @@ static ot_status write_files(const ot_trainer *t, const ot_node_row *const *sort
     return s ? s : write_json(t, "trace.json", json_trace(t->profile), err);
 }
 
-/* What cannot be written does not end the training, as a report does not. */
+/* A file that cannot be written does not end the training. */
 static ot_status show(ot_trainer *t, ot_error *err)
 {
     ot_profile *p = t->profile;

@@ -1,4 +1,4 @@
-/* profile_html.c - the profile of a run in its report. */
+/* profile_html.c - writes the profile of a run into report.html. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,9 +1,9 @@
-/* queue.c - runs given to a device, and what they came to, in order.
+/* queue.c - submits runs to a device, and collects their results in order.
  *
- * A run on a device is one copy to it (knobs, index or batch; a large one is sent while the run before is executed), one
- * replay of what was recorded, one copy back (fault, loss and the like).  Nothing is waited for until the queue is full;
- * then for the older half of it, while the device does the other.  How many runs a half holds follows from how long they
- * take: what is reported lags by a fifth of a second at most, and short runs never find the device idle. */
+ * A run on a device is one copy to it (ot_inbox, index or batch; a large batch is sent while the previous run is executed), one
+ * replay of the recorded graph, one copy back (fault, loss, norm).  The host waits only if the queue is full, and then for
+ * the older half, while the device works on the other.  The number of runs of a half follows from their duration, so that
+ * reports lag by a fifth of a second at most, and the device is not idle between short runs. */
 
 #include <math.h>
 #include <string.h>
@@ -11,9 +11,7 @@
 #include "runtime/train/feed/loader.h"
 #include "runtime/train/run/variants.h"
 
-enum { KNOBS = 64 }; /* bytes in front of the inbox */
-
-static const double lag = 0.1; /* seconds a half may hold back */
+static const double lag = 0.1; /* seconds that a half of the queue may take */
 
 static const ot_backend *backend(const ot_session *x) { return x->device->backend; }
 
@@ -48,7 +46,7 @@ void ot_queue_close(ot_session *x)
     *q = (ot_queue){ 0 };
 }
 
-/* ---- giving ------------------------------------------------------------------------ */
+/* ---- submitting -------------------------------------------------------------------- */
 
 bool ot_session_has_room(const ot_session *x)
 {
@@ -63,7 +61,7 @@ static int64_t given_of(const ot_session *x, const ot_slot *s)
     return s->want == OT_WANT_TRAIN ? x->samples : OT_NOT_AUGMENTED;
 }
 
-/* Has the batch drawn; samples that cannot be read are replaced in index. */
+/* Draws the batch; samples that cannot be read are replaced in index. */
 static ot_status load(ot_session *x, const ot_slot *s, int64_t *index, ot_error *err)
 {
     double began = ot_seconds();
@@ -75,17 +73,14 @@ static ot_status load(ot_session *x, const ot_slot *s, int64_t *index, ot_error 
     return status;
 }
 
-/* The inbox: knobs, index, batches, as bind() of session.c has told the plans. */
+/* Fills the inbox, whose layout lay_inbox() of session.c sets: ot_inbox, index, batches. */
 static ot_status fill_inbox(const ot_session *x, const ot_slot *s, const int64_t *index, char *inbox, ot_error *err)
 {
     int64_t given = given_of(x, s);
-    memcpy(inbox, &x->lr, 8);
-    memcpy(inbox + 8, &x->momentum, 8);
-    memcpy(inbox + 16, &x->t, 8);
-    memcpy(inbox + 24, &x->seed, 8);
-    memcpy(inbox + 32, &x->counter, 8);
+    ot_inbox head = { .lr = x->lr, .momentum = x->momentum, .t = x->t, .seed = x->seed, .counter = x->counter };
+    memcpy(inbox, &head, sizeof head);
     if (!index) return OT_OK;
-    if (s->plan->index) memcpy(inbox + KNOBS, index, (size_t)s->batch * sizeof *index);
+    if (s->plan->index) memcpy(inbox + sizeof head, index, (size_t)s->batch * sizeof *index);
     for (int i = 0; i < s->feeders->n; i++) {
         ot_feeder *f = &s->feeders->f[i];
         char *to = inbox + s->offset[i];
@@ -137,7 +132,7 @@ static ot_status close_part(ot_session *x, ot_error *err)
 static ot_status give_device(ot_session *x, ot_slot *s, ot_run_kind kind, int64_t *index, char *entry, ot_error *err)
 {
     ot_queue *q = &x->queue;
-    int64_t bytes = kind == OT_RUN_UPDATE ? KNOBS : s->inbox_bytes;
+    int64_t bytes = kind == OT_RUN_UPDATE ? (int64_t)sizeof(ot_inbox) : s->inbox_bytes;
     if (!ot_session_in_flight(x)) q->when = ot_seconds();
     int64_t *samples = kind == OT_RUN_UPDATE ? NULL : index;
     OT_TRY(load(x, s, samples, err));

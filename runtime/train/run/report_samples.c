@@ -1,7 +1,7 @@
 /* report_samples.c - the parts of a report about classes and single samples, from the run folder's evaluation.json.
  *
- * The file may have been changed by others: texts are escaped, pictures are shown only where they are base64, and what
- * is missing or of another type is left out. */
+ * Other programs may have changed the file: strings are escaped, images are shown only if they are base64, and values that are
+ * missing or have another type are omitted. */
 
 #include "runtime/train/run/report_samples.h"
 

@@ -1,10 +1,10 @@
-/* save.c - the trained tensors into a copy of the model's file.
+/* save.c - writes a copy of the model's file with the trained tensors.
  *
- * Before the file appears it is read back and must answer one batch as the trainer's own weights
- * do, in evaluation mode.  As the file is written it may say something else (BatchNormalization in
- * training mode): it is run so too, as other runtimes will, and the difference is told.
+ * Before the file gets its name it is read back, and must compute the same outputs for one batch as the trainer's
+ * weights, in evaluation mode.  If the file has nodes in training mode (BatchNormalization), it is also run as it is, as other
+ * runtimes will do, and a difference is reported.
  *
- * Memory  the file that is read back, and the trainer's answers; all else is the trainer's own. */
+ * Memory  The file that is read back, and the trainer's outputs. */
 
 #include <fcntl.h>
 #include <math.h>
@@ -19,7 +19,7 @@
 
 /* ---- answers ------------------------------------------------------------------------- */
 
-/* What a session answered to a batch: its outputs of floating-point numbers, row-major, on the host. */
+/* The floating-point outputs of a session for a batch, row-major, on the host. */
 typedef struct answers {
     const ot_graph *graph;
     void **bytes; /* by output; NULL: of another type */
@@ -49,7 +49,7 @@ static ot_status answers_of(const ot_slot *q, answers *a, ot_error *err)
     return s;
 }
 
-/* An output in row-major order: where it lies, or a copy in *own. */
+/* An output in row-major order: borrowed, or a copy in *own. */
 static ot_status output_of(const ot_session *x, const ot_slot *q, const ot_value *v, const void **bytes, void **own,
                            ot_error *err)
 {
@@ -118,13 +118,13 @@ static ot_status compare_outputs(const answers *a, const ot_session *y, int k, d
 
 /* ---- the file as it is written ---------------------------------------------------- */
 
-/* How far two answers to a batch are apart. */
+/* The difference between two outputs for a batch, of the evaluation and of the written file. */
 typedef struct distance {
-    double most;        /* the largest difference, in parts of 1 + the size of what the evaluation says */
-    double a, b;        /* of these two: the evaluation's, the file's */
-    const char *output; /* there */
-    int64_t samples,
-        others; /* of an output (N, C): its samples, and those that another class is the largest of; 0: no such output */
+    double most;        /* the largest difference, divided by 1 + |value of the evaluation| */
+    double a, b;        /* these two values: of the evaluation, of the file */
+    const char *output; /* the output with the largest difference */
+    int64_t samples;    /* of an output (N, C); 0: no such output */
+    int64_t others;     /* those of them with another class as the largest score */
 } distance;
 
 static int64_t largest_of(const void *p, ot_dtype t, int64_t first, int64_t n)
@@ -300,7 +300,7 @@ static ot_status prove(const ot_imported *written, void *user, ot_error *err)
     if (!a) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
     ot_status s;
     if (t->own.file) {
-        s = written->training && !written->training->why ? ot_model_own(&whole, a, &cut, &first)
+        s = written->training && !written->training->why ? ot_file_training_model(&whole, a, &cut, &first)
                                                          : ot_fail(&first, OT_E_IO,
                                                                    "the training algorithm is missing in "
                                                                    "the written file");
@@ -371,16 +371,16 @@ static ot_status collect(ot_trainer *t, ot_arena *a, ot_export_tensor *list, int
     return OT_OK;
 }
 
-/* What is asked of a written file before it takes its place. */
-typedef struct asked {
+/* The check of a written file before it gets its name. */
+typedef struct verification {
     ot_trainer *t;
-    bool proof;
-    const char *data; /* names of its data files */
-} asked;
+    bool proof;       /* compare its outputs with the trainer's */
+    const char *data; /* result: names of its data files */
+} verification;
 
-static ot_status look_at(const ot_imported *written, void *user, ot_error *err)
+static ot_status verify(const ot_imported *written, void *user, ot_error *err)
 {
-    asked *x = user;
+    verification *x = user;
     const char *name;
     for (int i = 0; (name = ot_import_data_name(written, i)); i++) {
         x->data = ot_arena_printf(x->t->a, "%s%s%s", i ? x->data : "", i ? ", " : "", name);
@@ -397,8 +397,8 @@ ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bo
     size_t most = 3 * (size_t)t->x.slot[t->x.lead].plan->n_states + 1 +
                   (size_t)ot_trainer_unfolded(t); /* with a scale and a zero point */
     ot_export_tensor *list = a ? ot_arena_alloc(a, most * sizeof *list) : NULL;
-    asked x = { .t = t, .proof = proof && t->proof >= 0 };
-    ot_export_options o = { .check = look_at, .user = &x, .folder = folder, .dry = t->dry };
+    verification x = { .t = t, .proof = proof && t->proof >= 0 };
+    ot_export_options o = { .check = verify, .user = &x, .folder = folder, .dry = t->dry };
     ot_export_metadata metadata[3];
     const char *classes = NULL, *losses = NULL;
     ot_classes_kind kind = OT_CLASSES_KEPT;

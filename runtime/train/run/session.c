@@ -58,7 +58,7 @@ void ot_session_close(ot_session *x)
 
 /* ---- how arrays reach the plans --------------------------------------------------- */
 
-/* On a device bytes stay bytes until they are there; a set of samples that is small lies there whole. */
+/* On a device, bytes are sent as bytes and converted there; a small set of samples is on the device as a whole. */
 static void choose_way(ot_session *x, const ot_feeder *f, int64_t samples, ot_way *way, ot_feed_set *set)
 {
     *way = f->whole ? OT_WAY_WHOLE : OT_WAY_BATCH;
@@ -100,13 +100,13 @@ static int64_t set_bytes(const ot_supply *y, int i)
     return ot_dtype_bits(y->set[i].dtype) / 8 * y->set[i].elements * y->set[i].samples;
 }
 
-/* What is sent with every batch of the slot: knobs, index, batches. */
+/* Sets the layout of the inbox, which is sent with every batch of the slot: ot_inbox, index, batches. */
 static ot_status lay_inbox(ot_session *x, ot_slot *q, ot_error *err)
 {
     const ot_supply *y = q->supply;
     q->offset = ot_arena_alloc(x->a, (size_t)(q->feeders->n + 1) * sizeof *q->offset);
     if (!q->offset) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
-    q->inbox_bytes = 64 + (q->plan->index ? q->batch * (int64_t)sizeof(int64_t) : 0);
+    q->inbox_bytes = (int64_t)sizeof(ot_inbox) + (q->plan->index ? q->batch * (int64_t)sizeof(int64_t) : 0);
     for (int i = 0; i < q->feeders->n; i++) {
         const ot_feeder *f = &q->feeders->f[i];
         if (y->way[i] != OT_WAY_BATCH && y->way[i] != OT_WAY_RAW) continue;
@@ -269,7 +269,8 @@ void *ot_session_ahead(const ot_session *x, int64_t bytes)
     return bytes >= SENT_AHEAD ? (char *)ot_memory_room(x->memory) + padded(x->inbox_bytes) : NULL;
 }
 
-/* What lies on the device beside slabs and constants: the inbox and its place ahead, whole arrays, sets.  Fills in where. */
+/* Device memory besides slabs and constants: the inbox and that of the next batch, whole arrays, sets.  Sets their offsets;
+ * returns the bytes. */
 static int64_t lay_room(ot_session *x)
 {
     int64_t end = ot_session_inbox_bytes(x);
@@ -376,17 +377,17 @@ static void bind_host(ot_session *x, const ot_slot *q, const ot_plan *p, ot_exec
     for (int i = 0; i < q->feeders->n; i++) feed_to(e, p->fed[i], q->feeders->f[i].buffer);
 }
 
-/* The inbox as fill_inbox() of queue.c fills it, and what stays. */
+/* Binds the plan to the inbox, which fill_inbox() of queue.c fills, and to whole arrays and sets. */
 static void bind_device(ot_session *x, ot_slot *q)
 {
     const ot_step_scalars *k = &q->plan->knobs;
     char *room = ot_memory_room(x->memory);
-    feed(q, k->lr, room);
-    feed(q, k->momentum, room + 8);
-    feed(q, k->t, room + 16);
-    feed(q, k->seed, room + 24);
-    feed(q, k->counter, room + 32);
-    feed(q, q->plan->index, room + 64);
+    feed(q, k->lr, room + offsetof(ot_inbox, lr));
+    feed(q, k->momentum, room + offsetof(ot_inbox, momentum));
+    feed(q, k->t, room + offsetof(ot_inbox, t));
+    feed(q, k->seed, room + offsetof(ot_inbox, seed));
+    feed(q, k->counter, room + offsetof(ot_inbox, counter));
+    feed(q, q->plan->index, room + sizeof(ot_inbox));
     for (int i = 0; i < q->feeders->n; i++) {
         ot_way w = q->supply->way[i];
         bool stays = w == OT_WAY_SET || w == OT_WAY_WHOLE;
@@ -646,17 +647,17 @@ static void find_rows(ot_arena *a, const ot_value *larger, int64_t batch, int64_
     o->mixed = mixed ? ot_arena_printf(a, "%s", mixed) : NULL;
 }
 
-/* Whether the file gives axis d of an output the number of this batch, though its inputs have any number of samples: it may be so by
- * chance.  Of 1 many exporters say so. */
+/* Whether the file declares the size of this batch for axis d of an output, though its inputs have an open batch: it may be a
+ * coincidence.  1 is ignored, because many exporters declare it for a batch axis. */
 static bool is_fixed(const ot_graph *g, int output, int d, int64_t batch, int64_t baked)
 {
     const ot_shape *s = &g->outputs[output]->shape;
     return !baked && s->rank > d && s->dim[d] > 1 && s->dim[d] == batch;
 }
 
-/* The axis of each output that has the samples: the one with as many elements.  Where that may be chance, the one that
- * grows with a larger batch, if that can be planned: one of whole batches of the size that the file has baked in.  doubts: it may always be
- * chance. */
+/* Finds the batch axis of each output: the axis with as many elements as samples.  If that may be a coincidence, the axis that
+ * grows with a larger batch (a multiple of the file's fixed batch size), if such a batch can be planned.  doubts: it may always
+ * be a coincidence. */
 static void find_batch_axes(ot_arena *a, const ot_graph *g, ot_config c, const ot_feeders *fs, int64_t batch,
                             ot_feed *feeds, bool doubts, ot_output *o)
 {
@@ -705,7 +706,7 @@ ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch,
     ot_feed *feeds = ot_arena_alloc(x->a, sizeof *feeds * (size_t)(fs->n + 1));
     if (!*out || !feeds) return ot_fail(err, OT_E_NOMEM, "no memory for plans");
 
-    /* What the file declares is often symbolic, and sometimes wrong: a plan knows, one for the CPU too. */
+    /* The declared shapes are often symbolic and sometimes wrong, so they come from a plan (for the CPU on all devices). */
     ot_feeders_feeds(fs, batch, feeds);
     ot_config c = ot_session_config(x->s, OT_WANT_RUN, x->threads);
     c.feeds = feeds;
@@ -714,7 +715,7 @@ ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch,
     ot_error first = { 0 };
     ot_status s = ot_plan_new(g, &c, NULL, &p, &first);
     if (s == OT_E_MODEL) {
-        ot_feeders own = *fs; /* their buffers may be made, no more */
+        ot_feeders own = *fs; /* only the buffers of its feeders may change */
         OT_TRY(ot_variants_sample(x, &own, batch, feeds, err));
         s = ot_plan_any(g, &c, feeds, false, x->a, &p, err);
     } else if (s) {

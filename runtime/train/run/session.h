@@ -1,9 +1,9 @@
-/* session.h - a few plans over one set of weights, their memory, and batches fed to them.
+/* session.h - a few plans that share weights, their memory, and the batches that they run.
  *
- *     ot_session_open -> ot_session_plan ... -> ot_session_allocate -> ot_session_submit, _take ...
+ *     ot_session_open -> ot_session_plan ... -> ot_session_allocate -> ot_session_submit, ot_session_collect ...
  *
- * Runs are given and, later, taken in the same order.  On the CPU a run is done when ot_session_submit returns, and one
- * is between the two at most; a device may be many runs behind. */
+ * Runs are collected in the order in which they were submitted.  On the CPU a run is complete when ot_session_submit
+ * returns, and at most one is not collected; on a device many runs may be in flight. */
 #ifndef OT_SESSION_H
 #define OT_SESSION_H
 
@@ -11,21 +11,21 @@
 #include "runtime/train/feed/bind_inputs.h"
 #include "runtime/train/run/model.h"
 
-/* How an array reaches a plan. */
+/* How an array is passed to a plan. */
 typedef enum ot_way {
-    OT_WAY_BATCH, /* as a finished batch */
-    OT_WAY_RAW,   /* as the batch's samples in the set's own form; the plan converts them */
-    OT_WAY_SET,   /* the whole set lies on the device, the plan picks */
+    OT_WAY_BATCH, /* as a batch in its final form */
+    OT_WAY_RAW,   /* as the samples of a batch in the form of the set; the plan converts them */
+    OT_WAY_SET,   /* the whole set is on the device; the plan selects samples */
     OT_WAY_WHOLE  /* whole, once */
 } ot_way;
 
-/* How the arrays of one set of feeders reach their plans. */
+/* How the arrays of one set of feeders are passed to their plans. */
 typedef struct ot_supply {
     ot_feeders *feeders; /* borrowed */
     ot_way *way;         /* by feeder */
     ot_feed_set *set;    /* RAW, SET */
-    int64_t *offset;     /* SET, WHOLE: in the session's room on the device */
-    bool loads;          /* the feeders' loader is the session's */
+    int64_t *offset;     /* SET, WHOLE: in the session's memory on the device */
+    bool loads;          /* the session owns the feeders' loader */
 } ot_supply;
 
 typedef struct ot_variant ot_variant;
@@ -39,30 +39,37 @@ typedef struct ot_slot {
     ot_feeders *feeders; /* borrowed */
     ot_supply *supply;
     int64_t *offset;     /* device: by feeder, of BATCH and RAW in the inbox */
-    int64_t inbox_bytes; /* device: what is sent with every batch */
-    ot_variant
-        *variant; /* what data decides: a plan for each way that was met (variants.c); plan and exec are one of them.
-                          * NULL: there is one plan */
+    int64_t inbox_bytes; /* device: bytes sent with every batch */
+    /* Data-dependent graphs: a plan for each decision that has occurred (variants.c), of which `plan` and `exec` are the current
+     * one.  NULL: one plan. */
+    ot_variant *variant;
     int n_variants;
-    int64_t chosen; /* how often one was */
+    int64_t chosen; /* number of choices so far */
 } ot_slot;
 
 enum { OT_SLOTS = 32, OT_RUNS = 32 };
 
-/* Runs that were given and not taken.  A device's are closed by a mark every `span` runs; two closed parts may be there,
- * one that is waited for while the device does the other. */
+/* Device: the head of the inbox, which is copied to the device for every run; the index or the batches follow. */
+typedef struct ot_inbox {
+    double lr, momentum, t;
+    uint64_t seed, counter;
+    uint64_t unused[3]; /* to 64 bytes: what follows is aligned */
+} ot_inbox;
+
+/* Runs in flight.  On a device an event is recorded after every `span` runs, which ends a part; at most two parts are
+ * complete, so that the device works on one while the host waits for the other. */
 typedef struct ot_queue {
-    int most; /* runs */
-    int64_t given, arrived, taken;
+    int most;                      /* runs in flight */
+    int64_t given, arrived, taken; /* runs that were submitted, completed, collected */
     struct {
-        int64_t end;
-        void *mark;
+        int64_t end; /* number of runs up to the event */
+        void *mark;  /* the event */
     } part[2];
-    int parts, first; /* closed ones; the older */
-    int64_t closed;   /* runs in front of the open part */
+    int parts, first; /* number of closed parts; index of the older one */
+    int64_t closed;   /* runs before the open part */
     int span;
-    double when;  /* the last part came, by the clock */
-    char *pinned; /* most entries: an outbox, an inbox */
+    double when;  /* when the last part was completed, by the clock */
+    char *pinned; /* `most` entries: an outbox, an inbox */
     int64_t entry_bytes;
     int slot[OT_RUNS];
     ot_numbers numbers[OT_RUNS]; /* CPU */
@@ -74,108 +81,109 @@ typedef struct ot_session {
     ot_arena *a, *scratch; /* scratch: while a plan is chosen; else NULL */
     ot_device *device;     /* NULL: the CPU */
     bool borrows_device;
-    const char *device_line; /* what it runs on, and why; of the arena */
+    const char *device_line; /* the device and why it was chosen, for the user; of the arena */
     int n;
     ot_slot slot[OT_SLOTS];
-    int lead; /* the slot whose plan laid the state out */
+    int lead; /* the slot whose plan determines the layout of the state */
     int n_supplies;
     ot_supply supply[OT_SLOTS];
     ot_memory *memory;
     ot_queue queue;
     int64_t state_bytes, scratch_bytes, const_bytes;
-    int64_t scratch_limit; /* of every plan; those of trainings compute values again to keep it; 0: none */
+    int64_t scratch_limit; /* of every plan; plans of trainings recompute values to keep it; 0: none */
     int64_t inbox_bytes;   /* device: of the largest batch */
-    int64_t sets_limit;    /* device: bytes of sets that may still come to lie there */
-    /* what the knobs of every plan read */
+    int64_t sets_limit;    /* device: bytes that are left for whole sets */
+    /* Inputs of every plan: learning rate, momentum, number of the update, state of the random numbers. */
     double lr, momentum, t;
     uint64_t seed, counter;
-    int64_t samples;      /* that the training was given before the batch: ot_feeder_take's `given` */
-    int64_t position;     /* of the batch, for its loader (ot_ahead) */
-    int64_t images_limit; /* bytes for decoded images that are kept from epoch to epoch; what is left of them */
-    double waited; /* seconds in which the training waited for batches; on the CPU also those in which they were made */
-    int threads, made; /* made: OpenMP has so many for the calling thread */
-    int64_t
-        room; /* the CPU: bytes that have to be free when a run begins (ot_threads_room); 0: allocations do not fail */
-    bool moves_momentum;   /* the schedule does */
+    int64_t samples;      /* used by the training before the batch: ot_feeder_take's `given` */
+    int64_t position;     /* number of the batch, for its loader (ot_ahead) */
+    int64_t images_limit; /* bytes left for decoded images that are kept from epoch to epoch */
+    double waited;        /* seconds in which the training waited for batches; on the CPU also those for making them */
+    int threads, made;    /* threads to use; threads that OpenMP has started for the calling thread */
+    /* CPU: bytes that must be available when a run begins (ot_threads_room); 0: no check, because allocations do not fail. */
+    int64_t room;
+    bool moves_momentum;   /* the schedule changes the momentum */
     int64_t epoch_updates; /* updates of an epoch */
-    bool
-        partial; /* outputs that cannot be computed are left out; else a plan may fail for them, and is made once more so */
-    const struct ot_session
-        *lender;  /* CPU: a session whose scratch slab is used, while it has no work; set after opening; NULL: none */
+    /* Plans omit outputs that cannot be computed; else a plan that fails because of them is made again without them. */
+    bool partial;
+    /* CPU: a session whose scratch slab this one uses while that one is idle; set after opening; NULL: none. */
+    const struct ot_session *lender;
     bool fixed;   /* CPU: no weight changes; they stay in the memory of the model */
-    bool settled; /* and there are many batches: work on weights alone is done once */
-    const volatile sig_atomic_t *stop; /* CPU: looked at within a batch (ot_exec_stop); borrowed; NULL: none */
+    bool settled; /* fixed, and there are many batches: what depends on weights alone is computed once */
+    const volatile sig_atomic_t *stop; /* CPU: checked within a batch (ot_exec_stop); borrowed; NULL: none */
     bool stopped;                      /* the last run ended early, and changed nothing */
 } ot_session;
 
-int ot_session_threads(const ot_settings *s); /* --threads, or what the machine has */
+int ot_session_threads(const ot_settings *s); /* --threads, or the number that the machine has */
 
-/* The parts of a plan's configuration that the options say.  It is for the CPU. */
+/* The parts of a plan's configuration that depend on the options.  It is for the CPU. */
 ot_config ot_session_config(const ot_settings *s, ot_want want, int threads);
 
-/* beside: a session whose device and threads this one shares, while that one gives them no work; NULL: it opens the device
- * that the options name.  After an error nothing is held, and ot_session_close changes nothing.  Errors: OT_E_DEVICE. */
+/* beside: a session whose device and threads this one shares, while that one is idle; NULL: opens the device
+ * of the options.  After an error nothing is allocated, and ot_session_close does nothing.  Errors: OT_E_DEVICE. */
 ot_status ot_session_open(ot_session *x, const ot_model *m, const ot_settings *s, const ot_session *beside,
                           ot_error *err);
 void ot_session_close(ot_session *x);
 
-/* Plans one more kind of run; *out is its slot.  The first plan of a session lays out the state.
- * Asking again for what there is gives the same slot. */
+/* Plans another kind of run; *out is its slot, which is an existing one if the arguments are equal.  The first plan of a session
+ * determines the layout of the state. */
 ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t batch, int accumulate, int *out,
                           ot_error *err);
 
-/* Plans of trainings that need more scratch bytes compute values again, as far as that helps; before memory is allocated. */
+/* Limits the scratch bytes of plans of trainings: they recompute values, as far as that helps.  Call it before memory is
+ * allocated. */
 ot_status ot_session_limit(ot_session *x, int64_t scratch, ot_error *err);
 
-/* How a plan of the slot is made, for the feeders that it has; feeds: room for each of them, and one more. */
+/* Sets *c to the configuration of a plan of the slot; feeds: has an element for each of its feeders, and one more. */
 void ot_session_configure(ot_session *x, ot_slot *q, ot_config *c, ot_feed *feeds);
 
-/* The slabs, and every plan bound to them, with weights and states as the file has them; and all of it given back. */
+/* Allocates the slabs and binds every plan to them, with the weights and states of the file; releases all of it. */
 ot_status ot_session_bind(ot_session *x, ot_error *err);
 void ot_session_unbind(ot_session *x);
 
 /* Bytes of everything ot_session_allocate will allocate, on the device where there is one. */
 int64_t ot_session_bytes(const ot_session *x);
 int64_t ot_session_inbox_bytes(const ot_session *x);                /* of what is sent with every batch */
-int64_t ot_session_set_bytes(const ot_session *x);                  /* of sets that will lie on the device */
-bool ot_session_has_set(const ot_session *x, const ot_feeders *fs); /* all of fs's samples are among them */
+int64_t ot_session_set_bytes(const ot_session *x);                  /* of whole sets on the device */
+bool ot_session_has_set(const ot_session *x, const ot_feeders *fs); /* all samples of fs are on the device */
 
-/* On a device: where a batch of these bytes waits while the run before is executed.  NULL: the copy takes no longer than
- * what that costs. */
+/* On a device: where a batch of these bytes waits while the previous run is executed.  NULL: the batch is so small that copying
+ * it in advance costs more than it saves. */
 void *ot_session_ahead(const ot_session *x, int64_t bytes);
 
-/* Allocates the slabs and batch buffers and binds them; whole arrays are taken once, here. */
+/* Allocates the slabs and batch buffers and binds them; copies whole arrays. */
 ot_status ot_session_allocate(ot_session *x, ot_error *err);
 
-/* Plans that were added to an allocated session get their memory; what the state slab holds stays.  No run may be in flight.  After
+/* Allocates memory for plans that were added to an allocated session; the state is kept.  No run may be in flight.  After
  * an error the session is as it was before the plans from slot n on were added. */
 ot_status ot_session_grow(ot_session *x, int n, ot_error *err);
 
-/* The arrays of fs's data set are at other addresses now: fs follows, and whole arrays are taken once more. */
+/* Call it when the arrays of fs's data set have moved to other addresses: updates fs, and copies whole arrays again. */
 ot_status ot_session_renew(ot_session *x, ot_feeders *fs, ot_error *err);
 
 /* ---- running: queue.c ------------------------------------------------------------------ */
 
 typedef enum ot_run_kind { OT_RUN_BATCH, OT_RUN_UPDATE, OT_RUN_STEP } ot_run_kind;
 
-/* Whether a run can be given; else one must be taken first. */
+/* Whether a run can be submitted; else one must be collected first. */
 bool ot_session_has_room(const ot_session *x);
-int64_t ot_session_in_flight(const ot_session *x); /* runs given and not taken */
+int64_t ot_session_in_flight(const ot_session *x); /* runs submitted and not collected */
 
-/* Gives a run of the slot: of samples index[0..batch) (NULL: none are cut; UPDATE reads none).  Samples that cannot be read
- * are replaced in index (ot_loader_take). */
+/* Submits a run of the slot with samples index[0..batch) (NULL: the buffers are not filled; UPDATE reads no samples).  Samples
+ * that cannot be read are replaced in index (ot_loader_take). */
 ot_status ot_session_submit(ot_session *x, int slot, ot_run_kind kind, int64_t *index, ot_error *err);
 
-/* Takes the oldest run, waiting for it: its slot (NULL: not asked) and numbers. */
+/* Waits for the oldest run and collects it: its slot (or NULL) and its numbers. */
 ot_status ot_session_collect(ot_session *x, int *slot, ot_numbers *out, ot_error *err);
 
-/* Gives a batch and takes it. */
+/* Submits a batch and collects it. */
 ot_status ot_session_batch(ot_session *x, int slot, int64_t *index, ot_numbers *out, ot_error *err);
 
 ot_status ot_queue_open(ot_session *x, ot_error *err);
 void ot_queue_close(ot_session *x);
 
-/* Outputs of the graph for `batch` samples of fs; *n of them, of the session's arena. */
+/* What the *n outputs of the graph look like for `batch` samples of fs; in the session's arena. */
 ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch, ot_output **out, int *n,
                              ot_error *err);
 

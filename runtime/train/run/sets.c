@@ -163,7 +163,7 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
     if (keeps_back(t)) OT_TRY(complete_sets(t, err));
     if (t->eval.data && t->eval.data->windows && t->eval.data->notes)
         ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%-s", t->eval.data->notes);
-    if (t->s.folds && !t->s.test) return OT_OK; /* a test set is looked at where it is asked for, not for each fold */
+    if (t->s.folds && !t->s.test) return OT_OK; /* folds need no test set unless --test is given */
     if (t->s.val) OT_TRY(open_other(t, t->s.val, true, &t->eval.data, err));
     return open_other(t, test, t->s.test != NULL, t->has_val ? &t->test.data : &t->eval.data, err);
 }

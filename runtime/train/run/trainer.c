@@ -79,7 +79,7 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
     int64_t baked = t->own.file || s->training_info ? ot_feeders_baked(&t->train, t->m->file->graph)
                                                     : 0; /* such a training is for that size alone */
     int64_t written = s->batch || baked ? 0 : written_batch(t);
-    t->batch = s->batch ? s->batch : baked ? baked : written ? written : n < 32 ? n : 32;
+    t->batch = s->batch ? s->batch : baked ? baked : written ? written : n < OT_DEFAULT_BATCH ? n : OT_DEFAULT_BATCH;
     if (written && !t->index)
         ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL,
                 "batch size %lld, as in the training algorithm of the "
@@ -467,7 +467,7 @@ static ot_status divide_images(ot_trainer *t, ot_error *err)
     int64_t images = t->eval.data->samples;
     for (int i = 0; i < fs->n; i++) {
         const ot_feeder *f = &fs->f[i];
-        if (f->target || !f->redraw || !f->src->source || ot_array_hears(f->src)) continue;
+        if (f->target || !f->redraw || !f->src->source || ot_array_is_sound(f->src)) continue;
         OT_TRY(ot_dataset_tile(t->eval.data, f->array, f->to.h, f->to.w, t->s.skip_bad > 0, err));
         fs->samples = t->eval.data->samples;
         if (fs->samples > images)
@@ -552,7 +552,7 @@ ot_status ot_trainer_open_prediction(ot_trainer *t, ot_error *err)
 
 ot_status ot_trainer_open_run(ot_trainer *t, ot_error *err)
 {
-    OT_TRY(ot_trainer_choose_own(t, err));
+    OT_TRY(ot_trainer_use_file_training(t, err));
     OT_TRY(ot_trainer_review(t, false, err));
     OT_TRY(ot_trainer_open(t, err));
     OT_TRY(ot_trainer_open_run_set(t, err));
@@ -582,7 +582,7 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
     if (!t->s.batch) t->s.batch = t->data->samples;
     t->s.shuffle = false;
     if (!ot_options_count(t->o, "dropout"))
-        t->s.options.dropout = 0; /* numbers that can be compared, unless it is asked for */
+        t->s.options.dropout = 0; /* so that gradients can be compared; --dropout overrides it */
     OT_TRY(adapt(t, err));
     OT_TRY(ot_session_plan(&t->x, OT_WANT_GRAD, &t->train, t->batch, 1, slot, err));
     ot_trainer_say(t, OT_INFO, "%s", t->x.device_line);
@@ -669,7 +669,7 @@ static ot_status open_trainer(ot_trainer *t, ot_error *err)
                        t->s.folds, t->s.folds);
     t->by_steps = !t->s.data;
     OT_TRY(ot_trainer_open_teacher(t, err));
-    OT_TRY(ot_trainer_choose_own(t, err));
+    OT_TRY(ot_trainer_use_file_training(t, err));
     OT_TRY(ot_trainer_review(t, false, err));
     if (t->by_steps && t->s.swa > 0)
         return ot_fail(err, OT_E_USAGE, "--swa needs --data, because it begins at an epoch of the training");

@@ -1,7 +1,7 @@
-/* training_info.c - --training-info: the training that the options describe, as the file's own (TrainingInfoProto).
+/* training_info.c - --training-info: writes the training of the options into the file (TrainingInfoProto).
  *
- * It is written into the model before anything trains (exporter/training.c), and is what trains then: what the file says and what
- * was done are one.  Weights and the optimizer's state are initializers, which are written back like any other. */
+ * exporter/training.c adds it to the model before the training, which then runs the file's algorithm, so that the file describes
+ * exactly what was done.  Weights and the optimizer's state are initializers, which are written back like others. */
 #include <string.h>
 
 #include "exporter/training.h"
@@ -145,7 +145,7 @@ ot_status ot_trainer_describe(ot_trainer *t, ot_error *err)
     if (!now->training || now->training->why)
         return ot_fail(err, OT_E_INTERNAL, "--training-info: the written algorithm cannot be read back: %s",
                        now->training ? now->training->why : "it is missing");
-    OT_TRY(ot_model_own(m, t->a, &t->own, err));
+    OT_TRY(ot_file_training_model(m, t->a, &t->own, err));
     t->own_inputs = m->file->graph->n_inputs;
     t->m = t->x.model = &t->own;
     const ot_graph *g = now->training->graph;

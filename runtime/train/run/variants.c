@@ -1,7 +1,8 @@
-/* variants.c - plans of one slot for what data decides.
+/* variants.c - several plans of one slot, for graphs that depend on the data of a batch.
  *
- * Memory  A plan that is made while others have run takes memory anew for all of them; weights and state are carried over.
- *         A slot keeps MOST plans; the one that was not needed for longest goes, but never the one that laid the state out. */
+ * Memory  A new plan makes the session allocate its memory again, for all plans; weights and state are copied.
+ *         A slot keeps MOST plans; the least recently used one is freed, but never the one that determines the layout of the
+ *         state. */
 #include "runtime/train/run/variants.h"
 
 #include <stdlib.h>
@@ -74,7 +75,7 @@ ot_status ot_variants_plan(ot_session *x, ot_slot *q, ot_config *c, ot_feed *fee
     configure(x, q, c, feeds, &d);
     ot_status r =
         ot_plan_new(x->model->file->graph, c, x->lead < 0 ? NULL : ot_variants_at(&x->slot[x->lead], 0), &p, &second);
-    if (r || !d.n) { /* it was none of data's */
+    if (r || !d.n) { /* the reason was not a data-dependent value */
         if (r && !both && d.n) s = (*err = second).status;
         if (p) ot_plan_free(p);
         ot_decisions_free(&d);
@@ -87,10 +88,10 @@ ot_status ot_variants_plan(ot_session *x, ot_slot *q, ot_config *c, ot_feed *fee
 
 /* ---- without a session -------------------------------------------------------------- */
 
-/* Numbers that every input takes: floats between -1 and 1; integers, which may pick rows of a table or be sizes, 1. */
+/* Samples that every input accepts: floats between -1 and 1; integers, which may be rows of a table or sizes, 1. */
 static ot_status make_samples(ot_feed *feeds, int n, ot_arena *a, ot_error *err)
 {
-    enum { LARGEST = 1 << 26 }; /* bytes: a larger one decides nothing without its data */
+    enum { LARGEST = 1 << 26 }; /* bytes: larger inputs are data, not sizes or conditions, and get no sample */
     for (int i = 0; i < n; i++) {
         ot_feed *f = &feeds[i];
         if (f->sample || f->dtype == OT_STRING || ot_bytes(&f->shape, f->dtype) > LARGEST) continue;
@@ -106,8 +107,8 @@ static ot_status make_samples(ot_feed *feeds, int n, ot_arena *a, ot_error *err)
 ot_status ot_plan_any(const ot_graph *g, ot_config *c, ot_feed *feeds, bool infer, ot_arena *a, ot_plan **out,
                       ot_error *err)
 {
-    ot_error told = { 0 };
-    for (int way = 0; way < 4; way++) { /* bit 0: data decides; bit 1: some outputs may be left out */
+    ot_error reported = { 0 };
+    for (int way = 0; way < 4; way++) { /* bit 0: with data-dependent values; bit 1: some outputs may be missing */
         ot_error e = { 0 };
         ot_decisions d = { 0 };
         if (way & 1 && c->device) continue;
@@ -115,19 +116,19 @@ ot_status ot_plan_any(const ot_graph *g, ot_config *c, ot_feed *feeds, bool infe
         c->decisions = way & 1 ? &d : NULL;
         c->partial = way & 2;
         ot_status s = infer ? ot_plan_infer(g, c, out, &e) : ot_plan_new(g, c, NULL, out, &e);
-        if (!way || (way == 1 && d.n)) told = e;
+        if (!way || (way == 1 && d.n)) reported = e;
         ot_decisions_free(&d);
         c->decisions = NULL;
         if (!s) return OT_OK;
         if (s != OT_E_MODEL) break;
     }
-    return ot_fail(err, told.status, "%s", told.text);
+    return ot_fail(err, reported.status, "%s", reported.text);
 }
 
 /* ---- choosing --------------------------------------------------------------------- */
 
-/* The weights and states of the plan that laid them out, by their place in its list. */
-static ot_status keep_states(ot_session *x, const ot_plan *p, ot_exec *e, bool restore, void **copy, ot_error *err)
+/* Copies the weights and states of plan p to `copy`, or back. */
+static ot_status copy_states(ot_session *x, const ot_plan *p, ot_exec *e, bool restore, void **copy, ot_error *err)
 {
     for (int i = 0; i < p->n_states; i++) {
         const ot_value *v = p->states[i];
@@ -138,22 +139,22 @@ static ot_status keep_states(ot_session *x, const ot_plan *p, ot_exec *e, bool r
     return OT_OK;
 }
 
-/* Memory for all plans, as they are now. */
-static ot_status take_memory_anew(ot_session *x, ot_error *err)
+/* Allocates the memory of all plans again. */
+static ot_status reallocate(ot_session *x, ot_error *err)
 {
     ot_slot *lead = &x->slot[x->lead];
     ot_plan *first = ot_variants_at(lead, 0);
     ot_exec *e = *ot_variants_exec(lead, 0);
     void **copy = ot_arena_alloc(x->scratch, ((size_t)first->n_states + 1) * sizeof *copy);
     if (!copy) return ot_fail(err, OT_E_NOMEM, "no memory for one more plan");
-    OT_TRY(keep_states(x, first, e, false, copy, err));
+    OT_TRY(copy_states(x, first, e, false, copy, err));
     ot_session_unbind(x);
     OT_TRY(ot_session_bind(x, err));
-    return keep_states(x, first, *ot_variants_exec(lead, 0), true, copy, err);
+    return copy_states(x, first, *ot_variants_exec(lead, 0), true, copy, err);
 }
 
-/* A place for one more: the list has one free, or the plan that was not needed for longest leaves. */
-static void make_place(ot_session *x, ot_slot *q)
+/* If the list is full, frees the least recently used plan. */
+static void evict_oldest(ot_session *x, ot_slot *q)
 {
     int oldest = q == &x->slot[x->lead]; /* its first plan stays */
     if (q->n_variants < MOST) return;
@@ -169,7 +170,7 @@ static void make_place(ot_session *x, ot_slot *q)
 static ot_status make(ot_session *x, ot_slot *q, ot_config *c, ot_decisions *d, ot_error *err)
 {
     ot_plan *p;
-    make_place(x, q);
+    evict_oldest(x, q);
     OT_TRY(ot_plan_new(x->model->file->graph, c, ot_variants_at(&x->slot[x->lead], 0), &p, err));
     if (x->scratch_limit && p->scratch_bytes > x->scratch_limit) {
         double needed = (double)p->scratch_bytes / (1 << 20), left = (double)x->scratch_limit / (1 << 20);
@@ -182,7 +183,7 @@ static ot_status make(ot_session *x, ot_slot *q, ot_config *c, ot_decisions *d, 
     if (p->scratch_bytes > x->scratch_bytes) x->scratch_bytes = p->scratch_bytes;
     if (p->const_bytes > x->const_bytes) x->const_bytes = p->const_bytes;
     OT_TRY(add(x, q, p, d, err));
-    return take_memory_anew(x, err);
+    return reallocate(x, err);
 }
 
 static ot_status choose(ot_session *x, ot_slot *q, ot_decisions *d, bool *taken, ot_error *err)
@@ -206,7 +207,7 @@ static ot_status choose(ot_session *x, ot_slot *q, ot_decisions *d, bool *taken,
     v->used = ++q->chosen;
     q->plan = v->plan;
     q->exec = v->exec;
-    for (int j = 0; j < d->n; j++) /* what the host makes of this batch */
+    for (int j = 0; j < d->n; j++) /* values that the host computed from this batch */
         if (d->list[j].made) {
             if (!*taken) {
                 void *bytes = v->decided.list[j].bytes;

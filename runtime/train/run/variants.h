@@ -1,32 +1,32 @@
-/* variants.h - plans of one slot for what data decides (passes/decide.h): the batch that is cut picks one, or makes it. */
+/* variants.h - several plans of one slot, for graphs that depend on the data (passes/decide.h): a batch selects one, or makes
+ * it. */
 #ifndef OT_VARIANTS_H
 #define OT_VARIANTS_H
 
 #include "runtime/passes/decide.h"
 #include "runtime/train/run/session.h"
 
-/* A plan of the slot, for its first samples, where one that nothing of data decides is refused or would compute both
- * branches of an If.  The CPU's.  s, err: how making that went.  Errors: of the two, what says more. */
+/* Makes a plan of the slot for its first samples, if the plan without data-dependent values failed (s, err) or computes both
+ * branches of an If.  CPU only.  Errors: the more informative one of the two plans. */
 ot_status ot_variants_plan(ot_session *x, ot_slot *q, ot_config *c, ot_feed *feeds, ot_status s, ot_error *err);
 
-/* The batch lies in the feeders' buffers: the slot's plan and exec are those for its decisions.  Nothing is done for a
- * slot without variants. */
+/* Sets the slot's plan and exec to those for the batch in the feeders' buffers.  Does nothing for a slot without variants. */
 ot_status ot_variants_choose(ot_session *x, ot_slot *q, ot_error *err);
 
-void ot_variants_free(ot_slot *q); /* its plans */
+void ot_variants_free(ot_slot *q); /* frees its plans */
 
-/* Its plans, the first of which laid the state out where the slot is the session's lead; and where their runs are kept. */
+/* The plans of the slot and their runs.  The first plan of the session's lead slot determines the layout of the state. */
 int ot_variants_count(const ot_slot *q);
 ot_plan *ot_variants_at(const ot_slot *q, int i);
 ot_exec **ot_variants_exec(ot_slot *q, int i);
 
-/* A plan without a session, of as many outputs as there can be: as it is, then with what data decides as the feeds' samples
- * have it (those that have none get numbers), then without the outputs that cannot be computed.  infer: the pipeline up to
- * infer alone.  Errors: of the ways, what says most. */
+/* A plan without a session and with as many outputs as possible.  Tries a plan without data-dependent values, then one for the
+ * feeds' samples (feeds without a sample get a generated one), then these without the outputs that cannot be computed.  infer:
+ * only the passes up to infer.  Errors: the most informative one. */
 ot_status ot_plan_any(const ot_graph *g, ot_config *c, ot_feed *feeds, bool infer, ot_arena *a, ot_plan **out,
                       ot_error *err);
 
-/* Fills the feeders' buffers with the first samples, and names them in feeds. */
+/* Fills the feeders' buffers with the first samples, and sets `sample` of the feeds to them. */
 ot_status ot_variants_sample(ot_session *x, ot_feeders *fs, int64_t batch, ot_feed *feeds, ot_error *err);
 
 #endif

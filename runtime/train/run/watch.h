@@ -1,4 +1,4 @@
-/* watch.h - what is shown of a run at the end of each epoch: epochs.csv, a row for the screen. */
+/* watch.h - epochs.csv: a row of numbers for each epoch of a run. */
 #ifndef OT_WATCH_H
 #define OT_WATCH_H
 
@@ -13,7 +13,7 @@ typedef struct ot_epoch_table {
     ot_error err;
 } ot_epoch_table;
 
-/* Opens epochs.csv in the open folder; `after`: rows of so many epochs stay (a resumed run), 0: it is written anew.
+/* Opens epochs.csv in the open folder.  after: number of epochs whose rows are kept (a resumed run); 0: a new file.
  * Errors: OT_E_IO, OT_E_NOMEM. */
 ot_status ot_epoch_table_open(ot_epoch_table *w, int folder, const char *shown, int64_t after, ot_error *err);
 
@@ -21,6 +21,6 @@ ot_status ot_epoch_table_open(ot_epoch_table *w, int folder, const char *shown, 
 void ot_epoch_table_row(ot_epoch_table *w, int64_t epoch, int64_t step, double lr, double train_loss, json_t *eval,
                         double seconds);
 
-ot_status ot_epoch_table_close(ot_epoch_table *w, ot_error *err); /* reports what failed on the way */
+ot_status ot_epoch_table_close(ot_epoch_table *w, ot_error *err); /* also reports earlier errors */
 
 #endif

@@ -29,7 +29,7 @@ int ot_trainer_weight_count(const ot_trainer *t)
 
 static ot_exec *lead(const ot_trainer *t) { return t->x.slot[t->x.lead].exec; }
 
-/* The tensor but for its bytes. */
+/* The tensor without its bytes. */
 static ot_tensor describe(const ot_trainer *t, const ot_value *v)
 {
     ot_tensor out = { .name = t->m->file->sources[v->source].name, .dtype = v->dtype, .rank = v->shape.rank };
@@ -37,7 +37,7 @@ static ot_tensor describe(const ot_trainer *t, const ot_value *v)
     return out;
 }
 
-/* Its bytes: where they lie, or a copy that is made anew at every call. */
+/* The tensor with its bytes: borrowed, or a copy that every call updates. */
 static bool get(ot_trainer *t, int i, const ot_value *v, ot_tensor *out)
 {
     ot_error ignored = { 0 };
