@@ -17,7 +17,7 @@ typedef struct ot_span {
     int parent; /* index; -1: the file */
     size_t len_at, body, end;
     int64_t delta; /* by how much it grows */
-    bool floats;   /* an attribute whose list of floats counts as a tensor */
+    bool floats;   /* an attribute whose floats count as a tensor */
 } ot_span;
 
 typedef struct ot_edit {
@@ -26,7 +26,7 @@ typedef struct ot_edit {
     size_t sequence; /* orders insertions at one place */
 } ot_edit;
 
-/* The tensors of a file, where they are; lists of floats in attributes are among them. */
+/* The tensors of a file, where they are; floats in attributes are among them (importer/sources.c). */
 typedef struct ot_patch {
     const ot_file *f;
     const uint8_t *p; /* its bytes, without large payloads (ot_file_piece) */

@@ -18,6 +18,7 @@ enum {
     TENSOR_RAW = 9,
     TENSOR_DOUBLES = 10,
     TENSOR_UINT64S = 11,
+    ATTRIBUTE_F = 2,
     ATTRIBUTE_FLOATS = 7
 };
 
@@ -184,6 +185,10 @@ ot_status ot_payload_edit(ot_patch *p, int span, const ot_source *s, const void 
     if (!list && ot_field_last(p, span, TENSOR_RAW, &f) && f.end > f.body) {
         if (f.end - f.body != bytes)
             return ot_fail(err, OT_E_INTERNAL, "%s: internal error: raw_data is not at its offset", s->name);
+        ot_patch_edit(p, span, f.body, f.end, payload, bytes);
+        return OT_OK;
+    }
+    if (list && s->shape.rank == 0 && ot_field_last(p, span, ATTRIBUTE_F, &f)) {
         ot_patch_edit(p, span, f.body, f.end, payload, bytes);
         return OT_OK;
     }

@@ -14,6 +14,8 @@ enum {
     GRAPH_INITIALIZER = 5,
     GRAPH_SPARSE = 15,
     NODE_ATTRIBUTE = 5,
+    ATTRIBUTE_NAME = 1,
+    ATTRIBUTE_F = 2,
     ATTRIBUTE_T = 5,
     ATTRIBUTE_G = 6,
     ATTRIBUTE_FLOATS = 7,
@@ -54,13 +56,23 @@ static void visit_sparse(ot_patch *p, int span, bool ordered)
 
 static void visit_graph(ot_patch *p, int span, bool ordered);
 
+/* As has_floats of importer/sources.c. */
+static bool is_float_of_constant(const ot_patch *p, int span)
+{
+    static const char name[] = "value_float";
+    ot_field f;
+    return ot_field_last(p, span, ATTRIBUTE_F, &f) && ot_field_last(p, span, ATTRIBUTE_NAME, &f) &&
+           f.end - f.body == sizeof name - 1 && !memcmp(p->p + f.body, name, sizeof name - 1);
+}
+
 static void visit_floats(ot_patch *p, int span, bool ordered)
 {
     ot_field f;
     bool some = false;
     for (size_t at = p->span[span].body, end = p->span[span].end; ot_field_next(p->p, &at, end, &f);)
         some |= f.number == ATTRIBUTE_FLOATS && f.end > f.body;
-    if (!some || !ordered) return;
+    if (!some && !is_float_of_constant(p, span)) return;
+    if (!ordered) return;
     p->span[span].floats = true;
     visit_tensor(p, span, ordered);
 }

@@ -54,11 +54,12 @@ ot_value *ot_sparse_value(ot_job *j, ot_scope *s, const Onnx__SparseTensorProto 
     return value_of(s->graph, name, &b);
 }
 
-/* The list of an attribute as a tensor of the file. */
-static ot_value *list_value(ot_job *j, ot_scope *s, const ot_attribute *a, const ot_shape *shape, const char *name)
+/* The floats of an attribute as a tensor of the file. */
+static ot_value *list_value(ot_job *j, ot_scope *s, const ot_attribute *a, const float *data, const ot_shape *shape,
+                            const char *name)
 {
     int at = ot_tensor_index(j, a);
-    ot_blob b = { .dtype = OT_F32, .shape = *shape, .data = a->floats, .source = -1 };
+    ot_blob b = { .dtype = OT_F32, .shape = *shape, .data = data, .source = -1 };
     if (s->call && at >= 0 && j->order_value[at]) return j->order_value[at];
     if (!name) return NULL;
     if (at >= 0 && (b.source = ot_source_add(j, s, a, &b, NULL, name, OT_FROM_ATTRIBUTE)) < 0) return NULL;
@@ -70,14 +71,14 @@ static ot_value *list_value(ot_job *j, ot_scope *s, const ot_attribute *a, const
 
 ot_value *ot_floats_value(ot_form *f, const ot_attribute *a, const ot_shape *shape)
 {
-    return list_value(f->job, f->scope, a, shape,
+    return list_value(f->job, f->scope, a, a->floats, shape,
                       ot_arena_printf(f->job->f->arena, "%s/%s", f->name, ot_text(a->name)));
 }
 
-static ot_value *floats(ot_job *j, ot_scope *s, const ot_attribute *a, const char *name)
+static ot_value *floats(ot_job *j, ot_scope *s, const ot_attribute *a, bool list, const char *name)
 {
-    ot_shape shape = { .rank = 1, .dim = { (int64_t)a->n_floats } };
-    ot_value *v = list_value(j, s, a, &shape, ot_scope_name(s, name));
+    ot_shape shape = { .rank = list, .dim = { list ? (int64_t)a->n_floats : 0 } };
+    ot_value *v = list_value(j, s, a, list ? a->floats : &a->f, &shape, ot_scope_name(s, name));
     if (v) v->from_constant = true;
     return v;
 }
@@ -107,8 +108,8 @@ static ot_value *from_attribute(ot_job *j, ot_scope *s, const ot_attribute *a, c
     const char *k = ot_text(a->name);
     if (!strcmp(k, "value") && a->t) return ot_tensor_value(j, s, a->t, name, OT_FROM_CONSTANT);
     if (!strcmp(k, "sparse_value") && a->sparse_tensor) return ot_sparse_value(j, s, a->sparse_tensor, name);
-    if (!strcmp(k, "value_float")) return number(s, name, OT_F32, 1, false, &a->f);
-    if (!strcmp(k, "value_floats")) return floats(j, s, a, name);
+    if (!strcmp(k, "value_float")) return floats(j, s, a, false, name);
+    if (!strcmp(k, "value_floats")) return floats(j, s, a, true, name);
     if (!strcmp(k, "value_int")) return number(s, name, OT_I64, 1, false, &a->i);
     if (!strcmp(k, "value_ints")) return number(s, name, OT_I64, a->n_ints, true, a->ints);
     if (!strcmp(k, "value_string")) return strings(j, s, name, &a->s, 1, false);

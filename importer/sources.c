@@ -17,6 +17,12 @@ static void list_tensor(tensor_list *l, const void *t)
     l->n++;
 }
 
+/* Does the exporter find numbers of a in it (exporter/walk.c)?  A list of floats, or the float of a Constant. */
+static bool has_floats(const ot_attribute *a)
+{
+    return a->n_floats || (a->has_f && !strcmp(ot_text(a->name), "value_float"));
+}
+
 static void list_nodes(tensor_list *l, Onnx__NodeProto *const *node, size_t n);
 
 static void list_graph(tensor_list *l, const Onnx__GraphProto *g)
@@ -32,7 +38,7 @@ static void list_nodes(tensor_list *l, Onnx__NodeProto *const *node, size_t n)
             const ot_attribute *a = node[i]->attribute[k];
             if (a->t) list_tensor(l, a->t);
             for (size_t m = 0; m < a->n_tensors; m++) list_tensor(l, a->tensors[m]);
-            if (a->n_floats) list_tensor(l, a);
+            if (has_floats(a)) list_tensor(l, a);
             if (a->g) list_graph(l, a->g);
             for (size_t m = 0; m < a->n_graphs; m++) list_graph(l, a->graphs[m]);
         }

@@ -172,10 +172,13 @@ static void constants(void **unused)
     bytes m = model_of(&g, 8, 17);
     ot_imported *i = accepted(&m);
     ot_value *const *v = i->graph->outputs + 1;
-    assert_int_equal(i->n_sources, 1);
+    assert_int_equal(i->n_sources, 2);
     assert_int_equal(i->sources[0].kind, OT_FROM_CONSTANT);
     assert_string_equal(i->sources[0].name, "a");
     assert_int_equal(v[0]->source, 0);
+    assert_int_equal(i->sources[1].kind, OT_FROM_ATTRIBUTE);
+    assert_string_equal(i->sources[1].name, "b");
+    assert_int_equal(v[1]->source, 1);
     assert_int_equal(*(const int64_t *)v[0]->data, 7);
     assert_int_equal(v[1]->shape.rank, 0);
     assert_true(*(const float *)v[1]->data == 2.5f);

@@ -206,7 +206,7 @@ def states(d):
 
 
 def lists(d):
-    """A Constant with a list of floats is as one with a tensor: what trains, and what is written."""
+    """A Constant with a list of floats, or one, is as one with a tensor: what trains, and what is written."""
     w, b = random(WIDTH * 3), random(3)
     np.savez(f'{d}/d.npz', x=random(N, WIDTH), target=rng.integers(0, 3, N))
     nodes = [('Reshape', 'w sizes', 'm', {}), ('MatMul', 'x m', 'a', {}), ('Add', 'a b', 'y', {})]
@@ -228,7 +228,24 @@ def lists(d):
             seen[form] = steps, {k: numpy_helper.to_array(a.t) if form == 'value' else np.float32(a.floats) for k, a in after.items()}
             trained(d, 'm', '--lr', '0')
             check(open(f'{d}/m.onnx', 'rb').read() == open(f'{d}/o.onnx', 'rb').read(), f'{form}: the same file at rate 0')
-    (steps, weights), (should, others) = seen.values()
+    # A single float, as a slope; numbers of formulas stay.
+    for form in 'value', 'value_float':
+        constants = [h.make_node('Constant', [], [k], **{form: h.make_tensor('', T.FLOAT, [], [v]) if form == 'value' else v}) for k, v in (('slope', 0.25), ('half', 0.5))]
+        save(f'{d}/m.onnx', [('MatMul', 'x w', 'a', {}), ('PRelu', 'a slope', 'c', {}), ('Mul', 'c half', 'y', {})], {})
+        constants.append(h.make_node('Constant', [], ['w'], value=numpy_helper.from_array(w.reshape(WIDTH, 3))))
+        m = onnx.load(f'{d}/m.onnx')
+        m.graph.node.extend(constants)
+        onnx.save(m, f'{d}/m.onnx')
+        for name in 'slope', 'half':
+            expect(f'{d}/m.onnx', name, name == 'slope', f'{name} as {form}')
+        trained(d, 'm', '--lr', '0')
+        check(open(f'{d}/m.onnx', 'rb').read() == open(f'{d}/o.onnx', 'rb').read(), f'{form}: the same file at rate 0')
+        _, steps, _ = trained(d, 'm')
+        after = {n.output[0]: n.attribute[0] for n in onnx.load(f'{d}/o.onnx').graph.node if n.op_type == 'Constant'}
+        seen['one ' + form] = steps, {k: a.f if form == 'value_float' else float(numpy_helper.to_array(a.t)) for k, a in after.items() if k != 'w'}
+        check(seen['one ' + form][1]['slope'] != 0.25 and seen['one ' + form][1]['half'] == 0.5, f'{form}: {seen}')
+    check(seen['one value'][1] == seen['one value_float'][1], f'floats: {seen}')
+    (steps, weights), (should, others) = seen['value'], seen['value_floats']
     alike(steps, should, 'lists of floats')
     check(all(np.array_equal(weights[k], others[k]) and not np.array_equal(weights[k], v) for k, v in (('w', w), ('b', b))), 'lists of floats: weights')
 
