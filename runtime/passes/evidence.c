@@ -557,12 +557,12 @@ static ot_value *turned_before(const ot_graph *g, const ot_value *v)
     return NULL;
 }
 
-/* The tensor that v copies: one that the file lists as a parameter (listed), or one with a name of its own that is
- * not listed.  Both have that role. */
+/* The tensor of that role that v copies: one that the file lists as a parameter (listed), or one with a name of its own that is
+ * not listed. */
 static ot_value *copied_by(const ot_graph *g, const ot_value *v, ot_role role, bool listed, bool *turned)
 {
     int64_t n = ot_numel(&v->shape);
-    if (v->role != role || !v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 || !made(v)) return NULL;
+    if (!v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 || !made(v)) return NULL;
     for (int i = 0; i < g->n_values; i++) {
         ot_value *w = g->values[i];
         if (w == v || w->role != role || (w->said == OT_SAID_PARAMETER) != listed || !w->data || w->dtype != v->dtype ||
@@ -577,6 +577,7 @@ static ot_value *copied_by(const ot_graph *g, const ot_value *v, ot_role role, b
 
 ot_value *ot_twin_of(const ot_graph *g, const ot_value *v, bool *turned)
 {
+    if (v->role != OT_WEIGHT) return NULL;
     ot_value *w = copied_by(g, v, OT_WEIGHT, false, turned);
     if (w) return w;
     *turned = true;
@@ -585,8 +586,16 @@ ot_value *ot_twin_of(const ot_graph *g, const ot_value *v, bool *turned)
 
 ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned)
 {
+    if (v->role != OT_WEIGHT) return NULL;
     ot_value *w = copied_by(g, v, OT_WEIGHT, true, turned);
     return w || !g->tie ? w : ot_twin_of(g, v, turned);
+}
+
+ot_value *ot_copied_weight(const ot_graph *g, const ot_value *v, bool *turned)
+{
+    if (v->role != OT_CONST) return NULL;
+    ot_value *w = copied_by(g, v, OT_WEIGHT, true, turned);
+    return w ? w : copied_by(g, v, OT_WEIGHT, false, turned);
 }
 
 bool ot_copies_listed(const ot_graph *g, const ot_value *v)

@@ -250,6 +250,21 @@ def lists(d):
     check(all(np.array_equal(weights[k], others[k]) and not np.array_equal(weights[k], v) for k, v in (('w', w), ('b', b))), 'lists of floats: weights')
 
 
+def folded(d):
+    """A codebook whose transpose the exporter folded, where only an index depends on it: the lookup keeps the old values, which is said."""
+    book, weight = random(WORDS, WIDTH), random(WIDTH, 3)
+    nodes = [('MatMul', 'x book_t', 'a', {}), ('ArgMax', 'a', 'i', {'axis': 1, 'keepdims': 0}), ('Gather', 'vq.book i', 'z', {}), ('Add', 'z x', 'b', {}),
+             ('MatMul', 'b fc.weight', 'y', {})]
+    np.savez(f'{d}/d.npz', x=random(N, WIDTH), target=rng.integers(0, 3, N))
+    for name, first in (('val_3', []), ('book_t', [('Transpose', 'vq.book', 'book_t', {'perm': [1, 0]})])):
+        all_nodes = first + [(op, a.replace('book_t', name), out, more) for op, a, out, more in nodes]
+        save(f'{d}/m.onnx', all_nodes, {'vq.book': book, 'fc.weight': weight, **({} if first else {name: book.T.copy()})})
+        expect(f'{d}/m.onnx', 'vq.book', True, 'a codebook')
+        said = trained(d, 'm')[0]
+        told = "a copy of weight 'vq.book', transposed" in said and 'without constant folding' in said
+        check(told == (not first), f'a folded codebook: {said}')
+
+
 with tempfile.TemporaryDirectory() as folder:
     singles(folder)
     computed(folder)
@@ -258,4 +273,5 @@ with tempfile.TemporaryDirectory() as folder:
     repeated(folder)
     states(folder)
     lists(folder)
+    folded(folder)
 finish('parameters')
