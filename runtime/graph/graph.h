@@ -107,7 +107,7 @@ struct ot_value {
     ot_role role : 4;
     ot_layout layout : 4;
     ot_said said : 4;        /* of a tensor of the file: its name in the exporter's signature */
-    unsigned list : 4;       /* of an input of the file: OT_INPUT_*, until the data determine it (train/lists.c) */
+    unsigned list : 4;       /* of an input of the file: OT_INPUT_*, until the data determine it (train/run/lists.c) */
     ot_state_kind kind : 8;  /* of a state that training makes */
     unsigned slab : 4;       /* OT_SLAB_*, of a base; written by passes/memory.c */
     bool differentiated : 1; /* a Gradient by it exists: what depends on it is not folded until that is built */

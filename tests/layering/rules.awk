@@ -9,6 +9,7 @@ function layer_of(path,    part, n) {
     if (path == "runtime/onnxtrain.h") return "public"
     if (path == "ops/op.h") return "op"
     if (path ~ /^runtime\/main[^\/]*$/) return "main"
+    if (part[1] == "runtime" && part[2] == "train" && n > 3) return part[3]
     if (part[1] == "runtime") return n > 2 ? part[2] : ""
     if (part[1] == "ops" && n > 2) return part[2]
     if (part[1] == "tests") return "tests"

@@ -8,7 +8,7 @@
 #include "runtime/optimizers/optimizers.h"
 #include "runtime/train/options/schedules.h"
 #include "runtime/train/options/specs.h"
-#include "runtime/train/run/metrics.h"
+#include "runtime/train/options/metrics.h"
 #include "tests/train/train.h"
 
 static ot_status parse(const char *text, const ot_registry *known, const char *const *outputs, ot_spec *t,

@@ -9,7 +9,7 @@
 #include "runtime/train/commands/inspect.h"
 #include "runtime/train/commands/series.h"
 #include "runtime/train/run/checkpoint.h"
-#include "runtime/train/run/metrics.h"
+#include "runtime/train/options/metrics.h"
 
 enum { MOST_CLASSES = 100, NAME = 16 /* columns */, NAME_BYTES = 4 * NAME + 1 };
 

@@ -11,7 +11,7 @@
 #include "ops/op.h"
 #include "runtime/base/random.h"
 #include "runtime/train/run/files.h"
-#include "runtime/train/commands/dry_run.h"
+#include "runtime/train/run/dry_run.h"
 #include "runtime/train/feed/preprocess.h"
 #include "runtime/train/run/variants.h"
 #include "runtime/train/run/trainer.h"

@@ -13,7 +13,7 @@
 #include "runtime/picture/picture.h"
 #include "runtime/train/options/cpus.h"
 #include "runtime/train/commands/inspect.h"
-#include "runtime/train/commands/dry_run.h"
+#include "runtime/train/run/dry_run.h"
 #include "runtime/train/run/file_training.h"
 #include "runtime/train/run/log.h"
 
@@ -78,20 +78,6 @@ const char *ot_symbolic_shape(const ot_value *v, char buf[256])
     *p++ = ']';
     *p = '\0';
     return buf;
-}
-
-ot_status ot_classified(const ot_model *m, const ot_settings *s, ot_plan *p, ot_error *err)
-{
-    ot_config c = ot_session_config(s, OT_WANT_GRAD, 1);
-    *p = (ot_plan){ .threads = 1 };
-    p->graph = ot_graph_clone(m->file->graph, &p->sticky);
-    ot_status r = p->graph ? ot_pass_classify(p, &c) : OT_E_NOMEM;
-    if (!r && p->sticky.status) r = p->sticky.status;
-    if (!r) return OT_OK;
-    ot_fail(err, r, "%s", *p->sticky.text ? p->sticky.text : "the graph could not be analysed");
-    if (p->graph) ot_graph_free(p->graph);
-    p->graph = NULL;
-    return r;
 }
 
 static bool is_input(const ot_graph *g, const ot_value *v)

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "runtime/train/commands/dry_run.h"
+#include "runtime/train/run/dry_run.h"
 
 /* A page that is being written: text, or with --json a JSON object. */
 typedef struct ot_page {
@@ -18,9 +18,6 @@ typedef struct ot_page {
 
 ot_status ot_page_open(ot_page *p, bool json, ot_error *err);
 ot_status ot_page_close(ot_page *p, char **text, ot_error *err); /* caller frees *text with free() */
-
-/* The model's graph with every initializer classified as the options say.  Free p->graph. */
-ot_status ot_classified(const ot_model *m, const ot_settings *s, ot_plan *p, ot_error *err);
 
 /* "[N,1,28,28]", with symbolic names where the file has them. */
 const char *ot_symbolic_shape(const ot_value *v, char buf[256]);

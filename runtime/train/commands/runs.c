@@ -12,7 +12,7 @@
 #include "runtime/train/commands/series.h"
 #include "runtime/train/options/options.h"
 #include "runtime/train/run/log.h"
-#include "runtime/train/run/metrics.h"
+#include "runtime/train/options/metrics.h"
 #include "runtime/train/run/report.h"
 
 enum { MOST_RUNS = 16, CELL = 40, FIRST = 22, WIDTH = 20 };

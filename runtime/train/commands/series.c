@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/train/run/checkpoint.h"
-#include "runtime/train/run/metrics.h"
+#include "runtime/train/options/metrics.h"
 #include "runtime/train/run/trainer.h"
 
 enum { MOST_RUNS = 1000 };

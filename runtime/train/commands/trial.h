@@ -2,7 +2,7 @@
 #ifndef OT_TRIAL_H
 #define OT_TRIAL_H
 
-#include "runtime/train/commands/dry_run.h"
+#include "runtime/train/run/dry_run.h"
 #include "runtime/train/run/trainer.h"
 
 enum { OT_TRIED_SIZES = 3 };

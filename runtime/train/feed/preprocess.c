@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "runtime/base/json.h"
-#include "runtime/train/run/log.h"
 
 static json_t *list_of(const double *v, int n, double otherwise)
 {

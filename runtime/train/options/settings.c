@@ -12,7 +12,7 @@
 #include "runtime/picture/augment.h"
 #include "runtime/train/options/schedules.h"
 #include "runtime/train/options/specs.h"
-#include "runtime/train/run/metrics.h"
+#include "runtime/train/options/metrics.h"
 
 /* --name X for the optimizer's parameter `key`. */
 static ot_status short_form(const ot_options *o, const char *name, const char *key, ot_settings *s, ot_arena *a,

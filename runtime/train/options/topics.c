@@ -12,7 +12,7 @@
 #include "runtime/train/options/options.h"
 #include "runtime/train/options/help_page.h"
 #include "runtime/train/options/schedules.h"
-#include "runtime/train/run/metrics.h"
+#include "runtime/train/options/metrics.h"
 
 static const ot_registry *const topics[] = { &ot_optimizers,    &ot_losses,       &ot_teachers, &ot_schedules,
                                              &ot_augmentations, &ot_data_sources, &ot_recipes,  &ot_metrics,

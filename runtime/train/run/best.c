@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/train/run/metrics.h"
+#include "runtime/train/options/metrics.h"
 #include "runtime/train/run/trainer.h"
 
 /* The metric by which epochs are compared: --monitor, else the accuracy if there is one, else the loss. */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "runtime/train/run/detail.h"
-#include "runtime/train/run/metrics.h"
+#include "runtime/train/options/metrics.h"
 #include "runtime/train/run/trainer.h"
 
 /* Sums of an evaluation: a batch's mean loss times its weight (the number that it is a mean over).  single: by head. */

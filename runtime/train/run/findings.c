@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "runtime/train/commands/inspect.h"
+#include "runtime/train/run/dry_run.h"
 #include "runtime/train/run/file_training.h"
 #include "runtime/train/run/trainer.h"
 

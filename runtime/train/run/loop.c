@@ -13,7 +13,7 @@
 #include "runtime/train/run/detail.h"
 #include "runtime/train/run/events.h"
 #include "runtime/train/run/histograms.h"
-#include "runtime/train/run/metrics.h"
+#include "runtime/train/options/metrics.h"
 #include "runtime/train/run/nodes.h"
 #include "runtime/train/run/profile.h"
 #include "runtime/train/run/report.h"

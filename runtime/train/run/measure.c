@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/train/run/metrics.h"
+#include "runtime/train/options/metrics.h"
 #include "runtime/train/run/trainer.h"
 
 /* The output that a target is of, by the model's names: in a plan another operator may compute it.  -1: it is not among the plan's. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/train/run/metrics.h"
+#include "runtime/train/options/metrics.h"
 
 enum { MOST_RANKED = 1 << 26 }; /* scores that are kept */
 static const double TIE = 1e-6;

@@ -5,7 +5,7 @@
 #include "runtime/losses/losses.h"
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/preprocess.h"
-#include "runtime/train/run/metrics.h"
+#include "runtime/train/options/metrics.h"
 #include "runtime/train/run/trainer.h"
 
 /* ---- of a training ------------------------------------------------------------------ */

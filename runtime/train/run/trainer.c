@@ -15,7 +15,7 @@
 #include "runtime/train/run/detail.h"
 #include "runtime/train/run/folder.h"
 #include "runtime/train/run/file_training.h"
-#include "runtime/train/run/metrics.h"
+#include "runtime/train/options/metrics.h"
 #include "runtime/train/run/unfold.h"
 
 /* ---- telling ------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "runtime/passes/unfold.h"
-#include "runtime/train/commands/inspect.h"
+#include "runtime/train/run/dry_run.h"
 #include "runtime/train/run/lora.h"
 
 enum { BATCHES = 8 }; /* that the statistics are of */

@@ -7,7 +7,7 @@
 #include "ops/op.h"
 #include "runtime/passes/evidence.h"
 #include "runtime/passes/unfold.h"
-#include "runtime/train/commands/inspect.h"
+#include "runtime/train/run/dry_run.h"
 #include "runtime/train/run/lora.h"
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory to change the graph"); }

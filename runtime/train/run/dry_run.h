@@ -38,4 +38,7 @@ ot_status ot_dry_run_inputs(const ot_model *m, const ot_settings *s, int64_t bat
  * tables, 0.  Equal seeds give equal numbers. */
 void ot_dry_run_fill(void *p, ot_dtype t, int64_t n, uint64_t seed);
 
+/* The model's graph with every initializer classified as the options say.  Free p->graph. */
+ot_status ot_classified(const ot_model *m, const ot_settings *s, ot_plan *p, ot_error *err);
+
 #endif

@@ -1,5 +1,5 @@
 /* metrics.c - the registry of metrics. */
-#include "runtime/train/run/metrics.h"
+#include "runtime/train/options/metrics.h"
 
 #define X(id, name, better, meaning) static const ot_entry metric_##id = { name, meaning, NULL };
 OT_METRICS(X)

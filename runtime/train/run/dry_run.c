@@ -4,7 +4,7 @@
 
 #include "ops/op.h"
 #include "runtime/losses/losses.h"
-#include "runtime/train/commands/dry_run.h"
+#include "runtime/train/run/dry_run.h"
 #include "runtime/train/options/specs.h"
 #include "runtime/train/run/variants.h"
 
@@ -271,4 +271,18 @@ ot_status ot_dry_run_inputs(const ot_model *m, const ot_settings *s, int64_t bat
     OT_TRY(plan_outputs(m, s, batch, a, *feeds, n, &plan, err));
     ot_plan_free(plan);
     return OT_OK;
+}
+
+ot_status ot_classified(const ot_model *m, const ot_settings *s, ot_plan *p, ot_error *err)
+{
+    ot_config c = ot_session_config(s, OT_WANT_GRAD, 1);
+    *p = (ot_plan){ .threads = 1 };
+    p->graph = ot_graph_clone(m->file->graph, &p->sticky);
+    ot_status r = p->graph ? ot_pass_classify(p, &c) : OT_E_NOMEM;
+    if (!r && p->sticky.status) r = p->sticky.status;
+    if (!r) return OT_OK;
+    ot_fail(err, r, "%s", *p->sticky.text ? p->sticky.text : "the graph could not be analysed");
+    if (p->graph) ot_graph_free(p->graph);
+    p->graph = NULL;
+    return r;
 }

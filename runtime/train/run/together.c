@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "ops/op.h"
-#include "runtime/train/commands/dry_run.h"
+#include "runtime/train/run/dry_run.h"
 #include "runtime/train/run/trainer.h"
 
 static const double rounding = 1e-3;
