@@ -176,11 +176,12 @@ with tempfile.TemporaryDirectory() as d:
     roles = {line.split()[0]: line.split()[3] for line in call('inspect', f'{d}/lstm.onnx').stdout.splitlines() if line.split()[:1] and line.split()[0] in sizes}
     check(roles == {n: 'constant' if n == 'c0' else 'trains' for n in sizes}, f'of an LSTM: {roles}')
 
-    # a scalar that scales a weight does not train by itself, which is said
-    save(f'{d}/scaled.onnx', [h.make_node('Mul', ['fc.weight', 'fc.gain'], ['w']), h.make_node('Gemm', ['x', 'w', 'fc.bias'], ['z'])],
-         {'fc.weight': rng.standard_normal((6, 6)), 'fc.gain': np.float32(1.5), 'fc.bias': np.zeros(6)}, ['z'])
-    said = call('check', f'{d}/scaled.onnx').stdout
-    check('a single number' in said and 'fc.gain' in said, f'of a scalar: {said}')
+    # a scalar that scales a weight trains by the name of a parameter; another one does not, which is said
+    for weight, gain, bias in ('fc.weight', 'fc.gain', 'fc.bias'), ('weight', 'gain', 'bias'):
+        save(f'{d}/scaled.onnx', [h.make_node('Mul', [weight, gain], ['w']), h.make_node('Gemm', ['x', 'w', bias], ['z'])],
+             {weight: rng.standard_normal((6, 6)), gain: np.float32(1.5), bias: np.zeros(6)}, ['z'])
+        said, path = call('check', f'{d}/scaled.onnx').stdout, '.' in gain
+        check(('trainable: 43 parameters' in said) == path and ('a single number' in said and gain in said) != path, f'of a scalar: {said}')
 
     # what ConstantOfShape fills
     fill = [h.make_node('ConstantOfShape', ['shape'], ['w'], 'fill', value=h.make_tensor('v', 1, [1], [.25])),
