@@ -56,7 +56,7 @@ static json_t *array(const ot_feeder *f)
     const ot_normalize *z = &f->normalize;
     json_t *o = json_pack("{s:s}", "kind", "array"), *axes = f->axes ? json_array() : NULL;
     for (int i = 0; i < f->axes; i++) ot_json_add(&axes, json_integer(f->axis[i]));
-    if (axes) ot_json_set(&o, "permute", axes);
+    if (f->axes) ot_json_set(&o, "permute", axes); /* NULL: no memory, which is kept in o */
     if (!is_measured(f)) return o;
     ot_json_set(&o, "scale", json_real(z->plain || z->kind == OT_NORMALIZE_NONE ? 1. : 1 / 255.));
     ot_json_set(&o, "mean", list_of(z->mean, z->channels, 0));
