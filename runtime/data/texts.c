@@ -419,7 +419,7 @@ static ot_status add_word(const reading *r, const ot_rows *row, const char *word
                           ot_error *err)
 {
     ot_texts *x = r->x;
-    bool spaced = x->k && ot_tokenizer_takes_blanks(x->k);
+    bool spaced = x->k && n && ot_tokenizer_takes_blanks(x->k); /* an empty word has no token */
     if (!x->k && x->all.n > begin) OT_TRY(add_text(r, row, " ", 1, err));
     if (spaced) {
         char *own = realloc(x->spaced, n + 2);

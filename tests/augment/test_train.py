@@ -87,6 +87,16 @@ with tempfile.TemporaryDirectory() as d:
         mirrored(d, what, x, labels, axis, None, '--normalize', '1/255')
         mirrored(d, what + ', in order', x, labels, axis, None, '--normalize', '1/255', '--no-shuffle', '--accumulate', '2')
 
+    # few rows, which may be channels by the shape alone: the order of axes in which the images are fed decides
+    classifier(f'{d}/m.onnx', (3, 4, 16), 3 * 4 * 16)
+    x = rng.integers(0, 256, (N, 3, 4, 16), dtype=np.uint8)
+    np.savez(f'{d}/p.npz', x=x, target=labels)
+    np.savez(f'{d}/l.npz', x=np.moveaxis(x, 1, 3), target=labels)
+    for how in ('none', 'flip:p=1', 'vertical_flip:p=1', 'noise:std=0.1'):
+        planes, last = (trained(d, 'rows', f'{d}/{n}.npz', '--augment', how)[0] for n in 'pl')
+        moved, _ = trained(d, 'rows', f'{d}/l.npz', '--augment', how, '--permute', 'x=0,3,1,2')
+        check(weights(planes) == weights(last) == weights(moved), f'four rows, {how}: other weights with channels last')
+
     segmenter(f'{d}/m.onnx')
     x = rng.integers(0, 256, (N, 3, H, W), dtype=np.uint8)
     said = mirrored(d, 'masks', x, rng.integers(0, 2, (N, H, W)), 3, 2, '--normalize', '1/255')

@@ -441,6 +441,14 @@ static void tags_of_words(void **state)
     expect_row(d, "ids", 0, (int[]){ 'a', 'b', ' ', 'c' }, 4);
     expect_row(d, "target", 0, (int[]){ 1, OT_IGNORED, OT_IGNORED, 0 }, 4);
     ot_dataset_free(d);
+    int64_t words; /* an empty word has no token, also where a blank is put in front of words */
+    o = (ot_data_options){ .input = fixed, .n_inputs = 3, .tokenizer = TOKENIZERS "roberta.json" };
+    d = opened("t.jsonl", "{\"words\":[\"the\",\"\"],\"tags\":[3,4]}\n", &o);
+    expect_row(d, "input_ids", 0, (int[]){ 1, 272, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3 }, LENGTH);
+    expect_row(d, "target", 0, (int[]){ -100, 3, -100, -100, -100, -100, -100, -100, -100, -100, -100, -100 }, LENGTH);
+    assert_true(ot_dataset_words(d, 0, &words)[1] == -1 && words == 2);
+    ot_dataset_free(d);
+    o = (ot_data_options){ .input = open_length, .n_inputs = 2, .text = "bytes" };
     d = opened("t.jsonl", "{\"text\":\"the whole\",\"of\":[\"a\",\"c\"],\"pos\":[\"TTTTTTTTTT\",\"T\"]}\n", &o);
     expect_row(d, "ids", 0, (int[]){ 'a', ' ', 'c' }, 3);
     ot_dataset_free(d);

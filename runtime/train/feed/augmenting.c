@@ -14,12 +14,22 @@ static int64_t bytes_of(const ot_picture *p) { return p->h * p->w * p->c; }
 
 /* ---- which feeders -------------------------------------------------------------------- */
 
+/* The layout of images whose channels are moved for the input: their shape alone can mean two. */
+static bool is_moved(const ot_feeder *f, ot_picture *p)
+{
+    const int64_t *d = f->src->t.dim, *m = f->gather.permute;
+    if (f->redraw || f->src->t.rank != 4 || m[1] != 1) return false;
+    bool last = m[0] == d[1] * d[2] && m[2] == d[3], first = m[0] == d[1] && m[2] == d[2] * d[3];
+    *p = last ? (ot_picture){ d[1], d[2], d[3], true } : (ot_picture){ d[2], d[3], d[1], false };
+    return last != first;
+}
+
 /* Images of bytes with 1 to 4 channels can be augmented. */
 static bool has_pictures(const ot_feeder *f, ot_picture *from, ot_picture *at)
 {
     if (f->target || f->whole || f->src == &f->own || f->src->t.dtype != OT_U8 || f->src->t.rank < 3) return false;
     if (f->src->source) *from = f->to;
-    else if (!ot_picture_of(f->src, from)) return false;
+    else if (!is_moved(f, from) && !ot_picture_of(f->src, from)) return false;
     *at = *from;
     if (f->redraw) at->h = f->to.h, at->w = f->to.w;
     at->channels_last = true;
