@@ -227,6 +227,9 @@ with tempfile.TemporaryDirectory() as d:
     # the contact sheet
     call('data', f'{d}/a.npz', '--augment', 'auto', '--preview', f'{d}/p.png')
     check(read(f'{d}/p.png')[:8] == b'\x89PNG\r\n\x1a\n', 'a preview is no PNG')
+    np.savez(f'{d}/s.npz', x=rng.integers(0, 256, (N, 3, H, W), dtype=np.uint8), target=rng.integers(0, 2, (N, H, W)))
+    said = call('data', f'{d}/s.npz', '--augment', 'flip', '--preview', f'{d}/p.png').stdout
+    check("flip\ntarget 'target' follows the geometry" in said, f'notes of a preview: {said}')
     for arguments, code, says in (((f'{d}/a.npz', '--augment', 'auto'), 2, 'needs --preview'), ((f'{d}/f.npz', '--preview', f'{d}/q.png'), 2, 'has no images'),
                                   ((f'{d}/a.npz', '--preview', f'{d}/a.npz'), 2, 'a.npz'),
                                   ((f'{d}/a.npz', '--preview', f'{d}/p.jpg'), 2, 'must end in .png'), ((f'{d}/none.npz',), 7, 'none.npz')):

@@ -256,6 +256,6 @@ ot_status ot_contact_sheet(const ot_dataset *d, const ot_options *o, ot_arena *a
     if (!f) return OT_OK;
     ot_print(f, "%s: %lld samples%s\n", path, (long long)(d->samples < ROWS ? d->samples : ROWS),
              x.f[0].augment ? "; beside each, what --augment makes of it in the first epochs" : "");
-    if (*x.notes) ot_print(f, "%s\n", x.notes);
+    if (*x.notes) ot_print(f, "%-s\n", x.notes); /* lines */
     return OT_OK;
 }
