@@ -43,6 +43,21 @@ def parallel(r, names, one, workers):
     return found, [k for k, v in all_found.items() if v is None]
 
 
+def cases(m, r, stage, names, command, said, env=None):
+    """Cases of a test in Python, a process each, several at a time: command(name) is the script with its arguments, which says `said`
+    if the case passed."""
+    def one(name):
+        def run():
+            m.need(5)
+            code, text = m.call(sys.executable, *command(name), env=env)
+            good = not code and said in text
+            return {'ok': good, 'text': text[-600:], **({} if good else {'why': f"{ended(code)}: {(text.strip().splitlines() or ['no word'])[0]}"})}
+        return f'{stage}/{name}', run
+
+    found, late = parallel(r, names, one, m.workers)
+    return summary(found, late, len(names))
+
+
 # ---- operators ----------------------------------------------------------------------
 
 def expected_operators(m):
@@ -118,16 +133,7 @@ def joined(m, r):
         raise RuntimeError(f'the list of cases: {ended(code)}: {text[-300:]}')
     names = text.split()
 
-    def one(name):
-        def run():
-            m.need(5)
-            code, text = m.call(sys.executable, script, m.program, 'cuda', '--real', f'--only={name}', env=env)
-            good = not code and ', 0 failed' in text
-            return {'ok': good, 'text': text[-600:], **({} if good else {'why': f"{ended(code)}: {(text.strip().splitlines() or ['no word'])[0]}"})}
-        return f'joined/{name}', run
-
-    found, late = parallel(r, names, one, m.workers)
-    return summary(found, late, len(names))
+    return cases(m, r, 'joined', names, lambda name: (script, m.program, 'cuda', '--real', f'--only={name}'), ', 0 failed', env)
 
 
 # ---- the same bytes twice ----------------------------------------------------------------
@@ -164,17 +170,9 @@ def trajectories(m, r):
             archive.extractall(folder, filter='data')
     names = sorted(os.listdir(folder))
 
-    def one(name):
-        def run():
-            m.need(5)
-            code, text = m.call(sys.executable, f'{m.root}/tests/trajectories/test_follow.py', m.program, '--device', m.device, '-v',
-                                '--cases', folder, '--only', f'={name}')
-            good = not code and 'trajectories: 1 of 1' in text
-            return {'ok': good, 'text': text[-600:], **({} if good else {'why': f"{ended(code)}: {(text.strip().splitlines() or ['no word'])[0]}"})}
-        return f'trajectories/{name}', run
-
-    found, late = parallel(r, names, one, m.workers)
-    return summary(found, late, len(names))
+    script = f'{m.root}/tests/trajectories/test_follow.py'
+    return cases(m, r, 'trajectories', names,
+                 lambda name: (script, m.program, '--device', m.device, '-v', '--cases', folder, '--only', f'={name}'), 'trajectories: 1 of 1')
 
 
 # ---- MNIST ---------------------------------------------------------------------------
