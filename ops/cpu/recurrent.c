@@ -79,7 +79,7 @@ static void divide(recurrent_state *st, int threads)
 static ot_recurrent_part part_of(const recurrent_state *st, int64_t group, int64_t part, float *work)
 {
     const ot_recurrent_sizes *z = &st->z;
-    ot_recurrent_part p = { .packed = work + group * st->strips * st->depth * OT_STRIP,
+    ot_recurrent_part p = { .packed = work + group * st->strips * st->depth * st->steps->strip,
                             .work = work + st->work + (group * st->parts + part) * st->part_work };
     ot_part((z->H + BLOCK - 1) / BLOCK, group, st->groups, &p.u, &p.u_end);
     p.u *= BLOCK;
@@ -99,10 +99,10 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     const ot_recurrent_sizes *z = &st->z;
     int64_t blocks = (z->H + BLOCK - 1) / BLOCK, units = (blocks + st->groups - 1) / st->groups * BLOCK,
             rows = (z->N + st->parts - 1) / st->parts, wide = z->G * z->H;
-    st->strips = ot_recurrent_strips(st->gradient ? units : z->G * units);
+    st->strips = ot_recurrent_strips(st->steps, st->gradient ? units : z->G * units);
     st->depth = st->gradient ? wide : z->I + z->H;
     st->part_work = ot_recurrent_work(z, rows, units, st->gradient);
-    st->zeros = st->groups * st->strips * st->depth * OT_STRIP;
+    st->zeros = st->groups * st->strips * st->depth * st->steps->strip;
     st->bias = st->zeros + ot_recurrent_up(z->H);
     st->spare = st->bias + ot_recurrent_up(wide + z->H);
     st->work = st->spare + ot_recurrent_up(st->gradient ? 2 * z->N * wide : 3 * z->N * z->H);
@@ -117,9 +117,9 @@ static void pack(const recurrent_state *st, const ot_recurrent_job *j, float *wo
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t i = 0; i < st->groups * st->strips; i++) {
         ot_recurrent_part p = part_of(st, i / st->strips, 0, work);
-        float *to = work + i * st->depth * OT_STRIP;
+        float *to = work + i * st->depth * st->steps->strip;
         int64_t columns = (p.u_end - p.u) * (st->gradient ? 1 : st->z.G);
-        if (i % st->strips < ot_recurrent_strips(columns))
+        if (i % st->strips < ot_recurrent_strips(st->steps, columns))
             (st->gradient ? st->steps->pack_gradient : st->steps->pack)(j, &p, i % st->strips, to);
     }
 }
