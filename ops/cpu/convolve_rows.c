@@ -1,7 +1,8 @@
 /* convolve_rows.c - 1x1, strided and depthwise convolutions: parts, threads and weights (row_tiles.h).
  *
  * Threads   pixels, or rows. Each computes a block of them, and then the Map that follows, while the block is in the cache
- * Memory    weights are packed: once where they do not change while the plan lives, else in every run */
+ * Memory    weights are packed: once where they do not change while the plan lives, else in every run.  Pixels of x whose rows in a
+ *           product would share sets of the L1 cache are copied block by block */
 #include "ops/cpu/convolve_rows.h"
 
 #include <stdlib.h>
@@ -22,10 +23,12 @@ struct ot_row_conv {
     int x_arg, w_arg, b_arg, y_arg;
     int64_t step_m, step_c; /* floats of w to the next output channel, to the next input channel; unused by depthwise */
     int threads;
-    int64_t units;           /* parts of y: pixels (PRODUCT), samples (PIXELS), else rows */
-    int64_t block;           /* units computed before the Map that follows */
-    int64_t width;           /* floats of y in a unit */
-    float *packed;           /* NULL: packed in every run, in the workspace */
+    int64_t units; /* parts of y: pixels (PRODUCT), samples (PIXELS), else rows */
+    int64_t block; /* units computed before the Map that follows */
+    int64_t width; /* floats of y in a unit */
+    float *packed; /* NULL: packed in every run, in the workspace */
+    int64_t
+        copied; /* pixels of x that a block reads and that are copied first (ot_rows_share_sets); 0: read in place */
     size_t weights, buffers; /* where they are in the workspace; depthwise: zeros */
 };
 
@@ -185,12 +188,68 @@ static void divide(ot_row_conv *s, int threads)
     s->block = clamp(BLOCK_BYTES / (each + 1), few, (s->units + s->threads - 1) / s->threads);
 }
 
-/* Floats of a thread's work. */
-static int64_t buffer_of(const ot_row_conv *s)
+/* Floats of the last columns of a block of y, which are computed beside it. */
+static int64_t last_columns(const ot_row_conv *s)
 {
     const ot_rows_job *j = &s->job;
     int64_t each = s->form == WINDOWS ? j->out[1] : s->form == PIXELS ? j->out[0] * j->out[1] : 1;
     return s->form == DEPTHWISE ? 0 : 16 * s->block * each;
+}
+
+/* Floats of a thread's work: they, and the copied pixels. */
+static int64_t buffer_of(const ot_row_conv *s) { return last_columns(s) + s->copied * ot_rows_apart(s->job.C); }
+
+/* Lines of x, counted through all samples, that a row of y reads. */
+static void lines_of(const ot_rows_job *j, int64_t row, int64_t *from, int64_t *to)
+{
+    int64_t sample = row / j->out[0] * j->in[0], first = row % j->out[0] * j->stride[0] - j->pad[0],
+            past = first + (j->kernel[0] - 1) * j->dilation[0] + 1;
+    *from = sample + clamp(first, 0, j->in[0]);
+    *to = sample + clamp(past, 0, j->in[0]);
+}
+
+/* Pixels of x from the first to the last that a block of units reads. */
+static void pixels_of(const ot_row_conv *s, int64_t from, int64_t to, int64_t *pixel, int64_t *pixel_end)
+{
+    const ot_rows_job *j = &s->job;
+    int64_t unit = s->form == PRODUCT ? 1 : s->form == PIXELS ? j->in[0] * j->in[1] : j->in[1], ignored;
+    *pixel = from, *pixel_end = to;
+    if (s->form == WINDOWS) {
+        lines_of(j, from, pixel, &ignored);
+        lines_of(j, to - 1, &ignored, pixel_end);
+    }
+    *pixel *= unit, *pixel_end *= unit;
+}
+
+/* The block of a thread's units from `from` on. */
+static int64_t end_of(const ot_row_conv *s, int64_t from, int64_t end)
+{
+    return end - from < s->block ? end : from + s->block;
+}
+
+/* Copies pay where columns of y are many for the rows of x that are copied. */
+static void plan_copies(ot_row_conv *s)
+{
+    enum { FEWEST = 64 };
+    const ot_rows_job *j = &s->job;
+    int64_t step = s->form == PRODUCT   ? j->step
+                   : s->form == WINDOWS ? j->step * j->stride[1]
+                                        : j->step * j->in[0] * j->in[1];
+    if (s->form == DEPTHWISE || j->M < FEWEST || !ot_rows_share_sets(step)) return;
+    for (int t = 0; t < s->threads; t++) {
+        int64_t from, end, pixel, pixel_end;
+        for (ot_part(s->units, t, s->threads, &from, &end); from < end; from += s->block) {
+            pixels_of(s, from, end_of(s, from, end), &pixel, &pixel_end);
+            if (s->copied < pixel_end - pixel) s->copied = pixel_end - pixel;
+        }
+    }
+}
+
+static void plan(ot_row_conv *s, int threads)
+{
+    s->job.step = s->job.C;
+    divide(s, threads);
+    plan_copies(s);
 }
 
 static ot_status pack_once(ot_row_conv *s, const float *w, ot_prep *p)
@@ -224,7 +283,7 @@ ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep 
     int64_t N = c->y->shape.dim[0], rows = s->form == PIXELS ? 1 : s->job.out[0];
     s->units = s->form == PRODUCT ? ot_numel(&c->y->shape) / s->job.M : N * rows;
     s->width = s->form == PRODUCT ? s->job.M : s->job.out[0] / rows * s->job.out[1] * s->job.M;
-    divide(s, p->threads);
+    plan(s, p->threads);
     const float *w = p->settled ? ot_settled_bytes(n->graph, c->w) : NULL;
     if (w) OT_TRY(pack_once(s, w, p));
     s->weights = ot_work_floats(&p->work, w ? 0 : packed_floats(s));
@@ -244,7 +303,7 @@ ot_status ot_rows_product(const ot_node *n, const ot_rows_dot *d, int set, ot_pr
     s->step_m = d->turned ? d->K : 1;
     s->step_c = d->turned ? 1 : d->N;
     s->units = d->rows;
-    divide(s, p->threads);
+    plan(s, p->threads);
     OT_TRY(pack_once(s, d->b, p));
     s->buffers = ot_work_floats(&p->work, s->threads * buffer_of(s));
     return OT_OK;
@@ -258,17 +317,32 @@ void ot_rows_free(ot_row_conv *s)
 
 /* ---- running --------------------------------------------------------------------------- */
 
+/* The job of a block whose pixels of x are copied to `to`. */
+static ot_rows_job on_copies(const ot_row_conv *s, const ot_rows_job *j, int64_t from, int64_t end, float *to)
+{
+    ot_rows_job own = *j;
+    int64_t pixel, pixel_end;
+    own.step = ot_rows_apart(j->C);
+    pixels_of(s, from, end, &pixel, &pixel_end);
+    for (int64_t i = 0; i < pixel_end - pixel; i++)
+        memcpy(to + i * own.step, j->x + (pixel + i) * j->C, (size_t)j->C * sizeof *to);
+    own.x = to;
+    own.first = pixel;
+    return own;
+}
+
 static void blocks(const ot_row_conv *s, const ot_rows_job *j, const ot_call *map, int thread, float *work)
 {
     int64_t from, end;
     ot_part(s->units, thread, s->threads, &from, &end);
     for (; from < end; from += s->block) {
-        int64_t to = end - from < s->block ? end : from + s->block;
+        int64_t to = end_of(s, from, end);
+        ot_rows_job own = s->copied ? on_copies(s, j, from, to, work + last_columns(s)) : *j;
         if (s->form == DEPTHWISE) s->tiles->depthwise(j, from, to);
         else
             (s->form == WINDOWS  ? s->tiles->windows
              : s->form == PIXELS ? s->tiles->pixels
-                                 : s->tiles->product)(j, from, to, work);
+                                 : s->tiles->product)(&own, from, to, work);
         if (map) cpu_map_range(map, thread, from * s->width, to * s->width);
     }
 }

@@ -36,6 +36,13 @@ const ot_case ot_cases_Conv[] = {
       .tol = 1e-4, .no_grad = "pads has it", .cpu = true },
     { .name = "deep_tiny_line", .attrs = "pads=[2,2]", .in = "f32[12,64,2] f32[80,64,5] f32[80]", .out = "f32[12,80,2]",
       .tol = 1e-4, .no_grad = "pads has it", .cpu = true },
+    /* Rows of products a multiple of 1 KiB apart: they are copied first. */
+    { .name = "copied", .in = "f32[70,256,1,1] f32[66,256,1,1] f32[66]", .out = "f32[70,66,1,1]",
+      .tol = 1e-4, .no_grad = "one_pixel has it", .cpu = true },
+    { .name = "copied_strided", .attrs = "pads=[1,1,1,0] strides=[2,2]", .in = "f32[5,128,11,13] f32[67,128,3,3] f32[67]",
+      .out = "f32[5,67,6,6]", .tol = 1e-4, .no_grad = "pads has it", .cpu = true },
+    { .name = "copied_tiny", .attrs = "pads=[1,1,1,1]", .in = "f32[13,64,2,2] f32[66,64,3,3] f32[66]", .out = "f32[13,66,2,2]",
+      .tol = 1e-4, .no_grad = "pads has it", .cpu = true },
     { .name = "one_by_one", .in = "f32[2,5,4,4] f32[7,5,1,1] f32[7]", .out = "f32[2,7,4,4]" },
     { .name = "one_pixel", .in = "f32[3,5,1,1] f32[7,5,1,1] f32[7]", .out = "f32[3,7,1,1]" },
     { .name = "line", .attrs = "pads=[1,1] strides=[2]", .in = "f32[2,3,9] f32[4,3,3] f32[4]", .out = "f32[2,4,5]" },

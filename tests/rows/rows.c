@@ -34,15 +34,16 @@ static float *packed(const float *w, int64_t C, int64_t M, int64_t taps, int64_t
 
 static void multiply(const ot_rows_tiles *set, int64_t pixels, int64_t C, int64_t M, bool has_bias, int64_t block)
 {
-    float *x = numbers(pixels * C), *w = numbers(M * C), *bias = numbers(M), *y = numbers(pixels * M),
+    int64_t step = C + upto(20) - 1;
+    float *x = numbers(pixels * step), *w = numbers(M * C), *bias = numbers(M), *y = numbers(pixels * M),
           *work = numbers(block * 16), *p = packed(w, C, M, 1, set->columns);
-    ot_rows_job j = { .x = x, .packed = p, .bias = has_bias ? bias : NULL, .y = y, .C = C, .M = M };
+    ot_rows_job j = { .x = x, .packed = p, .bias = has_bias ? bias : NULL, .y = y, .step = step, .C = C, .M = M };
     for (int64_t i = 0; i < pixels; i += block) set->product(&j, i, i + block < pixels ? i + block : pixels, work);
     for (int64_t i = 0; i < pixels; i++)
         for (int64_t m = 0; m < M; m++) {
             double sum = has_bias ? (double)bias[m] : 0, size = fabs(sum);
             for (int64_t c = 0; c < C; c++) {
-                double one = (double)x[i * C + c] * (double)w[m * C + c];
+                double one = (double)x[i * step + c] * (double)w[m * C + c];
                 sum += one;
                 size += fabs(one);
             }
@@ -101,7 +102,7 @@ static void windows(const ot_rows_tiles *set, int64_t N, ot_rows_job j, bool by_
             part = upto(rows), each = j.out[1] * (by_sample ? j.out[0] : 1);
     float *x = numbers(N * j.in[0] * j.in[1] * j.C), *w = numbers(taps * j.C * j.M), *bias = numbers(j.M),
           *y = numbers(n), *p = packed(w, j.C, j.M, taps, set->columns), *work = numbers(16 * part * each);
-    j.x = x, j.packed = p, j.bias = draw() % 2 ? bias : NULL, j.y = y;
+    j.x = x, j.packed = p, j.bias = draw() % 2 ? bias : NULL, j.y = y, j.step = j.C;
     for (int64_t i = 0; i < rows; i += part)
         (by_sample ? set->pixels : set->windows)(&j, i, i + part < rows ? i + part : rows, work);
     for (int64_t i = 0; i < n; i++) check_window(&j, i, w, 0, j.C);
