@@ -181,10 +181,7 @@ ot_name *ot_item_out(ot_body *b, const ot_item *i, size_t at)
     return at < i->n->n_output ? ot_body_name(b, i->n->output[at]) : NULL;
 }
 
-bool ot_item_is(const ot_item *i, const char *op)
-{
-    return !i->dead && i->n->op_type && !strcmp(i->n->op_type, op) && !*ot_domain(i->n->domain);
-}
+bool ot_item_is(const ot_item *i, const char *op) { return !i->dead && ot_node_is(i->n, op); }
 
 #define NO_NAME ot_message_text("") /* a missing input or output */
 

@@ -8,8 +8,8 @@
 #define OT_BODY_H
 
 #include "exporter/deploy.h"
+#include "exporter/messages.h"
 #include "exporter/pending.h"
-#include "importer/internal.h"
 
 typedef struct ot_body ot_body;
 
@@ -101,12 +101,9 @@ void ot_use_set(ot_body *b, ot_name *from, ot_use *u, ot_name *to);
 void ot_body_drop_output(ot_body *b, ot_name *v); /* of the file */
 bool ot_used_outside_nodes(const ot_name *v);     /* as output of the file, a subgraph or a function */
 
-/* Attributes; what is set replaces what was there. */
-Onnx__AttributeProto *ot_attr_find(const Onnx__NodeProto *n, const char *name);
 void ot_attr_drop(Onnx__NodeProto *n, const char *name);
-void ot_attr_set_int(ot_body *b, Onnx__NodeProto *n, const char *name, int64_t v);
-int64_t ot_attr_int(const Onnx__NodeProto *n, const char *name, int64_t dflt);
-double ot_attr_float(const Onnx__NodeProto *n, const char *name, double dflt);
+void ot_attr_set_int(ot_body *b, Onnx__NodeProto *n, const char *name,
+                     int64_t v); /* in place of its value, if it has one */
 
 /* The tensor of a value that cannot change: an initializer that no caller can feed or a Constant node's, through
  * Identity; NULL: it is none.  *own: v is its only way out, so it may be changed for v's sake. */
@@ -120,9 +117,6 @@ ot_status ot_body_decode(const ot_body *b, const Onnx__TensorProto *t, ot_blob *
 void ot_body_payload(ot_body *b, Onnx__TensorProto *t, ot_dtype dtype, const ot_shape *s, void *bytes);
 ot_name *ot_body_initializer(ot_body *b, const char *stem, ot_dtype dtype, const ot_shape *s,
                              void *bytes); /* NULL: no memory */
-
-/* protobuf-c's strings are not const, but are never written. */
-static inline char *ot_message_text(const char *s) { return (char *)(uintptr_t)s; }
 
 /* The steps: deploy_loss.c, deploy_mode.c, deploy_fold.c, deploy_half.c. */
 ot_status ot_deploy_losses(ot_body *b);

@@ -3,13 +3,6 @@
 
 /* ---- attributes -------------------------------------------------------------------------- */
 
-Onnx__AttributeProto *ot_attr_find(const Onnx__NodeProto *n, const char *name)
-{
-    for (size_t k = 0; k < n->n_attribute; k++)
-        if (!strcmp(ot_text(n->attribute[k]->name), name)) return n->attribute[k];
-    return NULL;
-}
-
 void ot_attr_drop(Onnx__NodeProto *n, const char *name)
 {
     size_t kept = 0;
@@ -23,12 +16,9 @@ void ot_attr_set_int(ot_body *b, Onnx__NodeProto *n, const char *name, int64_t v
     Onnx__AttributeProto *a = ot_attr_find(n, name);
     if (!a) {
         Onnx__AttributeProto **list = ot_body_alloc(b, (n->n_attribute + 1) * sizeof *list);
-        a = ot_body_alloc(b, sizeof *a);
-        char *text = ot_arena_strdup(b->arena, name);
-        if (!text) b->no_memory = true;
-        if (!list || !a || !text) return;
-        onnx__attribute_proto__init(a);
-        a->name = text;
+        a = ot_message_attribute(b->arena, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+        if (!a) b->no_memory = true;
+        if (!list || !a) return;
         if (n->n_attribute) memcpy(list, n->attribute, n->n_attribute * sizeof *list);
         list[n->n_attribute++] = a;
         n->attribute = list;
@@ -37,18 +27,6 @@ void ot_attr_set_int(ot_body *b, Onnx__NodeProto *n, const char *name, int64_t v
     a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
     a->i = v;
     a->ref_attr_name = NULL;
-}
-
-int64_t ot_attr_int(const Onnx__NodeProto *n, const char *name, int64_t dflt)
-{
-    const Onnx__AttributeProto *a = ot_attr_find(n, name);
-    return a ? a->i : dflt;
-}
-
-double ot_attr_float(const Onnx__NodeProto *n, const char *name, double dflt)
-{
-    const Onnx__AttributeProto *a = ot_attr_find(n, name);
-    return a ? (double)a->f : dflt;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -130,10 +108,9 @@ void ot_body_payload(ot_body *b, Onnx__TensorProto *t, ot_dtype dtype, const ot_
         b->no_memory = true;
         return;
     }
-    t->n_float_data = t->n_int32_data = t->n_int64_data = t->n_double_data = t->n_uint64_data = t->n_external_data = 0;
-    t->has_data_type = t->has_raw_data = 1;
+    ot_message_payload(t, ot_bytes(s, dtype), bytes);
+    t->has_data_type = true;
     t->data_type = (int32_t)dtype;
-    t->raw_data = (ProtobufCBinaryData){ ot_bytes(s, dtype), bytes };
     int64_t *dims = ot_body_alloc(b, (size_t)(s->rank + 1) * sizeof *dims);
     if (!dims) return;
     for (int k = 0; k < s->rank; k++) dims[k] = s->dim[k];
@@ -156,36 +133,12 @@ static void *room(ot_body *b, void *list, size_t n, size_t *cap)
 /* Up to IR version 3 every initializer is listed as an input too. */
 static bool list_as_input(ot_body *b, ot_name *v, ot_dtype dtype, const ot_shape *s)
 {
-    struct info {
-        Onnx__ValueInfoProto info;
-        Onnx__TypeProto type;
-        Onnx__TypeProto__Tensor tensor;
-        Onnx__TensorShapeProto shape;
-        Onnx__TensorShapeProto__Dimension dim[OT_MAX_RANK], *list[OT_MAX_RANK];
-    } *i = ot_body_alloc(b, sizeof *i);
     Onnx__GraphProto *g = b->frames->graph;
-    Onnx__ValueInfoProto **list = room(b, g->input, g->n_input, &b->cap_input);
-    if (!i || !list) return false;
-    onnx__value_info_proto__init(&i->info);
-    onnx__type_proto__init(&i->type);
-    onnx__type_proto__tensor__init(&i->tensor);
-    onnx__tensor_shape_proto__init(&i->shape);
-    i->info.name = v->text;
-    i->info.type = &i->type;
-    i->type.value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    i->type.tensor_type = &i->tensor;
-    i->tensor.has_elem_type = 1;
-    i->tensor.elem_type = (int32_t)dtype;
-    i->tensor.shape = &i->shape;
-    i->shape.dim = i->list;
-    i->shape.n_dim = (size_t)s->rank;
-    for (int k = 0; k < s->rank; k++) {
-        i->list[k] = &i->dim[k];
-        onnx__tensor_shape_proto__dimension__init(i->list[k]);
-        i->dim[k].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-        i->dim[k].dim_value = s->dim[k];
-    }
-    list[g->n_input++] = v->input = &i->info;
+    Onnx__ValueInfoProto *info = ot_message_value(b->arena, v->text, dtype, s->rank, s->dim, NULL),
+                         **list = room(b, g->input, g->n_input, &b->cap_input);
+    if (!info) b->no_memory = true;
+    if (!info || !list) return false;
+    list[g->n_input++] = v->input = info;
     g->input = list;
     return true;
 }
@@ -194,12 +147,11 @@ ot_name *ot_body_initializer(ot_body *b, const char *stem, ot_dtype dtype, const
 {
     Onnx__GraphProto *g = b->frames->graph;
     ot_name *v = ot_body_new(b, stem);
-    Onnx__TensorProto *t = ot_body_alloc(b, sizeof *t),
+    Onnx__TensorProto *t = v && bytes ? ot_message_tensor(b->arena, v->text, dtype, s) : NULL,
                       **list = room(b, g->initializer, g->n_initializer, &b->cap_initializer);
-    if (!v || !t || !list) return NULL;
-    onnx__tensor_proto__init(t);
-    t->name = v->text;
-    ot_body_payload(b, t, dtype, s, bytes);
+    if (!t) b->no_memory = true;
+    if (!t || !list) return NULL;
+    ot_message_payload(t, ot_bytes(s, dtype), bytes);
     list[g->n_initializer++] = t;
     g->initializer = list;
     v->tensor = t;

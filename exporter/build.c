@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exporter/messages.h"
 #include "runtime/base/io.h"
 #include "runtime/base/random.h"
 
@@ -34,11 +35,15 @@ static void net_fail_memory(ot_net *b)
     if (b->status == OT_OK) b->status = ot_fail(b->err, OT_E_NOMEM, "new model: out of memory");
 }
 
-static void *net_alloc(ot_net *b, size_t n)
+static void *net_made(ot_net *b, void *p)
 {
-    void *p = b->status == OT_OK ? ot_arena_alloc(b->arena, n ? n : 1) : NULL;
     if (!p) net_fail_memory(b);
     return p;
+}
+
+static void *net_alloc(ot_net *b, size_t n)
+{
+    return net_made(b, b->status == OT_OK ? ot_arena_alloc(b->arena, n ? n : 1) : NULL);
 }
 
 const char *ot_net_name(ot_net *b, const char *fmt, ...)
@@ -67,53 +72,20 @@ const char *ot_net_name(ot_net *b, const char *fmt, ...)
         (msg)->field[(msg)->n_##field++] = (item);                                  \
     } while (0)
 
-/* protobuf-c's strings are not const, but packing only reads them. */
-static char *text(const char *s) { return (char *)(uintptr_t)s; }
-
 /* ---- graph inputs and outputs ---------------------------------------------- */
 
-/* dim[0] = 0 is the symbolic batch "N". */
+/* A negative dimension is the symbolic batch "N". */
 static Onnx__ValueInfoProto *net_value(ot_net *b, const char *name, ot_dtype t, int rank, const int64_t *dim)
 {
-    struct value {
-        Onnx__ValueInfoProto info;
-        Onnx__TypeProto type;
-        Onnx__TypeProto__Tensor tensor;
-        Onnx__TensorShapeProto shape;
-        Onnx__TensorShapeProto__Dimension dim[4], *list[4];
-    } *v = net_alloc(b, sizeof *v);
-    if (!v) return NULL;
-    onnx__value_info_proto__init(&v->info);
-    onnx__type_proto__init(&v->type);
-    onnx__type_proto__tensor__init(&v->tensor);
-    onnx__tensor_shape_proto__init(&v->shape);
-    v->info.name = text(name);
-    v->info.type = &v->type;
-    v->type.value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    v->type.tensor_type = &v->tensor;
-    v->tensor.has_elem_type = 1;
-    v->tensor.elem_type = t;
-    v->tensor.shape = &v->shape;
-    v->shape.n_dim = (size_t)rank;
-    v->shape.dim = v->list;
-    for (int i = 0; i < rank; i++) {
-        v->list[i] = &v->dim[i];
-        onnx__tensor_shape_proto__dimension__init(&v->dim[i]);
-        if (dim[i]) {
-            v->dim[i].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-            v->dim[i].dim_value = dim[i];
-        } else {
-            v->dim[i].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-            v->dim[i].dim_param = text("N");
-        }
-    }
-    return &v->info;
+    return b->status == OT_OK ? net_made(b, ot_message_value(b->arena, name, t, rank, dim, "N")) : NULL;
 }
+
+static int64_t net_batch(const ot_net *b) { return b->o.batch ? b->o.batch : -1; }
 
 static Onnx__ValueInfoProto *net_feature_info(ot_net *b, ot_feature x)
 {
-    if (x.t) return net_value(b, x.name, OT_F32, 3, (int64_t[]){ b->o.batch, x.t, x.c });
-    return net_value(b, x.name, OT_F32, x.h ? 4 : 2, (int64_t[]){ b->o.batch, x.c, x.h, x.w });
+    if (x.t) return net_value(b, x.name, OT_F32, 3, (int64_t[]){ net_batch(b), x.t, x.c });
+    return net_value(b, x.name, OT_F32, x.h ? 4 : 2, (int64_t[]){ net_batch(b), x.c, x.h, x.w });
 }
 
 /* ---- initializers ----------------------------------------------------------- */
@@ -129,20 +101,12 @@ static void *net_bytes(ot_net *b, const char *name, ot_dtype type, int rank, con
             b->status = ot_fail(b->err, OT_E_USAGE, "%s: larger than 2 GiB, the limit of an ONNX file", name);
         return NULL;
     }
-    Onnx__TensorProto *t = net_alloc(b, sizeof *t);
-    int64_t *dims = net_alloc(b, (size_t)rank * sizeof *dims);
+    ot_shape s = { .rank = rank };
+    for (int i = 0; i < rank; i++) s.dim[i] = dim[i];
     void *data = net_alloc(b, (size_t)bytes);
-    if (!t || !dims || !data) return NULL;
-    for (int i = 0; i < rank; i++) dims[i] = dim[i];
-    onnx__tensor_proto__init(t);
-    t->name = text(name);
-    t->has_data_type = 1;
-    t->data_type = (int32_t)type;
-    t->n_dims = (size_t)rank;
-    t->dims = dims;
-    t->has_raw_data = 1;
-    t->raw_data.len = (size_t)bytes;
-    t->raw_data.data = data;
+    Onnx__TensorProto *t = data ? net_made(b, ot_message_tensor(b->arena, name, type, &s)) : NULL;
+    if (!t) return NULL;
+    ot_message_payload(t, (size_t)bytes, data);
     NET_PUSH(b, &b->graph, initializer, b->cap_initializer, t);
     if (b->model.ir_version < 4) {
         Onnx__ValueInfoProto *v = net_value(b, name, type, rank, dim);
@@ -234,15 +198,16 @@ ot_net_node *ot_net_op(ot_net *b, const char *op, const char *name, int n_out, i
     } *p = net_alloc(b, sizeof *p);
     if (b->status != OT_OK) return NULL;
     onnx__node_proto__init(&p->node);
-    p->node.op_type = text(op);
-    p->node.name = text(name);
+    p->node.op_type = ot_message_text(op);
+    p->node.name = ot_message_text(name);
     p->node.input = p->input;
     p->node.output = p->output;
     p->node.attribute = p->attribute;
-    for (int i = 0; i < n; i++) p->input[i] = text(input[i] ? input[i] : "");
+    for (int i = 0; i < n; i++) p->input[i] = ot_message_text(input[i] ? input[i] : "");
     p->node.n_input = (size_t)n;
     for (int i = 0; i < n_out; i++)
-        p->output[i] = text(n_out == 1 ? ot_net_name(b, "%s.out", name) : ot_net_name(b, "%s.out%d", name, i));
+        p->output[i] =
+            ot_message_text(n_out == 1 ? ot_net_name(b, "%s.out", name) : ot_net_name(b, "%s.out%d", name, i));
     p->node.n_output = (size_t)n_out;
     NET_PUSH(b, &b->graph, node, b->cap_node, &p->node);
     return b->status == OT_OK ? &p->node : NULL;
@@ -258,14 +223,8 @@ const char *ot_net_result(const ot_net_node *node, int i) { return node ? node->
 static Onnx__AttributeProto *net_attribute(ot_net *b, Onnx__NodeProto *node, const char *name,
                                            Onnx__AttributeProto__AttributeType type)
 {
-    Onnx__AttributeProto *a = node ? net_alloc(b, sizeof *a) : NULL;
-    if (!a) return NULL;
-    onnx__attribute_proto__init(a);
-    a->name = text(name);
-    a->has_type = 1;
-    a->type = type;
-    node->attribute[node->n_attribute++] = a;
-    return a;
+    Onnx__AttributeProto *a = node ? net_made(b, ot_message_attribute(b->arena, name, type)) : NULL;
+    return a ? node->attribute[node->n_attribute++] = a : NULL;
 }
 
 void ot_net_int(ot_net *b, ot_net_node *node, const char *name, int64_t i)
@@ -300,7 +259,7 @@ void ot_net_text(ot_net *b, ot_net_node *node, const char *name, const char *s)
     if (!a) return;
     a->has_s = 1;
     a->s.len = strlen(s);
-    a->s.data = (uint8_t *)text(s);
+    a->s.data = (uint8_t *)ot_message_text(s);
 }
 
 /* n times the same number: our windows are square. */
@@ -474,11 +433,11 @@ void ot_net_begin(ot_net *b, ot_arena *arena, const char *name, const ot_new_opt
     onnx__operator_set_id_proto__init(&b->opset);
     b->model.has_ir_version = 1;
     b->model.ir_version = ir_version(o->opset);
-    b->model.producer_name = text("onnxtrain");
-    b->model.producer_version = text(OT_VERSION);
+    b->model.producer_name = ot_message_text("onnxtrain");
+    b->model.producer_version = ot_message_text(OT_VERSION);
     b->model.graph = &b->graph;
-    b->graph.name = text(name);
-    b->opset.domain = text("");
+    b->graph.name = ot_message_text(name);
+    b->opset.domain = ot_message_text("");
     b->opset.has_version = 1;
     b->opset.version = o->opset;
     Onnx__OperatorSetIdProto **list = net_alloc(b, sizeof *list);
@@ -499,7 +458,7 @@ ot_feature ot_net_input(ot_net *b, bool flat)
 
 ot_feature ot_net_tokens(ot_net *b, const char *name)
 {
-    Onnx__ValueInfoProto *v = net_value(b, name, OT_I64, 2, (int64_t[]){ b->o.batch, b->o.tokens });
+    Onnx__ValueInfoProto *v = net_value(b, name, OT_I64, 2, (int64_t[]){ net_batch(b), b->o.tokens });
     if (v) NET_PUSH(b, &b->graph, input, b->cap_input, v);
     return (ot_feature){ .name = name, .t = b->o.tokens };
 }
@@ -508,7 +467,7 @@ ot_feature ot_net_tokens(ot_net *b, const char *name)
 static void net_output(ot_net *b, ot_feature y)
 {
     Onnx__NodeProto *last = b->graph.node[b->graph.n_node - 1];
-    y.name = last->output[0] = text("output");
+    y.name = last->output[0] = ot_message_text("output");
     Onnx__ValueInfoProto **list = net_alloc(b, sizeof *list);
     Onnx__ValueInfoProto *v = net_feature_info(b, y);
     if (!list || !v) return;

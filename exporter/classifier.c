@@ -18,30 +18,18 @@ typedef struct edit {
     const Onnx__GraphProto *g;
     const ot_classifier *h;
     uint64_t seed;
-    ot_table after; /* names of tensors that follow from the layer */
+    const ot_table *tensor; /* of initializers and Constants, by name */
+    ot_table after;         /* names of tensors that follow from the layer */
 } edit;
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory for the new last layer"); }
 
-static bool is(const Onnx__NodeProto *n, const char *op)
-{
-    return !*ot_domain(n->domain) && !strcmp(ot_text(n->op_type), op);
-}
-
 /* ---- tensors ------------------------------------------------------------------------------------ */
 
-/* t with these dimensions and bytes; everything else it has, such as its name, stays. */
-static Onnx__TensorProto with_payload(const Onnx__TensorProto *t, int64_t *dims, size_t n_dims, void *bytes, size_t n)
+static void put_bytes(Onnx__TensorProto *t, size_t n, const void *bytes)
 {
-    Onnx__TensorProto now = *t;
-    now.n_dims = n_dims;
-    now.dims = dims;
-    now.n_float_data = now.n_int32_data = now.n_int64_data = now.n_double_data = now.n_uint64_data = 0;
-    now.n_string_data = now.n_external_data = 0;
-    now.has_data_location = false;
-    now.has_raw_data = true;
-    now.raw_data = (ProtobufCBinaryData){ n, bytes };
-    return now;
+    ot_message_payload(t, n, bytes);
+    t->has_data_location = false; /* in the model file, wherever it was */
 }
 
 /* The initializer of that name, or the Constant, becomes t. */
@@ -52,30 +40,12 @@ static ot_status put_tensor(edit *e, const char *name, Onnx__TensorProto *t, ot_
             return ot_remake_replace(e->x, OT_GRAPH_INITIALIZER, i, &t->base, err);
     for (size_t i = 0; i < e->g->n_node; i++) {
         const Onnx__NodeProto *k = e->g->node[i];
-        if (!is(k, "Constant") || k->n_output != 1 || strcmp(k->output[0], name) != 0) continue;
-        Onnx__AttributeProto value = ONNX__ATTRIBUTE_PROTO__INIT, *list = &value;
+        if (!ot_constant_tensor(k) || strcmp(k->output[0], name) != 0) continue;
         Onnx__NodeProto now = *k;
-        value.name = (char[]){ "value" };
-        value.has_type = true;
-        value.type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
-        value.t = t;
-        now.n_attribute = 1;
-        now.attribute = &list;
+        if (!ot_message_constant(e->x->patch.arena, &now, t)) return no_memory(err);
         return ot_remake_node(e->x, i, &now, err);
     }
     return ot_fail(err, OT_E_INTERNAL, "%s: internal error: tensor '%s' is missing", e->x->f->path, name);
-}
-
-static const Onnx__TensorProto *tensor_of(const edit *e, const char *name)
-{
-    for (size_t i = 0; i < e->g->n_initializer; i++)
-        if (!strcmp(ot_text(e->g->initializer[i]->name), name)) return e->g->initializer[i];
-    for (size_t i = 0; i < e->g->n_node; i++) {
-        const Onnx__NodeProto *k = e->g->node[i];
-        if (is(k, "Constant") && k->n_output == 1 && !strcmp(k->output[0], name) && k->n_attribute == 1)
-            return k->attribute[0]->t;
-    }
-    return NULL;
 }
 
 /* ---- declared shapes ------------------------------------------------------------------------------ */
@@ -193,7 +163,8 @@ static ot_status put_sizes(edit *e, size_t i, size_t k, const Onnx__TensorProto 
     dim[axis] = e->h->now;
     int64_t *bytes = ot_arena_copy(a, dim, sizeof *dim * (size_t)rank);
     if (!bytes) return no_memory(err);
-    Onnx__TensorProto now = with_payload(t, t->dims, t->n_dims, bytes, sizeof *dim * (size_t)rank);
+    Onnx__TensorProto now = *t;
+    put_bytes(&now, sizeof *dim * (size_t)rank, bytes);
     if (readers_of(e, n->input[k]) == 1) return put_tensor(e, n->input[k], &now, err);
     const char *name = ot_remake_name(e->x, n->input[k], "classes", 1);
     if (!name) return no_memory(err);
@@ -230,13 +201,14 @@ static ot_status follow_node(edit *e, size_t i, ot_error *err)
     if (*ot_domain(n->domain)) return refuse(e, n, "is of another domain and may depend on the classes", err);
     for (size_t k = 0; k < n->n_attribute; k++)
         if (n->attribute[k]->g) return refuse(e, n, "has a subgraph that may depend on the classes", err);
-    if (is(n, "Reshape") && n->n_input == 1) return put_attribute(e, i, err);
+    if (ot_node_is(n, "Reshape") && n->n_input == 1) return put_attribute(e, i, err);
     for (size_t k = 0; k < n->n_input; k++) {
-        const Onnx__TensorProto *t = tensor_of(e, n->input[k]);
+        const Onnx__TensorProto *t = ot_table_find(e->tensor, n->input[k]);
         ot_blob b;
         ot_error ignored = { 0 };
         if (!t || (e->h->bias && !strcmp(n->input[k], e->h->bias))) continue;
-        bool sizes = k && (is(n, "Reshape") || is(n, "Expand") || is(n, "Resize")) && t->data_type == OT_I64;
+        bool sizes = k && (ot_node_is(n, "Reshape") || ot_node_is(n, "Expand") || ot_node_is(n, "Resize")) &&
+                     t->data_type == OT_I64;
         if (sizes && !ot_tensor_decode(NULL, e->x->patch.arena, t, "shape", &b, NULL, &ignored)) {
             OT_TRY(put_sizes(e, i, k, t, &b, err));
             continue;
@@ -274,7 +246,7 @@ static ot_status follow(edit *e, ot_error *err)
 static ot_status put_fresh(edit *e, const char *name, int axis, ot_error *err)
 {
     ot_arena *a = e->x->patch.arena;
-    const Onnx__TensorProto *t = tensor_of(e, name);
+    const Onnx__TensorProto *t = ot_table_find(e->tensor, name);
     int64_t *dims = t ? ot_arena_alloc(a, sizeof *dims * (t->n_dims + 1)) : NULL;
     ot_shape s = { .rank = t ? (int)t->n_dims : 0 };
     if (!t) return ot_fail(err, OT_E_INTERNAL, "%s: internal error: tensor '%s' is missing", e->x->f->path, name);
@@ -287,7 +259,9 @@ static ot_status put_fresh(edit *e, const char *name, int axis, ot_error *err)
     void *bytes = ot_arena_alloc(a, ot_bytes(&s, type) + 1);
     if (!bytes) return no_memory(err);
     ot_fill_uniform(bytes, type, ot_numel(&s), 1 / sqrt((double)e->h->fan_in), e->seed, name);
-    Onnx__TensorProto now = with_payload(t, dims, t->n_dims, bytes, ot_bytes(&s, type));
+    Onnx__TensorProto now = *t;
+    now.dims = dims;
+    put_bytes(&now, ot_bytes(&s, type), bytes);
     return put_tensor(e, name, &now, err);
 }
 
@@ -308,9 +282,10 @@ ot_status ot_classifiers_replace(const ot_imported *m, const ot_classifier *list
     int made = 0;
     *out = NULL;
     OT_TRY(ot_remake_begin(&x, m, err));
-    ot_status s = OT_OK;
+    ot_table tensor = { .arena = x.patch.arena };
+    ot_status s = ot_graph_tensors(x.f->model->graph, &tensor) ? OT_OK : no_memory(err);
     for (int i = 0; i < n && !s; i++) {
-        edit e = { .x = &x, .g = x.f->model->graph, .h = &list[i], .seed = seed };
+        edit e = { .x = &x, .g = x.f->model->graph, .h = &list[i], .seed = seed, .tensor = &tensor };
         bool before = false; /* another output has the same layer */
         for (int k = 0; k < i; k++) before |= list[k].layer == list[i].layer;
         if (before || list[i].now == list[i].classes) continue;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "exporter/classifier.h"
-#include "importer/internal.h"
+#include "exporter/messages.h"
 
 typedef struct finder {
     const Onnx__GraphProto *g;
@@ -37,32 +37,16 @@ static bool count_reads(ot_table *reads, const Onnx__GraphProto *g)
 static bool index_names(finder *x)
 {
     x->tensor.arena = x->producer.arena = x->reads.arena = x->a;
-    for (size_t i = 0; i < x->g->n_initializer; i++)
-        if (!ot_table_set(&x->tensor, ot_text(x->g->initializer[i]->name), x->g->initializer[i])) return false;
-    for (size_t i = 0; i < x->g->n_node; i++) {
-        const Onnx__NodeProto *n = x->g->node[i];
-        for (size_t k = 0; k < n->n_output; k++)
-            if (!ot_table_set(&x->producer, n->output[k], &x->g->node[i])) return false;
-        if (*ot_domain(n->domain) || strcmp(ot_text(n->op_type), "Constant") != 0 || n->n_output != 1) continue;
-        for (size_t k = 0; k < n->n_attribute; k++)
-            if (n->attribute[k]->t && !ot_table_set(&x->tensor, n->output[0], n->attribute[k]->t)) return false;
-    }
-    return count_reads(&x->reads, x->g);
+    for (size_t i = 0; i < x->g->n_node; i++)
+        for (size_t k = 0; k < x->g->node[i]->n_output; k++)
+            if (!ot_table_set(&x->producer, x->g->node[i]->output[k], &x->g->node[i])) return false;
+    return ot_graph_tensors(x->g, &x->tensor) && count_reads(&x->reads, x->g);
 }
 
 static const Onnx__NodeProto *producer_of(const finder *x, const char *name)
 {
     Onnx__NodeProto *const *at = ot_table_find(&x->producer, name);
     return at ? *at : NULL;
-}
-
-static bool is(const Onnx__NodeProto *n, const char *op) { return !strcmp(ot_text(n->op_type), op); }
-
-static int64_t int_of(const Onnx__NodeProto *n, const char *attribute, int64_t otherwise)
-{
-    for (size_t i = 0; i < n->n_attribute; i++)
-        if (!strcmp(ot_text(n->attribute[i]->name), attribute)) return n->attribute[i]->i;
-    return otherwise;
 }
 
 static int64_t numel(const Onnx__TensorProto *t)
@@ -99,8 +83,8 @@ static const Onnx__TensorProto *operand(const finder *x, const char *name, bool 
         *last = name;
         *shared |= (uintptr_t)ot_table_find(&x->reads, name) > 1;
         if (t || !n || !n->n_input || *ot_domain(n->domain)) return t;
-        if (is(n, "Transpose")) *turned = !*turned; /* of a matrix, which is checked */
-        else if (!is(n, "Identity") && !is(n, "Cast")) return NULL;
+        if (ot_node_is(n, "Transpose")) *turned = !*turned; /* of a matrix, which is checked */
+        else if (!ot_node_is(n, "Identity") && !ot_node_is(n, "Cast")) return NULL;
         name = n->input[0];
     }
 }
@@ -126,7 +110,8 @@ static ot_status accept_bias(const finder *x, const Onnx__NodeProto *n, const ch
 
 static ot_status accept_layer(const finder *x, const Onnx__NodeProto *n, ot_classifier *h, ot_error *err)
 {
-    bool gemm = is(n, "Gemm"), conv = is(n, "Conv"), turned = gemm && int_of(n, "transB", 0), shared = false;
+    bool gemm = ot_node_is(n, "Gemm"), conv = ot_node_is(n, "Conv"), turned = gemm && ot_attr_int(n, "transB", 0),
+         shared = false;
     const char *last = "";
     const Onnx__TensorProto *t = n->n_input > 1 ? operand(x, n->input[1], &turned, &last, &shared) : NULL;
     const Onnx__NodeProto *in_the_way = producer_of(x, last);
@@ -135,9 +120,9 @@ static ot_status accept_layer(const finder *x, const Onnx__NodeProto *n, ot_clas
     if (!t && in_the_way && strstr(ot_text(in_the_way->op_type), "uantizeLinear"))
         return REFUSE(x, h, err, "the weight of node '%s' (%s) is quantised", name_of(n), n->op_type);
     if (!t) return REFUSE(x, h, err, "the weight of node '%s' (%s) is not an initializer", name_of(n), n->op_type);
-    if (conv ? t->n_dims < 3 || turned || int_of(n, "group", 1) != 1 : t->n_dims != 2)
+    if (conv ? t->n_dims < 3 || turned || ot_attr_int(n, "group", 1) != 1 : t->n_dims != 2)
         return REFUSE(x, h, err, "node '%s' (%s) is not a linear layer over all features", name_of(n), n->op_type);
-    if (gemm && int_of(n, "transA", 0))
+    if (gemm && ot_attr_int(n, "transA", 0))
         return REFUSE(x, h, err, "node '%s' (Gemm) has transA, which is not supported", name_of(n));
     if (shared)
         return REFUSE(x, h, err, "the weight '%s' of node '%s' (%s) is also used by other nodes (see --untie)", last,
@@ -175,14 +160,16 @@ static bool passes(const Onnx__NodeProto *n)
                                       "Softplus",    "Clip",        "Transpose", "Hardmax",       "MaxPool",
                                       "AveragePool", "Resize",      "Upsample",  "GlobalMaxPool", "GlobalAveragePool" };
     for (int i = 0; i < OT_LEN(op); i++)
-        if (is(n, op[i])) return true;
+        if (ot_node_is(n, op[i])) return true;
     return false;
 }
 
 /* Arithmetic with a constant: *other is the operand that is none, *constant the tensor. */
 static bool is_arithmetic(const finder *x, const Onnx__NodeProto *n, const char **other, const char **constant)
 {
-    if (n->n_input != 2 || !(is(n, "Add") || is(n, "Sub") || is(n, "Mul") || is(n, "Div"))) return false;
+    if (n->n_input != 2 ||
+        !(ot_node_is(n, "Add") || ot_node_is(n, "Sub") || ot_node_is(n, "Mul") || ot_node_is(n, "Div")))
+        return false;
     for (int i = 0; i < 2; i++) {
         if (!ot_table_find(&x->tensor, n->input[i])) continue;
         *constant = n->input[i];
@@ -197,7 +184,7 @@ static bool is_bias(const finder *x, const Onnx__NodeProto *n, const char **othe
 {
     bool turned = false, shared = false;
     const char *last;
-    for (int i = 0; i < 2 && n->n_input == 2 && is(n, "Add"); i++) {
+    for (int i = 0; i < 2 && n->n_input == 2 && ot_node_is(n, "Add"); i++) {
         const Onnx__TensorProto *t = operand(x, n->input[i], &turned, &last, &shared);
         if (!t || numel(t) == 1) continue;
         *constant = n->input[i];
@@ -217,20 +204,20 @@ static ot_status walk(const finder *x, const char *name, ot_classifier *h, ot_er
         if (!n || !n->n_input || hops > x->g->n_node)
             return REFUSE(x, h, err, "it is not computed by a Gemm, MatMul or Conv");
         bool ours = !*ot_domain(n->domain) && !strcmp(n->output[0], name);
-        if (ours && (is(n, "Gemm") || is(n, "MatMul") || is(n, "Conv"))) {
+        if (ours && (ot_node_is(n, "Gemm") || ot_node_is(n, "MatMul") || ot_node_is(n, "Conv"))) {
             h->layer = (size_t)(at - x->g->node);
-            if (bias) OT_TRY(accept_bias(x, bias_node, bias, !is(n, "Conv"), h, err));
+            if (bias) OT_TRY(accept_bias(x, bias_node, bias, !ot_node_is(n, "Conv"), h, err));
             return h->why ? OT_OK : accept_layer(x, n, h, err);
         }
         if (ours && passes(n)) {
-            h->sigmoid |= is(n, "Sigmoid");
+            h->sigmoid |= ot_node_is(n, "Sigmoid");
             name = n->input[0];
         } else if (ours && !bias && is_bias(x, n, &other, &constant)) {
             bias_node = n;
             bias = constant;
             name = other;
         } else if (ours && is_arithmetic(x, n, &other, &constant) && numel(ot_table_find(&x->tensor, constant)) == 1) {
-            if (!bias && is(n, "Add")) bias_node = n, bias = constant; /* of one class, or it stays */
+            if (!bias && ot_node_is(n, "Add")) bias_node = n, bias = constant; /* of one class, or it stays */
             name = other;
         } else {
             return REFUSE(x, h, err, "between it and the last linear layer is node '%s' (%s)%s", name_of(n),

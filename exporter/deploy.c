@@ -73,25 +73,19 @@ static ot_status functions_deploy(ot_body *file)
     return OT_OK;
 }
 
-/* A key of onnxtrain replaces the existing entry; another key is added only if the file does not have it. */
+/* Keys of ours are replaced; another key is added only if the file does not have it. */
 static ot_status metadata_set(ot_body *b, const ot_export_metadata *e)
 {
     Onnx__ModelProto *m = b->model;
     for (size_t k = 0; k < m->n_metadata_props; k++) {
         if (strcmp(ot_text(m->metadata_props[k]->key), e->key) != 0) continue;
-        char *value = ot_arena_strdup(b->arena, e->value);
-        if (!value) return ot_fail(b->err, OT_E_NOMEM, "export: no memory");
-        if (!strncmp(e->key, "onnxtrain.", 10)) m->metadata_props[k]->value = value;
+        if (ot_metadata_is_ours(e->key)) m->metadata_props[k]->value = ot_message_text(e->value);
         return OT_OK;
     }
-    Onnx__StringStringEntryProto **list = ot_body_alloc(b, (m->n_metadata_props + 1) * sizeof *list);
-    Onnx__StringStringEntryProto *p = ot_body_alloc(b, sizeof *p);
+    Onnx__StringStringEntryProto **list = ot_body_alloc(b, (m->n_metadata_props + 1) * sizeof *list),
+                                 *p = ot_message_entry(b->arena, e->key, e->value);
     if (!list || !p) return ot_fail(b->err, OT_E_NOMEM, "export: no memory");
     if (m->n_metadata_props) memcpy(list, m->metadata_props, m->n_metadata_props * sizeof *list);
-    onnx__string_string_entry_proto__init(p);
-    p->key = ot_arena_strdup(b->arena, e->key);
-    p->value = ot_arena_strdup(b->arena, e->value);
-    if (!p->key || !p->value) return ot_fail(b->err, OT_E_NOMEM, "export: no memory");
     list[m->n_metadata_props++] = p;
     m->metadata_props = list;
     return OT_OK;

@@ -106,26 +106,17 @@ static ot_status stream(const void *what, ot_sink *sink, void *to, ot_error *err
     return OT_OK;
 }
 
-static bool entry(ot_body *b, Onnx__StringStringEntryProto **out, const char *key, const char *value)
-{
-    Onnx__StringStringEntryProto *e = ot_body_alloc(b, sizeof *e);
-    if (!e || !value) return false;
-    onnx__string_string_entry_proto__init(e);
-    e->key = ot_arena_strdup(b->arena, key);
-    e->value = ot_arena_strdup(b->arena, value);
-    *out = e;
-    return e->key && e->value;
-}
-
 static ot_status entries_set(pieces *p, const char *name)
 {
     ot_body *b = p->b;
     for (size_t k = 0; k < p->n; k++) {
         const piece *q = &p->list[k];
         Onnx__StringStringEntryProto **list = ot_body_alloc(b, 3 * sizeof *list);
-        if (!list || !entry(b, &list[0], "location", name) ||
-            !entry(b, &list[1], "offset", ot_arena_printf(b->arena, "%llu", (unsigned long long)q->at)) ||
-            !entry(b, &list[2], "length", ot_arena_printf(b->arena, "%zu", q->n)))
+        const char *offset = ot_arena_printf(b->arena, "%llu", (unsigned long long)q->at),
+                   *length = ot_arena_printf(b->arena, "%zu", q->n);
+        if (!list || !offset || !length || !(list[0] = ot_message_entry(b->arena, "location", name)) ||
+            !(list[1] = ot_message_entry(b->arena, "offset", offset)) ||
+            !(list[2] = ot_message_entry(b->arena, "length", length)))
             return ot_fail(b->err, OT_E_NOMEM, "export: no memory");
         q->t->external_data = list;
         q->t->n_external_data = 3;

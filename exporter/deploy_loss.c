@@ -108,7 +108,7 @@ ot_status ot_deploy_losses(ot_body *b)
     const Onnx__GraphProto *g = b->model->graph;
     int n = 0, most = (int)g->n_output;
     ot_name **out = ot_body_alloc(b, (size_t)(most + 1) * sizeof *out);
-    bool *loss = ot_body_alloc(b, 2 * (size_t)most + 1), *operator= loss ? loss + most : NULL;
+    bool *loss = ot_body_alloc(b, 2 * (size_t)most + 1), *by_operator = loss ? loss + most : NULL;
     walk w = { .b = b };
     if (b->model->n_training_info) ot_body_say(b, "training information removed");
     b->model->n_training_info = 0;
@@ -118,11 +118,11 @@ ot_status ot_deploy_losses(ot_body *b)
     }
     for (int k = 0; loss && k < n; k++) {
         walk_from(&w, out[k]);
-        operator[k] = w.loss;
+        by_operator[k] = w.loss;
         loss[k] = w.loss || is_scalar(b, out[k]);
         for (ot_name *v = b->names; v && !loss[k]; v = v->next) v->needed |= v->mark == w.mark;
     }
-    for (int k = 0; loss && k < n; k++) loss[k] = loss[k] && (operator[k] || has_target(&w, out[k]));
+    for (int k = 0; loss && k < n; k++) loss[k] = loss[k] && (by_operator[k] || has_target(&w, out[k]));
     if (loss && out) losses_drop(b, out, loss, n);
     free(w.stack);
     return b->no_memory ? ot_fail(b->err, OT_E_NOMEM, "export: no memory") : OT_OK;

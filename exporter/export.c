@@ -15,8 +15,7 @@
 #include "importer/internal.h"
 #include "runtime/base/io.h"
 
-typedef struct export
-{
+typedef struct writing {
     const ot_imported *m;
     const ot_export_options *o;
     const char *path;
@@ -26,8 +25,7 @@ typedef struct export
     const void **of_tensor; /* by order: the payload it was given; NULL: none */
     bool changed;           /* a tensor is */
     ot_error *err;
-}
-export;
+} writing;
 
 /* ---- payloads ----------------------------------------------------------------------- */
 
@@ -37,7 +35,7 @@ static void forget(const ot_imported *m, const ot_source *s)
     if (s->external) ot_import_release(m);
 }
 
-static ot_status tensor_patch(export *x, const ot_export_tensor *t)
+static ot_status tensor_patch(writing *x, const ot_export_tensor *t)
 {
     const ot_imported *m = x->m;
     if (t->source < 0 || t->source >= m->n_sources || !t->bytes)
@@ -63,7 +61,7 @@ static ot_status tensor_patch(export *x, const ot_export_tensor *t)
     return ot_payload_edit(&x->patch, x->patch.tensor[s->order], s, payload, x->err);
 }
 
-static ot_status file_patch(export *x, int n, const ot_export_tensor *t)
+static ot_status file_patch(writing *x, int n, const ot_export_tensor *t)
 {
     ot_patch_walk(&x->patch);
     size_t tensors = x->patch.n_tensor + 1, sources = (size_t)x->m->n_sources + 1;
@@ -88,14 +86,14 @@ static ot_status file_patch(export *x, int n, const ot_export_tensor *t)
 /* ---- reading back ---------------------------------------------------------------------- */
 
 /* The bytes that were written for source i. */
-static const void *written_bytes(const export *x, int i)
+static const void *written_bytes(const writing *x, int i)
 {
     int order = x->m->sources[i].order;
     bool given = order >= 0 && (size_t)order < x->patch.n_tensor && x->of_tensor[order];
     return given ? x->of_tensor[order] : x->payload[i];
 }
 
-static ot_status source_verify(const export *x, int i, const ot_source *is)
+static ot_status source_verify(const writing *x, int i, const ot_source *is)
 {
     const ot_source *was = &x->m->sources[i];
     bool same = !strcmp(was->name, is->name) && was->dtype == is->dtype && was->order == is->order &&
@@ -110,7 +108,7 @@ static ot_status source_verify(const export *x, int i, const ot_source *is)
 }
 
 /* Values that are external data read the bytes that it was compared with. */
-static void values_share(const export *x, ot_imported *w)
+static void values_share(const writing *x, ot_imported *w)
 {
     for (int i = 0; i < w->graph->n_values; i++) {
         ot_value *v = w->graph->values[i];
@@ -120,7 +118,7 @@ static void values_share(const export *x, ot_imported *w)
 }
 
 /* Imports what was written and compares it. */
-static ot_status written_verify(const export *x)
+static ot_status written_verify(const writing *x)
 {
     ot_imported *w = NULL;
     OT_TRY(ot_pending_import(&x->new, &w, x->err));
@@ -143,7 +141,7 @@ static ot_status written_verify(const export *x)
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-static ot_status file_write(export *x, int n, const ot_export_tensor *t)
+static ot_status file_write(writing *x, int n, const ot_export_tensor *t)
 {
     size_t size;
     OT_TRY(ot_import_intact(x->m, x->err));
@@ -161,7 +159,7 @@ ot_status ot_export(const ot_imported *m, const char *path, int n, const ot_expo
 {
     const ot_file *f = m->file;
     ot_error own = { 0 };
-    export x = { .m = m, .o = o, .path = path, .err = err ? err : &own };
+    writing x = { .m = m, .o = o, .path = path, .err = err ? err : &own };
     OT_TRY(ot_patch_begin(&x.patch, f, x.err));
     ot_status s = ot_pending_open(&x.new, x.patch.arena, path, o ? o->folder : NULL, x.err);
     if (s == OT_OK) s = file_write(&x, n, t);

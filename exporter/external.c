@@ -20,7 +20,7 @@
 #include "importer/internal.h"
 #include "runtime/base/io.h"
 
-enum { TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14, ENTRY_KEY = 1, ENTRY_VALUE = 2, BLOCK = 1 << 20, ALIGN = 4096 };
+enum { BLOCK = 1 << 20, ALIGN = 4096 };
 
 /* One tensor's part of a data file. */
 typedef struct claim {
@@ -92,11 +92,11 @@ static ot_status read_entries(external *x, int span, claim *c, const char **loca
     ot_span *s = &x->p->span[span];
     c->n = UINT64_MAX;
     for (size_t at = s->body, end = s->end; ot_field_next(x->p->p, &at, end, &entry);) {
-        if (entry.number != TENSOR_EXTERNAL) continue;
+        if (entry.number != OT_TENSOR_EXTERNAL) continue;
         int e = ot_patch_span(x->p, span, &entry);
         s = &x->p->span[span];
         if (!e) return no_memory(x);
-        if (!ot_field_last(x->p, e, ENTRY_KEY, &key) || !ot_field_last(x->p, e, ENTRY_VALUE, &value)) continue;
+        if (!ot_field_last(x->p, e, OT_ENTRY_KEY, &key) || !ot_field_last(x->p, e, OT_ENTRY_VALUE, &value)) continue;
         const char *k = text_at(x, &key), *v = text_at(x, &value);
         if (!k || !v) return no_memory(x);
         if (!strcmp(k, "location")) {
@@ -115,7 +115,7 @@ static ot_status read_entries(external *x, int span, claim *c, const char **loca
 static ot_status claim_add(external *x, int span, int order)
 {
     ot_field f;
-    if (!ot_field_last(x->p, span, TENSOR_LOCATION, &f)) return OT_OK;
+    if (!ot_field_last(x->p, span, OT_TENSOR_LOCATION, &f)) return OT_OK;
     size_t at = f.body;
     if (ot_varint_read(x->p->p, &at, f.end) != 1) return OT_OK;
     claim *c = ot_arena_alloc(x->p->arena, sizeof *c);
@@ -273,7 +273,7 @@ static ot_status data_place(external *x, const data_file *d, const char **name)
 static void entry_edit(external *x, int span, const ot_field *old, const char *key, const char *value)
 {
     size_t n, end = x->p->span[span].end;
-    const uint8_t *entry = ot_entry_bytes(x->p->arena, TENSOR_EXTERNAL, key, value, &n);
+    const uint8_t *entry = ot_entry_bytes(x->p->arena, OT_TENSOR_EXTERNAL, key, value, &n);
     if (entry) ot_patch_edit(x->p, span, old->number ? old->at : end, old->number ? old->end : end, entry, n);
     else x->p->no_memory = true;
 }

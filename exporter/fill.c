@@ -26,17 +26,10 @@ typedef struct names {
 static bool index_names(const Onnx__GraphProto *g, ot_arena *a, names *x)
 {
     *x = (names){ { .arena = a }, { .arena = a } };
-    for (size_t i = 0; i < g->n_initializer; i++)
-        if (!ot_table_set(&x->tensor, ot_text(g->initializer[i]->name), g->initializer[i])) return false;
-    for (size_t i = 0; i < g->n_node; i++) {
-        const Onnx__NodeProto *n = g->node[i];
-        for (size_t in = 0; in < n->n_input; in++)
-            if (is_slot(n, in) && !ot_table_set(&x->slot, n->input[in], n)) return false;
-        if (strcmp(ot_text(n->op_type), "Constant") != 0 || n->n_output != 1) continue;
-        for (size_t k = 0; k < n->n_attribute; k++)
-            if (n->attribute[k]->t && !ot_table_set(&x->tensor, n->output[0], n->attribute[k]->t)) return false;
-    }
-    return true;
+    for (size_t i = 0; i < g->n_node; i++)
+        for (size_t in = 0; in < g->node[i]->n_input; in++)
+            if (is_slot(g->node[i], in) && !ot_table_set(&x->slot, g->node[i]->input[in], g->node[i])) return false;
+    return ot_graph_tensors(g, &x->tensor);
 }
 
 static bool decode(const Onnx__TensorProto *t, ot_arena *a, ot_blob *out)
@@ -50,9 +43,7 @@ static bool read_fill(const names *x, const Onnx__NodeProto *n, ot_arena *a, ot_
 {
     static const float zero = 0;
     ot_blob b;
-    if (*ot_domain(n->domain) || strcmp(ot_text(n->op_type), "ConstantOfShape") != 0 || n->n_input != 1 ||
-        n->n_output != 1)
-        return false;
+    if (!ot_node_is(n, "ConstantOfShape") || n->n_input != 1 || n->n_output != 1) return false;
     if (!decode(ot_table_find(&x->tensor, n->input[0]), a, &b) || b.dtype != OT_I64 || b.shape.rank != 1 ||
         b.shape.dim[0] > OT_MAX_RANK)
         return false;
@@ -78,8 +69,8 @@ ot_filled *ot_filled_find(const ot_imported *m, ot_arena *a, int *n)
     if (!list || !index_names(g, a, &x)) return NULL;
     for (size_t i = 0; i < g->n_node; i++) {
         const Onnx__NodeProto *k = g->node[i];
-        if (strcmp(ot_text(k->op_type), "ConstantOfShape") != 0 || !read_fill(&x, k, a, &shape, &element)) continue;
-        if (ot_table_find(&x.slot, k->output[0])) list[(*n)++] = (ot_filled){ .name = k->output[0], .node = i };
+        if (read_fill(&x, k, a, &shape, &element) && ot_table_find(&x.slot, k->output[0]))
+            list[(*n)++] = (ot_filled){ .name = k->output[0], .node = i };
     }
     return list;
 }
@@ -100,26 +91,12 @@ static ot_status spell_out(ot_remake *x, const names *known, size_t at, size_t *
                        "--train %s: with the tensors filled by ConstantOfShape the ONNX "
                        "file would be too large",
                        k->output[0]);
-    if (!raw) return ot_fail(err, OT_E_NOMEM, "--train %s: no memory", k->output[0]);
+    Onnx__NodeProto now = *k;
+    Onnx__TensorProto *t = raw ? ot_message_tensor(a, NULL, element.dtype, &shape) : NULL;
+    if (!t || !ot_message_constant(a, &now, t)) return ot_fail(err, OT_E_NOMEM, "--train %s: no memory", k->output[0]);
     *room -= n;
     for (size_t i = 0; i < n; i += each) memcpy(raw + i, element.data, each);
-    Onnx__TensorProto t = ONNX__TENSOR_PROTO__INIT;
-    Onnx__AttributeProto value = ONNX__ATTRIBUTE_PROTO__INIT, *list = &value;
-    Onnx__NodeProto now = *k;
-    t.n_dims = (size_t)shape.rank;
-    t.dims = shape.dim;
-    t.has_data_type = true;
-    t.data_type = (int32_t)element.dtype;
-    t.has_raw_data = true;
-    t.raw_data = (ProtobufCBinaryData){ n, raw };
-    value.name = (char[]){ "value" };
-    value.has_type = true;
-    value.type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
-    value.t = &t;
-    now.op_type = (char[]){ "Constant" };
-    now.n_input = 0;
-    now.n_attribute = 1;
-    now.attribute = &list;
+    ot_message_payload(t, n, raw);
     return ot_remake_node(x, at, &now, err);
 }
 
@@ -145,15 +122,11 @@ static ot_status give_bias(ot_remake *x, size_t node, const Onnx__TensorProto *w
     size_t n = weight->n_dims ? (size_t)weight->dims[0] * (size_t)ot_dtype_bits((ot_dtype)weight->data_type) / 8 : 0;
     uint8_t *zeros = ot_arena_alloc(x->patch.arena, n + 1);
     const char *name = ot_remake_name(x, ot_text(weight->name), "bias", 1);
-    if (!zeros || !name) return ot_fail(err, OT_E_NOMEM, "no memory to change the graph");
-    Onnx__TensorProto t = ONNX__TENSOR_PROTO__INIT;
-    t.n_dims = 1;
-    t.dims = weight->dims;
-    t.has_data_type = true;
-    t.data_type = weight->data_type;
-    t.has_raw_data = true;
-    t.raw_data = (ProtobufCBinaryData){ n, zeros };
-    OT_TRY(ot_remake_copy(x, &t, name, err));
+    ot_shape channels = { .rank = 1, .dim = { weight->n_dims ? weight->dims[0] : 0 } };
+    Onnx__TensorProto *t = ot_message_tensor(x->patch.arena, name, (ot_dtype)weight->data_type, &channels);
+    if (!zeros || !name || !t) return ot_fail(err, OT_E_NOMEM, "no memory to change the graph");
+    ot_message_payload(t, n, zeros);
+    OT_TRY(ot_remake_copy(x, t, name, err));
     return ot_remake_more(x, node, name, err);
 }
 
@@ -172,9 +145,7 @@ ot_status ot_give_biases(const ot_imported *m, const int *weights, int n, ot_imp
     }
     for (size_t i = 0; i < g->n_node && !s; i++) {
         const Onnx__NodeProto *k = g->node[i];
-        const Onnx__TensorProto *t = k->n_input == 2 && !*ot_domain(k->domain) && !strcmp(ot_text(k->op_type), "Conv")
-                                         ? ot_table_find(&of, k->input[1])
-                                         : NULL;
+        const Onnx__TensorProto *t = k->n_input == 2 && ot_node_is(k, "Conv") ? ot_table_find(&of, k->input[1]) : NULL;
         if (t) s = give_bias(&x, i, t, err), made++;
     }
     if (!s && made) s = ot_remake_finish(&x, out, err);

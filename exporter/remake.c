@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODEL_GRAPH = 7, NODE_INPUT = 1, INPUTS_UNTIL_IR = 4 };
+enum { INPUTS_UNTIL_IR = 4 };
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory to change the graph"); }
 
@@ -21,7 +21,7 @@ ot_status ot_remake_begin(ot_remake *x, const ot_imported *m, ot_error *err)
         return no_memory(err);
     }
     for (size_t at = 0; ot_field_next(f->bytes, &at, f->n, &graph);) {
-        if (graph.number != MODEL_GRAPH || graph.wire != 2) continue;
+        if (graph.number != OT_MODEL_GRAPH || graph.wire != 2) continue;
         int span = x->graph = ot_patch_span(&x->patch, 0, &graph);
         for (size_t k = graph.body; span && ot_field_next(f->bytes, &k, graph.end, &node);)
             if (node.number == OT_GRAPH_NODE && node.wire == 2 && n < f->model->graph->n_node)
@@ -133,7 +133,7 @@ ot_status ot_remake_replace(ot_remake *x, uint32_t number, size_t index, const P
     uint8_t *bytes = field_bytes(x, number, NULL, message, &n);
     if (!bytes) return no_memory(err);
     for (size_t at = 0; ot_field_next(x->f->bytes, &at, x->f->n, &graph);) {
-        if (graph.number != MODEL_GRAPH || graph.wire != 2) continue;
+        if (graph.number != OT_MODEL_GRAPH || graph.wire != 2) continue;
         int span = graph_span(x, &graph);
         for (size_t k = graph.body; ot_field_next(x->f->bytes, &k, graph.end, &f);)
             if (f.number == number && f.wire == 2 && index-- == 0) {
@@ -147,30 +147,12 @@ ot_status ot_remake_replace(ot_remake *x, uint32_t number, size_t index, const P
 ot_status ot_remake_copy(ot_remake *x, const Onnx__TensorProto *t, const char *name, ot_error *err)
 {
     Onnx__TensorProto copy = *t;
-    copy.name = (char *)(uintptr_t)name;
+    copy.name = ot_message_text(name);
     OT_TRY(add_field(x, OT_GRAPH_INITIALIZER, &copy.base, err));
     if (x->m->ir_version >= INPUTS_UNTIL_IR) return OT_OK;
-    Onnx__TensorShapeProto shape = ONNX__TENSOR_SHAPE_PROTO__INIT;
-    Onnx__TypeProto__Tensor type = ONNX__TYPE_PROTO__TENSOR__INIT;
-    Onnx__TypeProto of = ONNX__TYPE_PROTO__INIT;
-    Onnx__ValueInfoProto info = ONNX__VALUE_INFO_PROTO__INIT;
-    Onnx__TensorShapeProto__Dimension dim[OT_MAX_RANK], *dims[OT_MAX_RANK];
-    for (size_t d = 0; d < t->n_dims && d < OT_MAX_RANK; d++) {
-        dim[d] = (Onnx__TensorShapeProto__Dimension)ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT;
-        dim[d].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-        dim[d].dim_value = t->dims[d];
-        dims[d] = &dim[d];
-    }
-    shape.n_dim = t->n_dims;
-    shape.dim = dims;
-    type.has_elem_type = true;
-    type.elem_type = t->data_type;
-    type.shape = &shape;
-    of.value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    of.tensor_type = &type;
-    info.name = copy.name;
-    info.type = &of;
-    return add_field(x, OT_GRAPH_INPUT, &info.base, err);
+    const Onnx__ValueInfoProto *info =
+        ot_message_value(x->patch.arena, name, (ot_dtype)t->data_type, (int)t->n_dims, t->dims, NULL);
+    return info ? add_field(x, OT_GRAPH_INPUT, &info->base, err) : no_memory(err);
 }
 
 ot_status ot_remake_input(ot_remake *x, size_t node, int k, const char *name, ot_error *err)
@@ -178,17 +160,17 @@ ot_status ot_remake_input(ot_remake *x, size_t node, int k, const char *name, ot
     const ot_span s = x->patch.span[x->node[node]];
     ot_field f;
     size_t n;
-    uint8_t *bytes = field_bytes(x, NODE_INPUT, name, NULL, &n);
+    uint8_t *bytes = field_bytes(x, OT_NODE_INPUT, name, NULL, &n);
     if (!bytes) return no_memory(err);
     for (size_t at = s.body; ot_field_next(x->patch.p, &at, s.end, &f);)
-        if (f.number == NODE_INPUT && k-- == 0) ot_patch_edit(&x->patch, x->node[node], f.at, f.end, bytes, n);
+        if (f.number == OT_NODE_INPUT && k-- == 0) ot_patch_edit(&x->patch, x->node[node], f.at, f.end, bytes, n);
     return x->patch.no_memory ? no_memory(err) : OT_OK;
 }
 
 ot_status ot_remake_more(ot_remake *x, size_t node, const char *name, ot_error *err)
 {
     size_t n, end = x->patch.span[x->node[node]].end;
-    uint8_t *bytes = field_bytes(x, NODE_INPUT, name, NULL, &n);
+    uint8_t *bytes = field_bytes(x, OT_NODE_INPUT, name, NULL, &n);
     if (!bytes) return no_memory(err);
     ot_patch_edit(&x->patch, x->node[node], end, end, bytes, n);
     return x->patch.no_memory ? no_memory(err) : OT_OK;

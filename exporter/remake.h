@@ -2,17 +2,8 @@
 #ifndef OT_REMAKE_H
 #define OT_REMAKE_H
 
+#include "exporter/messages.h"
 #include "exporter/patch.h"
-#include "importer/internal.h"
-
-/* Fields of a graph. */
-enum {
-    OT_GRAPH_NODE = 1,
-    OT_GRAPH_INITIALIZER = 5,
-    OT_GRAPH_INPUT = 11,
-    OT_GRAPH_OUTPUT = 12,
-    OT_GRAPH_VALUE_INFO = 13
-};
 
 typedef struct ot_remake {
     const ot_imported *m;

@@ -11,17 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    TENSOR_FLOATS = 4,
-    TENSOR_INT32S = 5,
-    TENSOR_INT64S = 7,
-    TENSOR_RAW = 9,
-    TENSOR_DOUBLES = 10,
-    TENSOR_UINT64S = 11,
-    ATTRIBUTE_F = 2,
-    ATTRIBUTE_FLOATS = 7
-};
-
 /* ---- what changes ---------------------------------------------------------------- */
 
 /* Whether the float elements i of two arrays are the same number; *finite tells of b's. */
@@ -168,12 +157,12 @@ static void edit_varints(typed *t, const ot_field *f)
 static void typed_field(typed *t)
 {
     switch (t->dtype) {
-    case OT_F32: t->number = TENSOR_FLOATS; break;
-    case OT_F64: t->number = TENSOR_DOUBLES; break;
-    case OT_I64: t->number = TENSOR_INT64S; break;
+    case OT_F32: t->number = OT_TENSOR_FLOATS; break;
+    case OT_F64: t->number = OT_TENSOR_DOUBLES; break;
+    case OT_I64: t->number = OT_TENSOR_INT64S; break;
     case OT_U32:
-    case OT_U64: t->number = TENSOR_UINT64S; break;
-    default: t->number = TENSOR_INT32S; break;
+    case OT_U64: t->number = OT_TENSOR_UINT64S; break;
+    default: t->number = OT_TENSOR_INT32S; break;
     }
 }
 
@@ -182,13 +171,13 @@ ot_status ot_payload_edit(ot_patch *p, int span, const ot_source *s, const void 
     ot_field f;
     size_t bytes = ot_bytes(&s->shape, s->dtype);
     bool list = p->span[span].floats;
-    if (!list && ot_field_last(p, span, TENSOR_RAW, &f) && f.end > f.body) {
+    if (!list && ot_field_last(p, span, OT_TENSOR_RAW, &f) && f.end > f.body) {
         if (f.end - f.body != bytes)
             return ot_fail(err, OT_E_INTERNAL, "%s: internal error: raw_data is not at its offset", s->name);
         ot_patch_edit(p, span, f.body, f.end, payload, bytes);
         return OT_OK;
     }
-    if (list && s->shape.rank == 0 && ot_field_last(p, span, ATTRIBUTE_F, &f)) {
+    if (list && s->shape.rank == 0 && ot_field_last(p, span, OT_ATTRIBUTE_F, &f)) {
         ot_patch_edit(p, span, f.body, f.end, payload, bytes);
         return OT_OK;
     }
@@ -201,8 +190,8 @@ ot_status ot_payload_edit(ot_patch *p, int span, const ot_source *s, const void 
                 .is = payload };
     t.n = bytes / t.each;
     typed_field(&t);
-    if (list) t.number = ATTRIBUTE_FLOATS;
-    bool fixed = list || t.number == TENSOR_FLOATS || t.number == TENSOR_DOUBLES;
+    if (list) t.number = OT_ATTRIBUTE_FLOATS;
+    bool fixed = list || t.number == OT_TENSOR_FLOATS || t.number == OT_TENSOR_DOUBLES;
     for (size_t at = p->span[span].body, end = p->span[span].end; ot_field_next(p->p, &at, end, &f);) {
         if (f.number != t.number) continue;
         if (fixed) edit_fixed(&t, &f);

@@ -17,7 +17,7 @@
 #include "ops/kernels/reduce.h"
 #include "ops/kernels/softmax.h"
 
-enum { MODEL_OPSET = 8, MODEL_TRAINING = 20, OLDEST = 13 };
+enum { OLDEST = 13 };
 
 typedef struct writer {
     ot_remake x;
@@ -48,12 +48,13 @@ static void *fail(writer *w, const char *fmt, ...)
     return NULL;
 }
 
-static void *room(writer *w, size_t n)
+static void *made(writer *w, void *p)
 {
-    void *p = ot_arena_alloc(w->a, n ? n : 1);
     if (!p) ot_fail(w->err, OT_E_NOMEM, "no memory to write the training");
     return p;
 }
+
+static void *room(writer *w, size_t n) { return made(w, ot_arena_alloc(w->a, n ? n : 1)); }
 
 /* Of what one of the functions here made; NULL: the first error is in w->err. */
 static ot_status status_of(const writer *w, const void *made)
@@ -78,9 +79,7 @@ static ot_status push(writer *w, void ***list, size_t *n, size_t *cap, void *ite
 
 static char *fresh(writer *w, const char *what)
 {
-    char *s = (char *)(uintptr_t)ot_remake_name(&w->x, "onnxtrain", what, ++w->made);
-    if (!s) ot_fail(w->err, OT_E_NOMEM, "no memory to write the training");
-    return s;
+    return made(w, ot_message_text(ot_remake_name(&w->x, "onnxtrain", what, ++w->made)));
 }
 
 /* ---- messages -------------------------------------------------------------------------- */
@@ -90,8 +89,8 @@ static Onnx__NodeProto *node(writer *w, const char *op, const char *domain, int 
     Onnx__NodeProto *n = room(w, sizeof *n);
     if (!n) return NULL;
     *n = (Onnx__NodeProto)ONNX__NODE_PROTO__INIT;
-    n->op_type = (char *)(uintptr_t)op;
-    if (*domain) n->domain = (char *)(uintptr_t)domain;
+    n->op_type = ot_message_text(op);
+    if (*domain) n->domain = ot_message_text(domain);
     n->input = room(w, (size_t)n_in * sizeof *n->input);
     n->output = room(w, (size_t)n_out * sizeof *n->output);
     n->attribute = room(w, 4 * sizeof *n->attribute);
@@ -104,13 +103,8 @@ static Onnx__NodeProto *node(writer *w, const char *op, const char *domain, int 
 static Onnx__AttributeProto *attribute(writer *w, Onnx__NodeProto *n, const char *name,
                                        Onnx__AttributeProto__AttributeType type)
 {
-    Onnx__AttributeProto *a = n ? room(w, sizeof *a) : NULL;
-    if (!a) return NULL;
-    *a = (Onnx__AttributeProto)ONNX__ATTRIBUTE_PROTO__INIT;
-    a->name = (char *)(uintptr_t)name;
-    a->has_type = true;
-    a->type = type;
-    return n->attribute[n->n_attribute++] = a;
+    Onnx__AttributeProto *a = n ? made(w, ot_message_attribute(w->a, name, type)) : NULL;
+    return a ? n->attribute[n->n_attribute++] = a : NULL;
 }
 
 static void with_int(writer *w, Onnx__NodeProto *n, const char *name, int64_t v)
@@ -132,7 +126,7 @@ static const char *emit(writer *w, const char *op, const char *a, const char *b,
     Onnx__NodeProto *k = a ? node(w, op, "", n, 1) : NULL;
     if (!k) return NULL;
     const char *in[] = { a, b, c };
-    for (int i = 0; i < n; i++) k->input[i] = (char *)(uintptr_t)in[i];
+    for (int i = 0; i < n; i++) k->input[i] = ot_message_text(in[i]);
     return k->output[0] = fresh(w, op);
 }
 
@@ -147,21 +141,12 @@ static const char *cast(writer *w, const char *x, ot_dtype t)
 
 static const char *initializer(writer *w, const char *name, ot_dtype t, const ot_shape *s, const void *bytes)
 {
-    Onnx__TensorProto *p = name ? room(w, sizeof *p) : NULL;
+    Onnx__TensorProto *p = name ? made(w, ot_message_tensor(w->a, name, t, s)) : NULL;
     size_t n = ot_bytes(s, t);
     uint8_t *copy = p ? room(w, n) : NULL;
     if (!copy) return NULL;
-    *p = (Onnx__TensorProto)ONNX__TENSOR_PROTO__INIT;
-    p->name = (char *)(uintptr_t)name;
-    p->has_data_type = true;
-    p->data_type = t;
-    p->n_dims = (size_t)s->rank;
-    p->dims = room(w, (size_t)s->rank * sizeof *p->dims);
-    if (!p->dims) return NULL;
-    if (s->rank) memcpy(p->dims, s->dim, (size_t)s->rank * sizeof *p->dims);
     if (n && bytes) memcpy(copy, bytes, n); /* else zeros */
-    p->has_raw_data = true;
-    p->raw_data = (ProtobufCBinaryData){ n, copy };
+    ot_message_payload(p, n, copy);
     return push(w, (void ***)&w->g.initializer, &w->g.n_initializer, &w->cap[1], p) == OT_OK ? name : NULL;
 }
 
@@ -180,36 +165,9 @@ static const char *integers(writer *w, const int64_t *v, int n)
 /* An input or output; an axis of another size in `other` is open. */
 static Onnx__ValueInfoProto *info(writer *w, const char *name, ot_dtype t, const ot_shape *s, const ot_shape *other)
 {
-    Onnx__ValueInfoProto *v = room(w, sizeof *v);
-    Onnx__TypeProto *of = room(w, sizeof *of);
-    Onnx__TypeProto__Tensor *tensor = room(w, sizeof *tensor);
-    Onnx__TensorShapeProto *shape = room(w, sizeof *shape);
-    Onnx__TensorShapeProto__Dimension *d = room(w, (size_t)s->rank * sizeof *d),
-                                      **list = room(w, (size_t)s->rank * sizeof *list);
-    if (!v || !of || !tensor || !shape || !d || !list) return NULL;
-    *v = (Onnx__ValueInfoProto)ONNX__VALUE_INFO_PROTO__INIT;
-    *of = (Onnx__TypeProto)ONNX__TYPE_PROTO__INIT;
-    *tensor = (Onnx__TypeProto__Tensor)ONNX__TYPE_PROTO__TENSOR__INIT;
-    *shape = (Onnx__TensorShapeProto)ONNX__TENSOR_SHAPE_PROTO__INIT;
-    for (int i = 0; i < s->rank; i++) {
-        d[i] = (Onnx__TensorShapeProto__Dimension)ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT;
-        bool open = other && s->dim[i] != other->dim[i];
-        d[i].value_case = open ? ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
-                               : ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-        if (open) d[i].dim_param = (char *)(uintptr_t)"onnxtrain_batch";
-        else d[i].dim_value = s->dim[i];
-        list[i] = &d[i];
-    }
-    shape->n_dim = (size_t)s->rank;
-    shape->dim = list;
-    tensor->has_elem_type = true;
-    tensor->elem_type = t;
-    tensor->shape = shape;
-    of->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    of->tensor_type = tensor;
-    v->name = (char *)(uintptr_t)name;
-    v->type = of;
-    return v;
+    int64_t dim[OT_MAX_RANK];
+    for (int i = 0; i < s->rank; i++) dim[i] = other && s->dim[i] != other->dim[i] ? -1 : s->dim[i];
+    return made(w, ot_message_value(w->a, name, t, s->rank, dim, "onnxtrain_batch"));
 }
 
 static ot_status add_output(writer *w, const char *name, ot_dtype t, const ot_shape *s)
@@ -219,12 +177,8 @@ static ot_status add_output(writer *w, const char *name, ot_dtype t, const ot_sh
 
 static ot_status bind(writer *w, const char *key, const char *name)
 {
-    Onnx__StringStringEntryProto *e = room(w, sizeof *e);
-    OT_TRY(status_of(w, e));
-    *e = (Onnx__StringStringEntryProto)ONNX__STRING_STRING_ENTRY_PROTO__INIT;
-    e->key = (char *)(uintptr_t)key;
-    e->value = (char *)(uintptr_t)name;
-    return push(w, (void ***)&w->info.update_binding, &w->info.n_update_binding, &w->cap_binding, e);
+    return push(w, (void ***)&w->info.update_binding, &w->info.n_update_binding, &w->cap_binding,
+                made(w, ot_message_entry(w->a, key, name)));
 }
 
 /* ---- what depends on the batch ------------------------------------------------------------ */
@@ -538,7 +492,7 @@ static ot_status gradients(writer *w, const ot_node *n)
     for (int i = 0; i < k; i++) {
         const char *x = name_of(w, n->in[i]);
         OT_TRY(status_of(w, x));
-        p->input[i] = (char *)(uintptr_t)x;
+        p->input[i] = ot_message_text(x);
         text[i] = (ProtobufCBinaryData){ strlen(x), (uint8_t *)(uintptr_t)x };
     }
     for (int i = 0; i < n->n_out; i++) {
@@ -629,7 +583,7 @@ static ot_status write_graph(writer *w)
     const ot_graph *g = w->d->graph[0];
     bool updates = false;
     w->g = (Onnx__GraphProto)ONNX__GRAPH_PROTO__INIT;
-    w->g.name = (char *)(uintptr_t)"training";
+    w->g.name = ot_message_text("training");
     w->name = room(w, (size_t)g->n_values * sizeof *w->name);
     w->needed = room(w, (size_t)g->n_values);
     if (!w->name || !w->needed) return status_of(w, NULL);
@@ -661,18 +615,18 @@ static ot_status add_to_file(writer *w)
     ot_field f;
     bool there = false;
     for (size_t at = 0; ot_field_next(p->p, &at, p->n, &f);)
-        if (f.number == MODEL_TRAINING && f.wire == 2) ot_patch_edit(p, 0, f.at, f.end, "", 0);
+        if (f.number == OT_MODEL_TRAINING && f.wire == 2) ot_patch_edit(p, 0, f.at, f.end, "", 0);
     for (size_t i = 0; i < m->n_opset_import; i++)
         there |= !strcmp(ot_text(m->opset_import[i]->domain), "ai.onnx.preview.training");
-    set.domain = (char *)(uintptr_t)"ai.onnx.preview.training";
+    set.domain = ot_message_text("ai.onnx.preview.training");
     set.has_version = true;
     set.version = 1;
     w->info.algorithm = &w->g;
-    if (!there) OT_TRY(ot_remake_field(&w->x, MODEL_OPSET, &set.base, w->err));
+    if (!there) OT_TRY(ot_remake_field(&w->x, OT_MODEL_OPSET, &set.base, w->err));
     const char *size = ot_arena_printf(w->a, "%lld", (long long)w->d->batch);
     if (!size) return OT_E_NOMEM;
     OT_TRY(ot_metadata_edit(p, OT_TRAINING_BATCH_KEY, size, w->err));
-    return ot_remake_field(&w->x, MODEL_TRAINING, &w->info.base, w->err);
+    return ot_remake_field(&w->x, OT_MODEL_TRAINING, &w->info.base, w->err);
 }
 
 ot_status ot_training_write(const ot_imported *m, const ot_described *d, ot_imported **out, ot_error *err)

@@ -81,7 +81,7 @@ static bool index_names(untie *x)
     for (size_t i = 0; i < g->n_node; i++) {
         const Onnx__NodeProto *n = g->node[i];
         x->node[i].carries = carries(n);
-        x->node[i].identity = !*ot_domain(n->domain) && !strcmp(ot_text(n->op_type), "Identity") && n->n_output;
+        x->node[i].identity = ot_node_is(n, "Identity") && n->n_output;
         for (size_t k = 0; k < n->n_output; k++)
             if (*n->output[k] && !ot_table_set(&x->maker, n->output[k], &x->node[i])) return false;
         for (size_t k = 0; k < n->n_input; k++)

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 }; /* of a StringStringEntryProto */
-
 uint64_t ot_varint_read(const uint8_t *p, size_t *at, size_t end)
 {
     uint64_t v = 0;
@@ -77,7 +75,7 @@ const uint8_t *ot_entry_bytes(ot_arena *a, uint32_t number, const char *key, con
     if (!out) return NULL;
     *n = ot_varint_write(out, number << 3 | 2);
     *n += ot_varint_write(out + *n, body);
-    *n += put_text(out + *n, ENTRY_KEY, key, k);
-    *n += put_text(out + *n, ENTRY_VALUE, value, v);
+    *n += put_text(out + *n, OT_ENTRY_KEY, key, k);
+    *n += put_text(out + *n, OT_ENTRY_VALUE, value, v);
     return out;
 }

@@ -53,6 +53,8 @@ static inline size_t ot_work_part(size_t *work, size_t bytes)
 
 static inline size_t ot_work_floats(size_t *work, int64_t n) { return ot_work_part(work, (size_t)n * sizeof(float)); }
 
+static inline int64_t ot_ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); } /* a >= 0, b > 0 */
+
 /* Several calls of one kernel in one launch, such as the updates of many weights.  No call reads or writes what
  * another writes (schedule and memory plan ensure it). */
 typedef struct ot_grouped {
@@ -97,6 +99,19 @@ typedef struct ot_kernel {
      * NULL: channels last, with plain weights. */
     ot_layout (*wants)(const ot_node *n, bool tf32);
 } ot_kernel;
+
+/* For `can`: refuses a node, for a static reason. */
+static inline bool ot_refuse(const char **why, const char *reason)
+{
+    *why = reason;
+    return false;
+}
+
+/* For `can` of a kernel that computes in float32: whether v is missing or of that type. */
+static inline bool ot_f32_can(const ot_value *v, const char **why)
+{
+    return !v || v->dtype == OT_F32 || ot_refuse(why, "only float32");
+}
 
 /* Candidates for an operator on a device (NULL: the CPU, whose last candidate is always the reference), best first,
  * NULL-terminated.  A lowered operator has none. */

@@ -31,18 +31,10 @@ static bool can(const ot_node *n, const char **why)
     const ot_value *mask = ot_attention_mask(n);
     ot_attention_sizes s;
     ot_attention_sizes_of(n, &s);
-    if (n->in[0]->dtype != OT_F32 || n->in[1]->dtype != OT_F32) {
-        *why = "only float32";
-        return false;
-    }
-    if (mask && mask->dtype != OT_F32 && mask->dtype != OT_BOOL) {
-        *why = "a mask that is neither float32 nor bool";
-        return false;
-    }
-    if (s.B * s.H * s.T * s.S * s.D * s.E == 0) {
-        *why = "an empty tensor";
-        return false;
-    }
+    if (!ot_f32_can(n->in[0], why) || !ot_f32_can(n->in[1], why)) return false;
+    if (mask && mask->dtype != OT_F32 && mask->dtype != OT_BOOL)
+        return ot_refuse(why, "a mask that is neither float32 nor bool");
+    if (s.B * s.H * s.T * s.S * s.D * s.E == 0) return ot_refuse(why, "an empty tensor");
     return true;
 }
 

@@ -153,18 +153,9 @@ static void finish(const ot_norm *s, const ot_call *call, int64_t c, double mean
 static bool can(const ot_node *n, const char **why)
 {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i]->dtype != OT_F32) {
-            *why = "only float32";
-            return false;
-        }
-    if (n->out[0] == NULL) {
-        *why = "no result needed";
-        return false;
-    }
-    if (ot_numel(&n->in[0]->shape) == 0) {
-        *why = "an empty tensor";
-        return false;
-    }
+        if (!ot_f32_can(n->in[i], why)) return false;
+    if (n->out[0] == NULL) return ot_refuse(why, "no result needed");
+    if (ot_numel(&n->in[0]->shape) == 0) return ot_refuse(why, "an empty tensor");
     return true;
 }
 

@@ -23,8 +23,7 @@ typedef uint64_t may_alias_64 __attribute__((may_alias));
 static bool copy_can(const ot_node *n, const char **why)
 {
     if (ot_dtype_bits(n->out[0]->dtype) % 8 == 0) return true;
-    *why = "elements of less than a byte";
-    return false;
+    return ot_refuse(why, "elements of less than a byte");
 }
 
 /* ---- prepare --------------------------------------------------------------- */

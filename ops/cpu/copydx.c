@@ -11,12 +11,7 @@
 
 enum { SMALL = 1 << 15 };
 
-static bool add_can(const ot_node *n, const char **why)
-{
-    if (n->in[0]->dtype == OT_F32) return true;
-    *why = "only float32";
-    return false;
-}
+static bool add_can(const ot_node *n, const char **why) { return ot_f32_can(n->in[0], why); }
 
 static ot_status add_prepare(const ot_node *n, ot_prep *prep)
 {

@@ -133,8 +133,8 @@ static bool all_f32(const ot_node *n, int x, const char **why)
 {
     const ot_value *w = n->n_in > x + 2 ? n->in[x + 2] : NULL;
     const ot_cross_entropy *a = n->attrs;
-    if (a->classes) return *why = "rows are not padded on the CPU", false;
-    return (n->in[x]->dtype == OT_F32 && (!w || w->dtype == OT_F32)) || (*why = "only float32", false);
+    if (a->classes) return ot_refuse(why, "rows are not padded on the CPU");
+    return ot_f32_can(n->in[x], why) && ot_f32_can(w, why);
 }
 
 static bool can(const ot_node *n, const char **why) { return all_f32(n, 0, why); }

@@ -75,19 +75,10 @@ OT_WIDE static void row_scale(const float *restrict x, float *restrict y, const 
 static bool can(const ot_node *n, const char **why)
 {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->dtype != OT_F32) {
-            *why = "only float32";
-            return false;
-        }
+        if (!ot_f32_can(n->in[i], why)) return false;
     const ot_value *x = n->in[n->op == &ot_op_LayerNorm ? 0 : 1];
-    if (n->out[0] == NULL) {
-        *why = "no result needed";
-        return false;
-    }
-    if (ot_numel(&x->shape) == 0) {
-        *why = "an empty tensor";
-        return false;
-    }
+    if (n->out[0] == NULL) return ot_refuse(why, "no result needed");
+    if (ot_numel(&x->shape) == 0) return ot_refuse(why, "an empty tensor");
     return true;
 }
 

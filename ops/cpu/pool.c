@@ -188,18 +188,10 @@ static void max_plane(const ot_slide *s, const float *x, float *y, void *where, 
 
 static bool max_can(const ot_node *n, const char **why)
 {
-    if (n->in[0]->dtype != OT_F32) {
-        *why = "only float32";
-        return false;
-    }
-    if (n->n_out > 2 && n->out[2]) {
-        *why = "no flat indices";
-        return false;
-    }
-    if (!n->out[0] || !n->out[1] || n->out[0]->layout != n->out[1]->layout) {
-        *why = "outputs with two layouts";
-        return false;
-    }
+    if (!ot_f32_can(n->in[0], why)) return false;
+    if (n->n_out > 2 && n->out[2]) return ot_refuse(why, "no flat indices");
+    if (!n->out[0] || !n->out[1] || n->out[0]->layout != n->out[1]->layout)
+        return ot_refuse(why, "outputs with two layouts");
     return true;
 }
 
@@ -313,10 +305,7 @@ static void max_dx_plane(const ot_slide *s, const float *dy, const void *where, 
             }
 }
 
-static bool f32_can(const ot_node *n, const char **why)
-{
-    return n->in[0]->dtype == OT_F32 || (*why = "only float32", false);
-}
+static bool f32_can(const ot_node *n, const char **why) { return ot_f32_can(n->in[0], why); }
 
 /* dy is plain if a Flatten follows the pool; it is first converted to `where`'s layout, in workspace. */
 static ot_status max_dx_prepare(const ot_node *n, ot_prep *p)

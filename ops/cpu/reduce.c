@@ -29,10 +29,8 @@ typedef struct plan {
 
 static bool reduce_can(const ot_node *n, const char **why)
 {
-    bool program = ((const ot_reduce *)n->attrs)->program != NULL;
-    if (n->in[0]->dtype == OT_F32 && !program) return true;
-    *why = program ? "it is not fused with a Map" : "only float32";
-    return false;
+    if (((const ot_reduce *)n->attrs)->program) return ot_refuse(why, "it is not fused with a Map");
+    return ot_f32_can(n->in[0], why);
 }
 
 static double start(int64_t kind)

@@ -8,14 +8,8 @@ enum { SMALL = 1 << 14 };
 static bool interp_can(const ot_node *n, const char **why)
 {
     const ot_value *x = n->in[0];
-    if (x->dtype != OT_F32) {
-        *why = "only float32";
-        return false;
-    }
-    if (x->shape.rank > 2 && x->layout != n->out[0]->layout) {
-        *why = "x and y have different layouts";
-        return false;
-    }
+    if (!ot_f32_can(x, why)) return false;
+    if (x->shape.rank > 2 && x->layout != n->out[0]->layout) return ot_refuse(why, "x and y have different layouts");
     return true;
 }
 

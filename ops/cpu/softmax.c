@@ -98,10 +98,7 @@ OT_WIDE static void columns_grad(const float *dy, const float *y, float *dx, int
     }
 }
 
-static bool can(const ot_node *n, const char **why)
-{
-    return n->out[0]->dtype == OT_F32 || (*why = "only float32", false);
-}
+static bool can(const ot_node *n, const char **why) { return ot_f32_can(n->out[0], why); }
 
 static ot_status rows_run(const ot_call *c)
 {

@@ -67,9 +67,9 @@ OT_WIDE static void lines(const float *x, int64_t n, int64_t stride, int64_t m, 
 static bool can(const ot_node *n, const char **why)
 {
     const ot_topk_index *a = n->attrs;
-    if (n->in[0]->dtype != OT_F32) return *why = "only float32", false;
-    if (a->k != 1) return *why = "several indices", false;
-    return n->in[0]->shape.dim[a->axis] < INT32_MAX || (*why = "a huge axis", false);
+    if (!ot_f32_can(n->in[0], why)) return false;
+    if (a->k != 1) return ot_refuse(why, "several indices");
+    return n->in[0]->shape.dim[a->axis] < INT32_MAX || ot_refuse(why, "a huge axis");
 }
 
 static ot_status run(const ot_call *c)

@@ -52,10 +52,7 @@ static bool attention_can(const ot_node *n, const char **why)
     ot_attention_sizes_of(n, &s);
     if (!ot_cuda_type_can(t, why)) return false;
     /* The gradient needs more shared memory than the forward pass: a device without enough for it is refused both. */
-    if (shared_bytes(&s, t, true) > SHARED) {
-        *why = "heads have more channels than fit in shared memory";
-        return false;
-    }
+    if (shared_bytes(&s, t, true) > SHARED) return ot_refuse(why, "heads have more channels than fit in shared memory");
     return true;
 }
 
@@ -158,8 +155,6 @@ static ot_attention_args args_of(const ot_call *c, const ot_attention_sizes *s)
     return a;
 }
 
-static int64_t tiles(int64_t n, int rows) { return (n + rows - 1) / rows; }
-
 static ot_status attention_run(const ot_call *c)
 {
     const attention_state *st = c->state;
@@ -169,7 +164,8 @@ static ot_status attention_run(const ot_call *c)
     a.y = output(c, 0);
     a.top = c->node->n_out > 1 ? c->out[1] : NULL;
     a.sum = c->node->n_out > 2 ? c->out[2] : NULL;
-    return ot_gpu_launch(c->device, st->forward, s.B * s.H * tiles(s.T, st->t.rows), THREADS, st->shared, &a, c->err);
+    return ot_gpu_launch(c->device, st->forward, s.B * s.H * ot_ceil_div(s.T, st->t.rows), THREADS, st->shared, &a,
+                         c->err);
 }
 
 static ot_status dx_run(const ot_call *c)
@@ -186,9 +182,10 @@ static ot_status dx_run(const ot_call *c)
     a.dq = output(c, 0), a.dk = output(c, 1), a.dv = output(c, 2);
     OT_TRY(ot_gpu_launch(c->device, st->delta, ot_gpu_blocks(c->device, a.rows, 16), THREADS, 0, &a, c->err));
     if (a.dq.at)
-        OT_TRY(ot_gpu_launch(c->device, st->dq, s.B * s.H * tiles(s.T, st->t.rows), THREADS, st->shared, &a, c->err));
+        OT_TRY(ot_gpu_launch(c->device, st->dq, s.B * s.H * ot_ceil_div(s.T, st->t.rows), THREADS, st->shared, &a,
+                             c->err));
     if (!a.dk.at && !a.dv.at) return OT_OK;
-    return ot_gpu_launch(c->device, st->dkv, s.B * s.H * tiles(s.S, st->t.rows), THREADS, st->shared, &a, c->err);
+    return ot_gpu_launch(c->device, st->dkv, s.B * s.H * ot_ceil_div(s.S, st->t.rows), THREADS, st->shared, &a, c->err);
 }
 
 const ot_kernel ot_cuda_FusedAttention = {

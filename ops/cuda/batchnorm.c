@@ -54,14 +54,8 @@ static bool can(const ot_node *n, bool gradient, const char **why)
 {
     norm_node r = node_of(n, gradient);
     for (int i = 1 + gradient; i < n->n_in; i++)
-        if (n->in[i]->dtype != r.scale->dtype) {
-            *why = "scale and statistics have different types";
-            return false;
-        }
-    if (!ot_is_float(r.x->dtype) || !ot_is_float(r.scale->dtype)) {
-        *why = "only floats";
-        return false;
-    }
+        if (n->in[i]->dtype != r.scale->dtype) return ot_refuse(why, "scale and statistics have different types");
+    if (!ot_is_float(r.x->dtype) || !ot_is_float(r.scale->dtype)) return ot_refuse(why, "only floats");
     return ot_cuda_type_can(r.x->dtype, why) && ot_cuda_type_can(r.scale->dtype, why);
 }
 

@@ -8,26 +8,23 @@
  *          zero are computed.
  * Numerics as Dot.  Parts of the terms are added in order.
  * Memory   a workspace for the sums of parts, if positions are few and terms many (tile.c). */
-#include "ops/kernels/convolve.h"
-
 #include <stdlib.h>
 
+#include "ops/cuda/convolve.h"
 #include "ops/cuda/convolve.cuh"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/tile.h"
 #include "ops/cuda/types.h"
 
-enum { NARROW = 1 << 28 }; /* limit for 32-bit indices, including those of tile padding */
-
 /* Convolve, or ConvolveDx with its names exchanged: y is summed from x. */
 typedef struct gather {
     const ot_value *x, *w, *y;
-    bool back;                      /* ConvolveDx */
-    ot_conv_sizes s;                /* as in the node */
-    int64_t C, M;                   /* channels of x and y per group */
-    const int64_t *in, *out;        /* spatial extents of x and y */
-    int64_t xn, xc, xs, yn, yc, ys; /* element strides; spatial axes are one */
-    int64_t wg, wm, wc, wf;         /* of w by group, channel of y, channel of x, tap */
+    bool back;               /* ConvolveDx */
+    ot_conv_sizes s;         /* as in the node */
+    int64_t C, M;            /* channels of x and y per group */
+    const int64_t *in, *out; /* spatial extents of x and y */
+    ot_conv_steps sx, sy;    /* of x and y */
+    int64_t wg, wm, wc, wf;  /* steps of w by group, channel of y, channel of x, tap */
     bool wide;
     bool along; /* threads are along the channels of x */
 } gather;
@@ -57,36 +54,22 @@ static void plan_free(void *state)
 
 static bool can(const ot_node *n, const char **why) { return ot_cuda_type_can(n->in[0]->dtype, why); }
 
-static void steps_of(const ot_value *v, int64_t *n, int64_t *c, int64_t *s)
-{
-    int64_t stride[OT_MAX_RANK];
-    ot_value_strides(v, stride);
-    *n = stride[0];
-    *c = stride[1];
-    *s = stride[v->shape.rank - 1];
-}
-
-static bool large(int64_t v) { return v >= NARROW || v <= -NARROW; }
-
 static gather gather_of(const ot_node *n, bool back)
 {
     gather g = { .x = n->in[0], .w = n->in[1], .y = n->out[0], .back = back };
     ot_conv_sizes_of(n->attrs, g.back ? &g.y->shape : &g.x->shape, g.back ? &g.x->shape : &g.y->shape, &g.s);
     g.C = g.back ? g.s.M : g.s.C;
     g.M = g.back ? g.s.C : g.s.M;
-    int64_t filter, channel;
-    steps_of(g.x, &g.xn, &g.xc, &g.xs);
-    steps_of(g.y, &g.yn, &g.yc, &g.ys);
-    steps_of(g.w, &filter, &channel, &g.wf);
-    g.wg = filter * g.s.M;
-    g.wm = g.back ? channel : filter;
-    g.wc = g.back ? filter : channel;
-    g.wide = large(ot_numel(&g.x->shape)) || large(ot_numel(&g.y->shape)) || large(ot_numel(&g.w->shape));
-    for (int j = 0; j < 3; j++) {
-        const ot_window *w = &g.s.w;
-        g.wide |= large(w->kernel[j] * w->dilation[j]) || large(w->pad_lo[j]) || large(g.s.out[j] * w->stride[j]);
-    }
-    g.along = g.xc == 1 && g.C > 1;
+    ot_conv_steps w = ot_conv_steps_of(g.w);
+    g.sx = ot_conv_steps_of(g.x);
+    g.sy = ot_conv_steps_of(g.y);
+    g.wf = w.s;
+    g.wg = w.n * g.s.M;
+    g.wm = g.back ? w.c : w.n;
+    g.wc = g.back ? w.n : w.c;
+    g.wide = ot_conv_large(ot_numel(&g.x->shape)) || ot_conv_large(ot_numel(&g.y->shape)) ||
+             ot_conv_large(ot_numel(&g.w->shape)) || ot_conv_window_large(&g.s);
+    g.along = g.sx.c == 1 && g.C > 1;
     return g;
 }
 
@@ -130,7 +113,7 @@ static int64_t phase_terms(const gather *g, const ot_conv_phase *f, int vector, 
             if (!meets) continue;
             for (int64_t c = c0; c < c0 + run && c < g->C; c++, n++)
                 if (list)
-                    list[n] = (term){ .x = t.x * g->xs + c * g->xc,
+                    list[n] = (term){ .x = t.x * g->sx.s + c * g->sx.c,
                                       .at = { t.at[0], t.at[1], t.at[2] },
                                       .w = t.w + c * g->wc };
         }
@@ -138,12 +121,6 @@ static int64_t phase_terms(const gather *g, const ot_conv_phase *f, int vector, 
 }
 
 /* ---- the table --------------------------------------------------------------------- */
-
-static void put_number(void *to, int64_t i, int64_t v, bool wide)
-{
-    if (wide) ((int64_t *)to)[i] = v;
-    else ((int32_t *)to)[i] = (int32_t)v;
-}
 
 typedef struct weight {
     int64_t at;
@@ -166,15 +143,15 @@ static void put_terms(const gather *g, plan *s, int64_t first, const term *list,
         for (int e = 0; e < bk; e++) {
             int64_t k = step * bk + e;
             term t = k < n ? list[k] : (term){ .at = { far, far, far }, .w = INT64_MAX };
-            put_number(table + s->tap_at, (first + k) * 4, t.x, g->wide);
-            for (int j = 0; j < 3; j++) put_number(table + s->tap_at, (first + k) * 4 + 1 + j, t.at[j], g->wide);
+            ot_conv_put(table + s->tap_at, (first + k) * 4, t.x, g->wide);
+            for (int j = 0; j < 3; j++) ot_conv_put(table + s->tap_at, (first + k) * 4 + 1 + j, t.at[j], g->wide);
             sorted[e] = (weight){ t.w, e };
         }
         qsort(sorted, (size_t)bk, sizeof *sorted, by_offset);
         for (int e = 0; e < bk; e++) {
             int64_t k = first + step * bk + e;
-            put_number(table + s->weight_at, k, sorted[e].at == INT64_MAX ? -1 : sorted[e].at, g->wide);
-            put_number(table + s->term_at, k, sorted[e].term, g->wide);
+            ot_conv_put(table + s->weight_at, k, sorted[e].at == INT64_MAX ? -1 : sorted[e].at, g->wide);
+            ot_conv_put(table + s->term_at, k, sorted[e].term, g->wide);
         }
     }
 }
@@ -185,8 +162,6 @@ static int64_t phases_along(const gather *g, int j)
     if (!g->back) return 1;
     return g->s.w.stride[j] < g->out[j] ? g->s.w.stride[j] : g->out[j];
 }
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Counts phases, terms and blocks; fills the table if there is one. */
 static void walk_phases(const gather *g, plan *s, int vector, term *list, weight *sorted)
@@ -200,14 +175,14 @@ static void walk_phases(const gather *g, plan *s, int vector, term *list, weight
         phase_axis(g, &f, 2, i % n[2]);
         int64_t terms = phase_terms(g, &f, vector, s->table ? list : NULL);
         f.pixels = g->s.N * f.extent[0] * f.extent[1] * f.extent[2];
-        f.steps = ceil_div(terms, s->tile.bk);
+        f.steps = ot_ceil_div(terms, s->tile.bk);
         if (s->table) {
             put_terms(g, s, s->terms, list, terms, sorted);
             ((ot_conv_phase *)s->table)[s->phases] = f;
         }
         s->phases++;
         s->terms += f.steps * s->tile.bk;
-        s->blocks += ceil_div(f.pixels, s->tile.bm) * ceil_div(g->M, s->tile.bn) * g->s.G * s->tile.splits;
+        s->blocks += ot_ceil_div(f.pixels, s->tile.bm) * ot_ceil_div(g->M, s->tile.bn) * g->s.G * s->tile.splits;
     }
 }
 
@@ -237,9 +212,9 @@ static ot_tile choose(const gather *g, ot_prep *p, int vector)
 {
     int64_t phases = phases_along(g, 0) * phases_along(g, 1) * phases_along(g, 2), pixels = g->s.N, taps = 1;
     for (int j = 0; j < 3; j++) pixels *= g->out[j], taps *= g->s.w.kernel[j];
-    ot_tile_job j = { .rows = ceil_div(pixels, phases),
+    ot_tile_job j = { .rows = ot_ceil_div(pixels, phases),
                       .cols = g->M,
-                      .terms = ceil_div(taps, phases) * g->C,
+                      .terms = ot_ceil_div(taps, phases) * g->C,
                       .batch = phases * g->s.G,
                       .type = g->y->dtype,
                       .align = vector };
@@ -249,7 +224,7 @@ static ot_tile choose(const gather *g, ot_prep *p, int vector)
 static ot_status compile(const gather *g, ot_prep *p, plan *s, int vector)
 {
     ot_text text = { 0 };
-    bool last = g->yc == 1 && g->M > 1; /* y's channels are neighbours */
+    bool last = g->sy.c == 1 && g->M > 1; /* y's channels are neighbours */
     int64_t pixels = g->out[0] * g->out[1] * g->out[2];
     ot_tile_text(&text, &s->tile, g->y->dtype, g->wide);
     ot_text_add(&text, "#define UIDX %s\n", g->wide ? "ot_u64" : "ot_u32");
@@ -258,7 +233,7 @@ static ot_status compile(const gather *g, ot_prep *p, plan *s, int vector)
     ot_tile_define(&text, "X_ALONG_K", g->along);
     ot_tile_define(&text, "W_ALONG_K", g->wm != 1);
     ot_tile_define(&text, "ROWS_FAST", !last);
-    ot_tile_define(&text, "Y_QUADS", last ? g->M % 4 == 0 : pixels % 4 == 0 && s->phases == 1 && g->ys == 1);
+    ot_tile_define(&text, "Y_QUADS", last ? g->M % 4 == 0 : pixels % 4 == 0 && s->phases == 1 && g->sy.s == 1);
     ot_status e = ot_gpu_compile(p->device, "convolve.cu", text.text, "convolve", &s->f, p->err);
     if (e == OT_OK && s->tile.splits > 1)
         e = ot_gpu_compile(p->device, "convolve.cu", text.text, "convolve_parts", &s->parts, p->err);
@@ -273,12 +248,12 @@ static ot_convolve_args args_of(const gather *g, const plan *s)
                            .G = g->s.G,
                            .C = g->M,
                            .elements = ot_numel(&g->y->shape),
-                           .xn = g->xn,
-                           .xg = g->C * g->xc,
-                           .xs = g->xs,
-                           .yn = g->yn,
-                           .yc = g->yc,
-                           .ys = g->ys,
+                           .xn = g->sx.n,
+                           .xg = g->C * g->sx.c,
+                           .xs = g->sx.s,
+                           .yn = g->sy.n,
+                           .yc = g->sy.c,
+                           .ys = g->sy.s,
                            .wg = g->wg,
                            .wc = g->wm };
     for (int j = 0; j < 3; j++) {
@@ -298,9 +273,9 @@ static ot_status prepare(const ot_node *n, ot_prep *p, bool back)
     g.out = g.back ? g.s.in : g.s.out;
     plan *s = calloc(1, sizeof *s);
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory for a plan of a convolution", n->name);
-    int most = ot_tile_vector(g.y->dtype);
+    int most = ot_lanes(g.y->dtype);
     bool positions = g.in[0] * g.in[1] * g.in[2] > 1;
-    int vector = g.along && g.C % most == 0 && (!positions || g.xs % most == 0) && g.xn % most == 0 ? most : 1;
+    int vector = g.along && g.C % most == 0 && (!positions || g.sx.s % most == 0) && g.sx.n % most == 0 ? most : 1;
     s->tile = choose(&g, p, vector);
     ot_status e = make_table(n, p, &g, s, vector);
     if (e == OT_OK) e = compile(&g, p, s, vector);

@@ -7,7 +7,7 @@
  * Memory   a workspace for the parts of dw and db. */
 #include <stdlib.h>
 
-#include "ops/kernels/convolve.h"
+#include "ops/cuda/convolve.h"
 #include "ops/cuda/convolvedirect.cuh"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/tile.h"
@@ -15,10 +15,9 @@
 
 enum {
     THREADS = 256,
-    FEW = 4,         /* products of channels of x and y per group */
-    TAPS = 49,       /* a thread unrolls all, and accumulates as many sums for dw */
-    STRETCH = 24,    /* elements of x that a thread keeps for its outputs */
-    NARROW = 1 << 28 /* limit for 32-bit indices, including windows beyond the edge */
+    FEW = 4,     /* products of channels of x and y per group */
+    TAPS = 49,   /* a thread unrolls all, and accumulates as many sums for dw */
+    STRETCH = 24 /* elements of x that a thread keeps for its outputs */
 };
 
 typedef enum kind { FORWARD, DX, DW } kind;
@@ -43,28 +42,14 @@ static bool can(const ot_node *n, kind k, const char **why)
     ot_conv_sizes s;
     ot_conv_sizes_of(n->attrs, &x->shape, &y->shape, &s);
     if (!ot_cuda_type_can(x->dtype, why)) return false;
-    if (!w_of(n, k)) {
-        *why = "dw is not needed";
-        return false;
-    }
-    if (s.G < 2 || s.C * s.M > FEW) {
-        *why = "not depthwise";
-        return false;
-    }
+    if (!w_of(n, k)) return ot_refuse(why, "dw is not needed");
+    if (s.G < 2 || s.C * s.M > FEW) return ot_refuse(why, "not depthwise");
     int64_t taps = s.w.kernel[0] * s.w.kernel[1] * s.w.kernel[2];
-    if (s.C * taps > TAPS) {
-        *why = "a large window";
-        return false;
-    }
-    if (!ot_numel(&x->shape) || !ot_numel(&y->shape)) {
-        *why = "an empty tensor";
-        return false;
-    }
+    if (s.C * taps > TAPS) return ot_refuse(why, "a large window");
+    if (!ot_numel(&x->shape) || !ot_numel(&y->shape)) return ot_refuse(why, "an empty tensor");
     for (int j = 0; j < 3; j++)
-        if (s.w.dilation[j] > NARROW || s.w.stride[j] > NARROW || s.w.pad_lo[j] > NARROW) {
-            *why = "a huge window";
-            return false;
-        }
+        if (s.w.dilation[j] > OT_CONV_NARROW || s.w.stride[j] > OT_CONV_NARROW || s.w.pad_lo[j] > OT_CONV_NARROW)
+            return ot_refuse(why, "a huge window");
     return true;
 }
 
@@ -72,20 +57,12 @@ static bool forward_can(const ot_node *n, const char **why) { return can(n, FORW
 static bool dx_can(const ot_node *n, const char **why) { return can(n, DX, why); }
 static bool dw_can(const ot_node *n, const char **why) { return can(n, DW, why); }
 
-static void steps_of(const ot_value *v, long long *n, long long *c, long long *s)
-{
-    int64_t stride[OT_MAX_RANK];
-    ot_value_strides(v, stride);
-    *n = stride[0];
-    *c = stride[1];
-    *s = stride[v->shape.rank - 1];
-}
-
 static bool wide(const ot_node *n, kind k, const ot_conv_sizes *s)
 {
-    bool is = ot_numel(&x_of(n, k)->shape) >= NARROW || ot_numel(&y_of(n, k)->shape) >= NARROW;
+    bool is = ot_numel(&x_of(n, k)->shape) >= OT_CONV_NARROW || ot_numel(&y_of(n, k)->shape) >= OT_CONV_NARROW;
     for (int j = 0; j < 3; j++)
-        is |= (s->w.kernel[j] + 8) * s->w.dilation[j] >= NARROW || (s->out[j] + 8) * s->w.stride[j] >= NARROW;
+        is |= (s->w.kernel[j] + 8) * s->w.dilation[j] >= OT_CONV_NARROW ||
+              (s->out[j] + 8) * s->w.stride[j] >= OT_CONV_NARROW;
     return is;
 }
 
@@ -127,18 +104,16 @@ static ot_status compile(const ot_node *n, kind k, const ot_conv_sizes *s, int p
     return e;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /* Number of parts of dw: enough blocks to fill the device a few times, each with several iterations of its threads. */
 static void split(const ot_conv_sizes *s, plan *p, ot_prep *prep, ot_dtype type)
 {
     ot_direct_args *a = &p->a;
     int64_t lines = a->yc == 1 ? 32 : 1, lanes = THREADS / lines, positions = s->N * s->out[0] * s->out[1] * s->out[2];
-    int64_t blocks = ceil_div(s->G * s->M, lines), most = ceil_div(positions, lanes * 4),
-            want = ceil_div(4 * ot_gpu_units(prep->device), blocks);
+    int64_t blocks = ot_ceil_div(s->G * s->M, lines), most = ot_ceil_div(positions, lanes * 4),
+            want = ot_ceil_div(4 * ot_gpu_units(prep->device), blocks);
     int64_t parts = want < most ? want : most;
-    a->share = ceil_div(positions, parts);
-    a->splits = (int)ceil_div(positions, a->share);
+    a->share = ot_ceil_div(positions, parts);
+    a->splits = (int)ot_ceil_div(positions, a->share);
     p->blocks = blocks * a->splits;
     a->items = s->G * s->M * (s->C * s->w.kernel[0] * s->w.kernel[1] * s->w.kernel[2] + 1);
     if (a->splits > 1) prep->work = (size_t)(a->items * a->splits) * (size_t)ot_tile_sum_bytes(type);
@@ -156,12 +131,13 @@ static ot_status prepare(const ot_node *n, ot_prep *prep, kind k)
     a->G = s.G;
     a->splits = 1;
     for (int j = 0; j < 3; j++) a->in[j] = s.in[j], a->out[j] = s.out[j];
-    steps_of(x, &a->xn, &a->xc, &a->xs);
-    steps_of(y, &a->yn, &a->yc, &a->ys);
-    steps_of(w_of(n, k), &a->wm, &a->wc, &a->wf);
+    ot_conv_steps sx = ot_conv_steps_of(x), sy = ot_conv_steps_of(y), sw = ot_conv_steps_of(w_of(n, k));
+    a->xn = sx.n, a->xc = sx.c, a->xs = sx.s;
+    a->yn = sy.n, a->yc = sy.c, a->ys = sy.s;
+    a->wm = sw.n, a->wc = sw.c, a->wf = sw.s;
     int px = k == DW ? 1 : outputs(&s);
     const int64_t *to = k == DX ? s.in : s.out;
-    a->items = s.N * s.G * (k == DX ? s.C : s.M) * to[0] * to[1] * ceil_div(to[2], px);
+    a->items = s.N * s.G * (k == DX ? s.C : s.M) * to[0] * to[1] * ot_ceil_div(to[2], px);
     if (k == DW) split(&s, p, prep, x->dtype); /* sets items as well */
     else p->blocks = ot_gpu_blocks(prep->device, a->items, THREADS);
     ot_status e = compile(n, k, &s, px, p, prep);

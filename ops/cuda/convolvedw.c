@@ -7,17 +7,11 @@
  * Memory   a workspace for the sums of parts. */
 #include <stdlib.h>
 
-#include "ops/kernels/convolve.h"
+#include "ops/cuda/convolve.h"
 #include "ops/cuda/convolvedw.cuh"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/tile.h"
 #include "ops/cuda/types.h"
-
-enum { NARROW = 1 << 28 }; /* limit for 32-bit indices, including those of tile padding */
-
-typedef struct strides {
-    int64_t n, c, s;
-} strides; /* by sample or filter, channel, position: spatial axes are one */
 
 typedef struct plan {
     ot_gpu_fn *f, *parts; /* parts: the second pass; NULL: none */
@@ -36,30 +30,10 @@ static void plan_free(void *state)
 
 static bool can(const ot_node *n, const char **why) { return ot_cuda_type_can(n->in[0]->dtype, why); }
 
-static strides strides_of(const ot_value *v)
-{
-    int64_t stride[OT_MAX_RANK];
-    ot_value_strides(v, stride);
-    return (strides){ stride[0], stride[1], stride[v->shape.rank - 1] };
-}
-
-static bool large(int64_t v) { return v >= NARROW || v <= -NARROW; }
-
 static bool wide(const ot_node *n, const ot_conv_sizes *s)
 {
-    bool is = large(ot_numel(&n->in[0]->shape)) || large(ot_numel(&n->in[1]->shape));
-    if (n->out[0]) is |= large(ot_numel(&n->out[0]->shape));
-    for (int j = 0; j < 3; j++) {
-        const ot_window *w = &s->w;
-        is |= large(w->kernel[j] * w->dilation[j]) || large(w->pad_lo[j]) || large(s->out[j] * w->stride[j]);
-    }
-    return is;
-}
-
-static void put_number(void *to, int64_t i, int64_t v, bool wide)
-{
-    if (wide) ((int64_t *)to)[i] = v;
-    else ((int32_t *)to)[i] = (int32_t)v;
+    return ot_conv_large(ot_numel(&n->in[0]->shape)) || ot_conv_large(ot_numel(&n->in[1]->shape)) ||
+           (n->out[0] && ot_conv_large(ot_numel(&n->out[0]->shape))) || ot_conv_window_large(s);
 }
 
 /* Columns in the memory order of x: channel by channel if x is plain, tap by tap if its channels are last. */
@@ -67,7 +41,7 @@ static ot_status make_table(const ot_node *n, const ot_conv_sizes *s, bool last,
 {
     size_t number = wide ? 8 : 4;
     const int64_t *kernel = s->w.kernel;
-    strides x = strides_of(n->in[1]), w = n->out[0] ? strides_of(n->out[0]) : (strides){ 0 };
+    ot_conv_steps x = ot_conv_steps_of(n->in[1]), w = n->out[0] ? ot_conv_steps_of(n->out[0]) : (ot_conv_steps){ 0 };
     int64_t taps = kernel[0] * kernel[1] * kernel[2];
     p->weight_at = p->a.taps * 4 * (int64_t)number;
     prep->table_bytes = (size_t)p->a.taps * 5 * number + 8;
@@ -79,17 +53,17 @@ static ot_status make_table(const ot_node *n, const ot_conv_sizes *s, bool last,
         for (int j = 0; j < 3; j++) {
             digit[j] *= s->w.dilation[j];
             at = at * s->in[j] + digit[j];
-            put_number(p->table, i * 4 + 1 + j, digit[j], wide);
+            ot_conv_put(p->table, i * 4 + 1 + j, digit[j], wide);
         }
-        put_number(p->table, i * 4, at * x.s + c * x.c, wide);
-        put_number((char *)p->table + p->weight_at, i, c * w.c + k * w.s, wide);
+        ot_conv_put(p->table, i * 4, at * x.s + c * x.c, wide);
+        ot_conv_put((char *)p->table + p->weight_at, i, c * w.c + k * w.s, wide);
     }
     return OT_OK;
 }
 
 static ot_convolvedw_args args_of(const ot_node *n, const ot_conv_sizes *s)
 {
-    strides x = strides_of(n->in[1]), y = strides_of(n->in[0]);
+    ot_conv_steps x = ot_conv_steps_of(n->in[1]), y = ot_conv_steps_of(n->in[0]);
     ot_convolvedw_args a = { .G = s->G,
                              .M = s->M,
                              .pixels = s->N * s->out[0] * s->out[1] * s->out[2],
@@ -101,7 +75,7 @@ static ot_convolvedw_args args_of(const ot_node *n, const ot_conv_sizes *s)
                              .ys = y.s };
     a.taps = n->out[0] ? s->C * s->w.kernel[0] * s->w.kernel[1] * s->w.kernel[2] : 0;
     a.columns = a.taps + (n->n_out > 1 && n->out[1]);
-    a.wm = n->out[0] ? strides_of(n->out[0]).n : 0;
+    a.wm = n->out[0] ? ot_conv_steps_of(n->out[0]).n : 0;
     for (int j = 0; j < 3; j++) {
         a.in[j] = s->in[j];
         a.out[j] = s->out[j];
@@ -118,9 +92,9 @@ static ot_status compile(const ot_node *n, const ot_conv_sizes *s, plan *p, ot_p
 {
     ot_convolvedw_args *a = &p->a;
     ot_dtype type = n->in[0]->dtype;
-    int most = ot_tile_vector(type);
+    int most = ot_lanes(type);
     int64_t positions = s->out[0] * s->out[1] * s->out[2], inputs = s->in[0] * s->in[1] * s->in[2];
-    bool dy_last = a->yc == 1 && a->M > 1, x_last = strides_of(n->in[1]).c == 1 && s->C > 1;
+    bool dy_last = a->yc == 1 && a->M > 1, x_last = ot_conv_steps_of(n->in[1]).c == 1 && s->C > 1;
     bool dy_wide = dy_last ? a->M % most == 0 && (positions == 1 || a->ys % most == 0) && a->yn % most == 0
                            : a->ys == 1 && positions % most == 0;
     bool x_wide = x_last && s->C % most == 0 && (inputs == 1 || a->xs % most == 0) && a->xn % most == 0;

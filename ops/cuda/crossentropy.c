@@ -83,7 +83,7 @@ static void node_text(const loss_node *l, bool whole, ot_text *t)
 static bool can(const ot_node *n, bool gradient, const char **why)
 {
     loss_node l = node_of(n, gradient);
-    if (l.row % ot_lanes(l.x->dtype)) return *why = "padded rows are not a multiple of 16 bytes", false;
+    if (l.row % ot_lanes(l.x->dtype)) return ot_refuse(why, "padded rows are not a multiple of 16 bytes");
     return ot_cuda_type_can(l.x->dtype, why) && ot_cuda_type_can(l.target->dtype, why) &&
            (!l.weight || ot_cuda_type_can(l.weight->dtype, why));
 }

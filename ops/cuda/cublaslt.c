@@ -105,23 +105,14 @@ static bool form_of(const ot_node *n, lt_form *f, const char **why)
     *f = (lt_form){
         .dot = op ? op->node : n, .residual = -1, .aux_in = -1, .aux_out = -1, .epilogue = CUBLASLT_EPILOGUE_DEFAULT
     };
-    if (strcmp(f->dot->op->name, "Dot") != 0) {
-        *why = "not a matrix product";
-        return false;
-    }
+    if (strcmp(f->dot->op->name, "Dot") != 0) return ot_refuse(why, "not a matrix product");
     bool bias = f->dot->n_in > 2 && f->dot->in[2];
     f->a = op ? op->in[0] : 0;
     f->b = op ? op->in[1] : 1;
     f->bias = bias ? op ? op->in[2] : 2 : -1;
     f->y = 0;
-    if (op && (f->a < 0 || f->b < 0)) {
-        *why = "cuBLASLt has no functions before a product";
-        return false;
-    }
-    if (op && f->dot->out[0]->dtype == OT_F64) {
-        *why = "cuBLASLt has no epilogues in float64";
-        return false;
-    }
+    if (op && (f->a < 0 || f->b < 0)) return ot_refuse(why, "cuBLASLt has no functions before a product");
+    if (op && f->dot->out[0]->dtype == OT_F64) return ot_refuse(why, "cuBLASLt has no epilogues in float64");
     if (op && !add_functions(f, n, why)) return false;
     if (f->epilogue == CUBLASLT_EPILOGUE_DEFAULT && bias) f->epilogue = CUBLASLT_EPILOGUE_BIAS;
     return true;
@@ -181,26 +172,12 @@ static bool can(const ot_node *node, const char **why)
     lt_form f;
     if (!form_of(node, &f, why)) return false;
     const ot_node *n = f.dot;
-    if (!known_type(n->out[0]->dtype)) {
-        *why = "only floats of 16, 32 and 64 bits";
-        return false;
-    }
-    if (!ot_numel(&n->out[0]->shape) || !ot_numel(&n->in[0]->shape)) {
-        *why = "an empty product";
-        return false;
-    }
-    if (!describe(&f, &p)) {
-        *why = "the batches have no common stride";
-        return false;
-    }
-    if (p.M > INT32_MAX || p.N > INT32_MAX || p.K > INT32_MAX || p.batches > INT32_MAX) {
-        *why = "a size is 2^31 or more";
-        return false;
-    }
-    if (f.bias >= 0 && p.dtype == OT_F64) {
-        *why = "cuBLASLt adds no bias in float64";
-        return false;
-    }
+    if (!known_type(n->out[0]->dtype)) return ot_refuse(why, "only floats of 16, 32 and 64 bits");
+    if (!ot_numel(&n->out[0]->shape) || !ot_numel(&n->in[0]->shape)) return ot_refuse(why, "an empty product");
+    if (!describe(&f, &p)) return ot_refuse(why, "the batches have no common stride");
+    if (p.M > INT32_MAX || p.N > INT32_MAX || p.K > INT32_MAX || p.batches > INT32_MAX)
+        return ot_refuse(why, "a size is 2^31 or more");
+    if (f.bias >= 0 && p.dtype == OT_F64) return ot_refuse(why, "cuBLASLt adds no bias in float64");
     return true;
 }
 

@@ -129,7 +129,7 @@ static ot_status tiles_prepare(const ot_node *n, const ot_node *fused, ot_prep *
 {
     ot_dtype type = n->out[0]->dtype;
     ot_tile_job j = { .rows = d->M, .cols = d->N, .terms = d->K, .batch = products(d), .type = type };
-    int most = ot_tile_vector(type);
+    int most = ot_lanes(type);
     bool loads_a = !d->ta && d->lda % most == 0, loads_b = d->tb && d->ldb % most == 0;
     j.align = loads_a || loads_b ? most : 1;
     ot_tile t = ot_tile_choose(&j, p);

@@ -6,8 +6,6 @@
 /* KEEP: most registers for packs of 16 bytes; a thread of a block of MOST_THREADS has 128 registers. */
 enum { WARP_PACKS = 8, FEW_THREADS = 256, MOST_THREADS = 512, KEEP = 80 };
 
-int ot_lanes(ot_dtype t) { return 128 / ot_dtype_bits(t); }
-
 static int power_of_two(int64_t n) /* The power of two that is n or the next above. */
 {
     int p = 1;

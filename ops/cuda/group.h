@@ -26,7 +26,4 @@ void ot_group_text(const ot_group *g, ot_dtype t, ot_text *text);
 
 int64_t ot_group_samples(const ot_group *g); /* samples of a block at a time */
 
-/* Elements of t in 16 bytes. */
-int ot_lanes(ot_dtype t);
-
 #endif

@@ -50,14 +50,9 @@ static norm_node node_of(const ot_node *n, bool gradient)
 static bool can(const ot_node *n, bool gradient, const char **why)
 {
     norm_node r = node_of(n, gradient);
-    if (!ot_is_float(r.x->dtype)) {
-        *why = "only floats";
-        return false;
-    }
-    if (r.scale && r.bias && r.scale->dtype != r.bias->dtype) {
-        *why = "scale and bias have different types";
-        return false;
-    }
+    if (!ot_is_float(r.x->dtype)) return ot_refuse(why, "only floats");
+    if (r.scale && r.bias && r.scale->dtype != r.bias->dtype)
+        return ot_refuse(why, "scale and bias have different types");
     return ot_cuda_type_can(r.x->dtype, why) && ot_cuda_type_can(r.ts, why);
 }
 

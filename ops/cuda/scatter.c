@@ -127,8 +127,7 @@ static bool put_can(const ot_node *n, const char **why)
     ot_dtype t = n->in[0]->dtype;
     if (((const ot_scatter *)n->attrs)->op != OT_SCATTER_NONE) return ot_cuda_type_can(t, why);
     if (ot_dtype_bits(t) >= 8) return true;
-    *why = "elements of less than a byte are not scattered";
-    return false;
+    return ot_refuse(why, "elements of less than a byte are not scattered");
 }
 
 static ot_status put_prepare(const ot_node *n, ot_prep *p)

@@ -19,10 +19,7 @@ typedef struct rows_state {
 
 static bool rows_can(const ot_node *n, const char **why)
 {
-    if (!ot_is_float(n->out[0]->dtype)) {
-        *why = "only floats";
-        return false;
-    }
+    if (!ot_is_float(n->out[0]->dtype)) return ot_refuse(why, "only floats");
     return ot_cuda_type_can(n->out[0]->dtype, why);
 }
 

@@ -28,8 +28,6 @@ static const struct {
     { 64, 32, 4, 4 },   { 32, 32, 4, 4 },  { 16, 64, 4, 4 },  { 64, 16, 4, 4 }, { 16, 16, 4, 4 },
 };
 
-int ot_tile_vector(ot_dtype t) { return 128 / ot_dtype_bits(t); }
-
 /* Floats of up to 32 bits add in f32, integers modulo the size of their type. */
 const char *ot_tile_sum_type(ot_dtype t)
 {
@@ -42,13 +40,11 @@ int ot_tile_sum_bytes(ot_dtype t) { return t == OT_BOOL || ot_dtype_bits(t) == 6
 
 int ot_tile_threads(const ot_tile *t) { return t->bm / t->tm * (t->bn / t->tn) * t->groups; }
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-int64_t ot_tile_share(const ot_tile *t, int64_t steps) { return ceil_div(steps, t->splits); }
+int64_t ot_tile_share(const ot_tile *t, int64_t steps) { return ot_ceil_div(steps, t->splits); }
 
 static int cut(int side, int piece, int64_t extent)
 {
-    int64_t need = ceil_div(extent, piece) * piece;
+    int64_t need = ot_ceil_div(extent, piece) * piece;
     return need < side ? (int)(need > piece ? need : piece) : side;
 }
 
@@ -65,8 +61,8 @@ static bool set_steps(ot_tile *t, const ot_tile_job *j)
     t->bk = t->groups * 8 > 16 ? t->groups * 8 : 16;
     if (t->bk > 64) t->bk = 64;
     while (t->bk > 4 && shared_bytes(t, sum) > SHARED_BYTES) t->bk /= 2;
-    int64_t steps = ceil_div(j->terms > 0 ? j->terms : 1, t->bk);
-    t->bk = (int)(ceil_div(ceil_div(j->terms > 0 ? j->terms : 1, steps), align) * align);
+    int64_t steps = ot_ceil_div(j->terms > 0 ? j->terms : 1, t->bk);
+    t->bk = (int)(ot_ceil_div(ot_ceil_div(j->terms > 0 ? j->terms : 1, steps), align) * align);
     return shared_bytes(t, sum) <= SHARED_BYTES;
 }
 
@@ -76,28 +72,29 @@ static double cycles(const ot_tile *t, const ot_tile_job *j, int units)
 {
     double rate = 128 * (t->tm * t->tn >= 64 ? 0.85 : t->tm * t->tn >= 32 ? 0.75 : 0.6);
     int threads = ot_tile_threads(t), most = 1024 / threads > 0 ? 1024 / threads : 1;
-    int64_t tiles = ceil_div(j->rows, t->bm) * ceil_div(j->cols, t->bn) * j->batch;
-    int64_t per_unit = ceil_div(tiles * t->splits, units), together = per_unit < most ? per_unit : most;
-    double steps = (double)ot_tile_share(t, ceil_div(j->terms, t->bk)), busy = (double)(together * threads) / 256;
+    int64_t tiles = ot_ceil_div(j->rows, t->bm) * ot_ceil_div(j->cols, t->bn) * j->batch;
+    int64_t per_unit = ot_ceil_div(tiles * t->splits, units), together = per_unit < most ? per_unit : most;
+    double steps = (double)ot_tile_share(t, ot_ceil_div(j->terms, t->bk)), busy = (double)(together * threads) / 256;
     double bytes = ot_dtype_bits(j->type) / 8.0;
     double element = 8.0 / 128 + bytes / 32; /* to load one: its instructions, and 32 bytes from L2 per cycle */
     double step = (double)t->bk * ((double)t->bm * t->bn / rate + (t->bm + t->bn) * element);
     double join = t->groups > 1 ? (double)t->bm * t->bn * t->groups / 16 : 0;
     double work = (double)per_unit * (steps * step + join) / (busy < 1 ? busy : 1);
-    double wait = (double)ceil_div(per_unit, together) * steps * LATENCY;
+    double wait = (double)ot_ceil_div(per_unit, together) * steps * LATENCY;
     double sums = (double)j->rows * (double)j->cols * (double)j->batch * t->splits * ot_tile_sum_bytes(j->type) * 2;
     return START + (work > wait ? work : wait) + (t->splits > 1 ? SECOND_PASS + sums / (units * 16.0) : 0);
 }
 
 static double best_splits(ot_tile *t, const ot_tile_job *j, int units)
 {
-    int64_t tiles = ceil_div(j->rows, t->bm) * ceil_div(j->cols, t->bn) * j->batch, steps = ceil_div(j->terms, t->bk);
+    int64_t tiles = ot_ceil_div(j->rows, t->bm) * ot_ceil_div(j->cols, t->bn) * j->batch,
+            steps = ot_ceil_div(j->terms, t->bk);
     ot_tile try = *t;
     t->splits = 1;
     double best = cycles(t, j, units);
     for (int s = 2; s <= 256 && s <= steps && tiles * s <= 4 * units; s *= 2) {
         try.splits = s;
-        try.splits = (int)ceil_div(steps, ot_tile_share(&try, steps)); /* no block without a step */
+        try.splits = (int)ot_ceil_div(steps, ot_tile_share(&try, steps)); /* no block without a step */
         double time = cycles(&try, j, units);
         if (time < best) best = time, *t = try;
     }
@@ -160,7 +157,7 @@ void ot_tile_text(ot_text *text, const ot_tile *t, ot_dtype type, bool wide)
 {
     ot_text_add(text, "#define T %s\n#define CLS %s\n#define STORED %s\n#define ACC %s\n#define IDX %s\n",
                 ot_cuda_type(type), ot_cuda_class(type), stored(type), ot_tile_sum_type(type), wide ? "ot_i64" : "int");
-    ot_tile_define(text, "VEC", ot_tile_vector(type));
+    ot_tile_define(text, "VEC", ot_lanes(type));
     ot_tile_define(text, "BM", t->bm);
     ot_tile_define(text, "BN", t->bn);
     ot_tile_define(text, "BK", t->bk);

@@ -29,9 +29,6 @@ int ot_tile_threads(const ot_tile *t);
 /* The number of steps of one of the blocks that share a tile, of `steps` in all. */
 int64_t ot_tile_share(const ot_tile *t, int64_t steps);
 
-/* Elements in 16 bytes of type t. */
-int ot_tile_vector(ot_dtype t);
-
 /* Type of sums, by its name in tile.cuh, and its bytes. */
 const char *ot_tile_sum_type(ot_dtype t);
 int ot_tile_sum_bytes(ot_dtype t);

@@ -1,6 +1,8 @@
 /* types.c - the names of element types in prelude.cuh. */
 #include "ops/cuda/types.h"
 
+#include "ops/kernel.h"
+
 const char *ot_cuda_type(ot_dtype t)
 {
     switch (t) {
@@ -66,6 +68,5 @@ const char *ot_cuda_class(ot_dtype t)
 bool ot_cuda_type_can(ot_dtype t, const char **why)
 {
     if (ot_cuda_type(t)) return true;
-    *why = "elements of this type are not computed on the GPU";
-    return false;
+    return ot_refuse(why, "elements of this type are not computed on the GPU");
 }

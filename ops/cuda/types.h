@@ -16,6 +16,9 @@ const char *ot_cuda_stored(ot_dtype t);
 /* The C type of its class: "float", "double", "ot_i64", "ot_u64". */
 const char *ot_cuda_class(ot_dtype t);
 
+/* Elements of t in 16 bytes, the widest load. */
+static inline int ot_lanes(ot_dtype t) { return 128 / ot_dtype_bits(t); }
+
 /* Does the prelude support the type?  *why: the reason if not.
  *
  * ONNX has floats of 8 bits and less, and integers of less than 8, only where elements are moved, padded, cast or

@@ -6,15 +6,9 @@
 static bool can(const ot_node *n, const char **why)
 {
     const ot_fused *f = n->attrs;
-    if (f->mask_out >= 0 || f->masked) {
-        *why = "bits in another kernel's order";
-        return false;
-    }
+    if (f->mask_out >= 0 || f->masked) return ot_refuse(why, "bits in another kernel's order");
     for (int p = 0; p < OT_FUSED_PARTS; p++)
-        if (ot_ref_kernel(f->part[p].node->op)->prepare) {
-            *why = "a part prepares";
-            return false;
-        }
+        if (ot_ref_kernel(f->part[p].node->op)->prepare) return ot_refuse(why, "a part prepares");
     return true;
 }
 

@@ -77,10 +77,7 @@ static bool step(int64_t *k, const ot_shape *s, int64_t set, const int64_t *stri
 static bool reduce_can(const ot_node *n, const char **why)
 {
     for (int i = 0; i < n->n_in && ((const ot_reduce *)n->attrs)->program; i++)
-        if (n->in[i]->layout != OT_PLAIN) {
-            *why = "the reference's programs read plain memory";
-            return false;
-        }
+        if (n->in[i]->layout != OT_PLAIN) return ot_refuse(why, "the reference's programs read plain memory");
     return true;
 }
 

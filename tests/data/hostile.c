@@ -31,16 +31,6 @@ static const char *const fixture[] = {
     "one.tfrecord.gz",
 };
 
-static unsigned char *load(const char *name, size_t *n)
-{
-    char path[512];
-    void *p;
-    ot_error e = { 0 };
-    snprintf(path, sizeof path, FIXTURES "%s", name);
-    if (ot_read_file(path, 1 << 20, &p, n, &e)) fail_msg("%s", e.text);
-    return p;
-}
-
 /* An error has a status and a text; a success a data set.  Returns the set. */
 static ot_dataset *try_open(const memory_file *m, ot_error *e)
 {
@@ -75,7 +65,7 @@ static void cut_anywhere(void **state)
     for (int i = 0; i < OT_LEN(fixture); i++) {
         size_t n;
         ot_error e;
-        unsigned char *p = load(fixture[i], &n);
+        unsigned char *p = ot_fixture_load(fixture[i], &n);
         ot_memory_set(&m, p, n);
         ot_dataset *whole = try_open(&m, &e);
         if (!whole) fail_msg("%s: %s", fixture[i], e.text);
@@ -98,7 +88,7 @@ static void followed_by_more(void **state)
     for (int i = 0; i < OT_LEN(fixture); i++) {
         size_t n;
         ot_error e;
-        unsigned char *p = load(fixture[i], &n);
+        unsigned char *p = ot_fixture_load(fixture[i], &n);
         if (strstr(fixture[i], ".gz") || strstr(fixture[i], ".npz")) { /* these may be followed by anything */
             free(p);
             continue;
@@ -135,7 +125,7 @@ static void every_bit_turned(void **state)
     for (int i = 0; i < OT_LEN(fixture); i++) {
         size_t n;
         ot_error e;
-        unsigned char *p = load(fixture[i], &n);
+        unsigned char *p = ot_fixture_load(fixture[i], &n);
         ot_memory_set(&m, p, n);
         ot_dataset *whole = try_open(&m, &e);
         if (!whole) fail_msg("%s: %s", fixture[i], e.text);

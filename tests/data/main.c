@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/io.h"
+
 /* test_data [good]: good files alone. */
 int main(int argc, char **argv)
 {
@@ -17,6 +19,16 @@ int main(int argc, char **argv)
            ot_test_normalize() + ot_test_csv() + ot_test_archives() + ot_test_split() + ot_test_views() +
            ot_test_pictures() + ot_test_table() + ot_test_tokens() + ot_test_several() + ot_test_tfrecord() +
            ot_test_texts() + ot_test_sounds();
+}
+
+unsigned char *ot_fixture_load(const char *name, size_t *n)
+{
+    char path[512];
+    void *p;
+    ot_error e = { 0 };
+    snprintf(path, sizeof path, FIXTURES "%s", name);
+    if (ot_read_file(path, 1 << 20, &p, n, &e)) fail_msg("%s", e.text);
+    return p;
 }
 
 void ot_memory_begin(memory_file *m)

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/io.h"
 #include "runtime/data/sound.h"
 
 enum { HEAD = 44, FRAMES = 600, RATE = 8000, ROOM = 1 << 14 };
@@ -73,21 +72,11 @@ static void parts_and_channels(void **state)
     assert_true(x[6] == value(6) && x[7] == value(7) && x[100] == 0);
 }
 
-static uint8_t *load(const char *name, size_t *n)
-{
-    char path[512];
-    void *p;
-    ot_error e = { 0 };
-    snprintf(path, sizeof path, FIXTURES "%s", name);
-    if (ot_read_file(path, 1 << 20, &p, n, &e)) fail_msg("%s", e.text);
-    return p;
-}
-
 static void reads_flac(void **state)
 {
     (void)state;
     size_t n;
-    uint8_t *p = load("tone.flac", &n);
+    uint8_t *p = ot_fixture_load("tone.flac", &n);
     float x[FRAMES];
     decode(p, n, (ot_sound_want){ .channels = 1, .length = FRAMES, .place = -1 }, x);
     for (int i = 0; i < FRAMES; i++) assert_true(x[i] == (float)round(8000 * sin(i * 2 * M_PI / 20)) / 32768);
@@ -121,7 +110,7 @@ static void cut_anywhere(void **state)
     uint8_t wav[ROOM];
     size_t n;
     float x[100];
-    uint8_t *flac = load("tone.flac", &n);
+    uint8_t *flac = ot_fixture_load("tone.flac", &n);
     for (size_t k = 0; k < n; k++)
         if (!try_bytes(flac, k, x)) fail_msg("tone.flac cut to %zu bytes was accepted", k);
     assert_int_equal(try_bytes(flac, n, x), OT_OK);
@@ -138,7 +127,7 @@ static void every_bit_turned(void **state)
     uint8_t wav[ROOM];
     size_t n;
     float x[100], whole[100];
-    uint8_t *flac = load("tone.flac", &n);
+    uint8_t *flac = ot_fixture_load("tone.flac", &n);
     int wrong = 0;
     assert_int_equal(try_bytes(flac, n, whole), OT_OK);
     for (size_t bit = 0; bit < 8 * n; bit++) {
@@ -273,7 +262,7 @@ static void long_silence(void **state)
 {
     (void)state;
     size_t n;
-    uint8_t *p = load("tone.flac", &n);
+    uint8_t *p = ot_fixture_load("tone.flac", &n);
     ot_sound x;
     ot_error e = { 0 };
     bool more = false;

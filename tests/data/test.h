@@ -33,6 +33,9 @@ int ot_test_tfrecord(void);
 int ot_test_texts(void);
 int ot_test_sounds(void);
 
+/* The bytes of a file of fixtures/; malloc. */
+unsigned char *ot_fixture_load(const char *name, size_t *n);
+
 /* A file in memory that has a path. */
 typedef struct memory_file {
     int fd;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "runtime/base/crc32c.h"
-#include "runtime/base/io.h"
 
 static ot_dataset *open_path(const char *path)
 {
@@ -72,16 +71,6 @@ static void images(void **state)
     ot_dataset_free(d);
 }
 
-static unsigned char *load(const char *name, size_t *n)
-{
-    char path[512];
-    void *p;
-    ot_error e = { 0 };
-    snprintf(path, sizeof path, FIXTURES "%s", name);
-    if (ot_read_file(path, 1 << 20, &p, n, &e)) fail_msg("%s", e.text);
-    return p;
-}
-
 /* Cut anywhere but between records it is an error, and so is every turned bit; what is left can be read. */
 static void cut_and_turned(void **state)
 {
@@ -91,7 +80,7 @@ static void cut_and_turned(void **state)
     static const char *const file[] = { "four.tfrecord", "images.tfrecord" };
     for (int k = 0; k < OT_LEN(file); k++) {
         size_t n, accepted = 0;
-        unsigned char *p = load(file[k], &n);
+        unsigned char *p = ot_fixture_load(file[k], &n);
         for (size_t keep = 1; keep < n; keep++) {
             ot_dataset *d;
             ot_error e = { 0 };
@@ -176,13 +165,13 @@ static void shards(void **state)
     char path[200];
     ot_dataset *d;
     ot_error e = { 0 };
-    unsigned char *p = load("images.tfrecord-00000-of-00002", &n);
+    unsigned char *p = ot_fixture_load("images.tfrecord-00000-of-00002", &n);
     ot_folder_put("a-00000-of-00002", p, n);
     snprintf(path, sizeof path, "%s/a-00000-of-00002", ot_test_folder);
     assert_int_equal(ot_dataset_open(path, OT_SPLIT_TRAIN, NULL, &d, &e), OT_E_IO);
     assert_non_null(strstr(e.text, "a-00001-of-00002: cannot be opened"));
     free(p);
-    p = load("four.tfrecord", &n);
+    p = ot_fixture_load("four.tfrecord", &n);
     ot_folder_put("a-00001-of-00002", p, n);
     free(p);
     e = (ot_error){ 0 };

@@ -18,7 +18,7 @@ from record import Late
 
 MIB = 1 << 20
 STACKS = 4  # crashes whose stack is shown; each costs another run
-LARGEST_FILE = 15 * MIB  # of the record's folder: more does not come back from a lent machine
+LARGEST_FILE = 15 * MIB  # of the record's folder: a rented machine may send no more back
 
 
 def library_folders(own):

@@ -655,20 +655,20 @@ static void first_comes_early(void **state)
     (void)state;
     char path[] = "r";
     ot_trainer t = { .folder = { .path = path, .fd = -1 }, .step = 5, .s.checkpoint.seconds = 300 };
-    t.checkpoint_at = ot_seconds() - 29;
+    t.written.checkpoint = ot_seconds() - 29;
     assert_false(ot_checkpoint_due(&t, false));
-    t.checkpoint_at = ot_seconds() - 31;
+    t.written.checkpoint = ot_seconds() - 31;
     assert_true(ot_checkpoint_due(&t, false));
-    t.checkpoint_step = 4;
+    t.written.checkpoint_step = 4;
     assert_false(ot_checkpoint_due(&t, false));
-    t.checkpoint_at = ot_seconds() - 301;
+    t.written.checkpoint = ot_seconds() - 301;
     assert_true(ot_checkpoint_due(&t, false));
-    t.checkpoint_step = 0;
+    t.written.checkpoint_step = 0;
     t.s.checkpoint = (ot_interval){ .seconds = 2 };
-    t.checkpoint_at = ot_seconds() - 3;
+    t.written.checkpoint = ot_seconds() - 3;
     assert_true(ot_checkpoint_due(&t, false));
     t.s.checkpoint = (ot_interval){ .steps = 100 };
-    t.checkpoint_at = ot_seconds() - 1000;
+    t.written.checkpoint = ot_seconds() - 1000;
     assert_false(ot_checkpoint_due(&t, true));
 }
 

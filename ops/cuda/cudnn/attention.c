@@ -54,48 +54,19 @@ static bool can(const ot_node *n, const char **why)
     cudnnDataType_t t;
     ot_attention_sizes s;
     ot_attention_sizes_of(n, &s);
-    if (!ot_cudnn_type(q->dtype, &t) || q->dtype == OT_F64) {
-        *why = "cuDNN supports attention in f32, f16 and "
-               "bf16 only";
-        return false;
-    }
-    if (n->in[0]->dtype != q->dtype) {
-        *why = "q and dy have different types";
-        return false;
-    }
-    if (!ot_attention_q(n) && !n->out[0]) {
-        *why = "the result is not needed";
-        return false;
-    }
-    if (s.B * s.H * s.T * s.S * s.D * s.E == 0) {
-        *why = "an empty tensor";
-        return false;
-    }
-    if (a->zero_rows) {
-        *why = "rows that see no key are zeros";
-        return false;
-    }
-    if (a->causal && a->hidden > LEAST) {
-        *why = "the mask uses a number that is not large enough";
-        return false;
-    }
-    if (!takes_positions(n)) {
-        *why = "operands with positions that cuDNN cannot address";
-        return false;
-    }
+    if (!ot_cudnn_type(q->dtype, &t) || q->dtype == OT_F64)
+        return ot_refuse(why, "cuDNN supports attention in f32, f16 and bf16 only");
+    if (n->in[0]->dtype != q->dtype) return ot_refuse(why, "q and dy have different types");
+    if (!ot_attention_q(n) && !n->out[0]) return ot_refuse(why, "the result is not needed");
+    if (s.B * s.H * s.T * s.S * s.D * s.E == 0) return ot_refuse(why, "an empty tensor");
+    if (a->zero_rows) return ot_refuse(why, "rows that see no key are zeros");
+    if (a->causal && a->hidden > LEAST) return ot_refuse(why, "the mask uses a number that is not large enough");
+    if (!takes_positions(n)) return ot_refuse(why, "operands with positions that cuDNN cannot address");
     if (!mask) return true;
-    if (a->causal) {
-        *why = "a mask together with a causal mask";
-        return false;
-    }
-    if (mask->dtype == OT_BOOL) {
-        *why = "cuDNN supports no boolean masks";
-        return false;
-    }
-    if (ot_numel(&mask->shape) > s.B * s.T * s.S) {
-        *why = "a mask for each head, whose copy would be large";
-        return false;
-    }
+    if (a->causal) return ot_refuse(why, "a mask together with a causal mask");
+    if (mask->dtype == OT_BOOL) return ot_refuse(why, "cuDNN supports no boolean masks");
+    if (ot_numel(&mask->shape) > s.B * s.T * s.S)
+        return ot_refuse(why, "a mask for each head, whose copy would be large");
     return true;
 }
 

@@ -40,31 +40,13 @@ static wires wires_of(const ot_node *n)
 static bool can_norm(const ot_value *x, const ot_value *y, const ot_value *scale, const char **why)
 {
     cudnnDataType_t t;
-    if (!ot_cudnn_type(x->dtype, &t) || x->dtype == OT_F64) {
-        *why = "cuDNN supports normalization in f32, f16 "
-               "and bf16 only";
-        return false;
-    }
-    if (scale->dtype != OT_F32) {
-        *why = "cuDNN keeps statistics in f32";
-        return false;
-    }
-    if (!y) {
-        *why = "the result is not needed";
-        return false;
-    }
-    if (x->shape.rank > 5) {
-        *why = "more than three spatial axes";
-        return false;
-    }
-    if (x->layout != y->layout) {
-        *why = "x and y have different layouts";
-        return false;
-    }
-    if (ot_numel(&x->shape) <= x->shape.dim[1]) {
-        *why = "one element per channel";
-        return false;
-    }
+    if (!ot_cudnn_type(x->dtype, &t) || x->dtype == OT_F64)
+        return ot_refuse(why, "cuDNN supports normalization in f32, f16 and bf16 only");
+    if (scale->dtype != OT_F32) return ot_refuse(why, "cuDNN keeps statistics in f32");
+    if (!y) return ot_refuse(why, "the result is not needed");
+    if (x->shape.rank > 5) return ot_refuse(why, "more than three spatial axes");
+    if (x->layout != y->layout) return ot_refuse(why, "x and y have different layouts");
+    if (ot_numel(&x->shape) <= x->shape.dim[1]) return ot_refuse(why, "one element per channel");
     return true;
 }
 
@@ -72,10 +54,7 @@ static bool forward_can(const ot_node *n, const char **why) { return can_norm(n-
 
 static bool dx_can(const ot_node *n, const char **why)
 {
-    if (n->in[0]->layout != n->in[1]->layout) {
-        *why = "x and dy have different layouts";
-        return false;
-    }
+    if (n->in[0]->layout != n->in[1]->layout) return ot_refuse(why, "x and dy have different layouts");
     return can_norm(n->in[1], n->out[0], n->in[2], why);
 }
 

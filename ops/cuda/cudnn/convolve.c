@@ -48,29 +48,16 @@ static bool can(const ot_node *n, const char **why)
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ot_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
         if (!v) continue;
-        if (!ot_cudnn_type(v->dtype, &t) || v->dtype != n->in[0]->dtype) {
-            *why = "cuDNN needs floats of one type";
-            return false;
-        }
-        if (ot_numel(&v->shape) == 0) {
-            *why = "an empty tensor";
-            return false;
-        }
+        if (!ot_cudnn_type(v->dtype, &t) || v->dtype != n->in[0]->dtype)
+            return ot_refuse(why, "cuDNN needs floats of one type");
+        if (ot_numel(&v->shape) == 0) return ot_refuse(why, "an empty tensor");
     }
-    if (!n->out[0]) {
-        *why = "dw is not needed";
-        return false;
-    }
+    if (!n->out[0]) return ot_refuse(why, "dw is not needed");
     roles r = roles_of(n);
     for (int j = 0; j < a->window.nd; j++) {
-        if (a->window.pad_lo[j] < 0) {
-            *why = "a negative padding";
-            return false;
-        }
-        if (pad_behind(&a->window, j, r.x->shape.dim[2 + j], r.y->shape.dim[2 + j]) + a->window.stride[j] <= 0) {
-            *why = "some rows of x are in no window";
-            return false;
-        }
+        if (a->window.pad_lo[j] < 0) return ot_refuse(why, "a negative padding");
+        if (pad_behind(&a->window, j, r.x->shape.dim[2 + j], r.y->shape.dim[2 + j]) + a->window.stride[j] <= 0)
+            return ot_refuse(why, "some rows of x are in no window");
     }
     return true;
 }

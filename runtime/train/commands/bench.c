@@ -265,7 +265,7 @@ static ot_status open(ot_trainer *t, ot_error *err)
 {
     OT_TRY(ot_trainer_open_teacher(t, err));
     OT_TRY(ot_trainer_use_file_training(t, err));
-    if (t->own.file)
+    if (t->file_training.used)
         return ot_fail(err, OT_E_USAGE,
                        "bench: the training algorithm in the file (TrainingInfoProto) is not measured; use --loss or "
                        "--optimizer to train with the options instead");

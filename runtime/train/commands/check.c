@@ -54,7 +54,7 @@ static ot_status make(const ot_model *m, const ot_options *o, planned *p, ot_err
     t->s.options.swa_every = t->s.swa > 0; /* the plan is that of any interval */
     m = t->m;
     ot_error why = { 0 };
-    if (!t->own.file)
+    if (!t->file_training.used)
         (void)ot_dry_run_together(m, &t->s, t->a, &t->findings, &why); /* what does not go there does not go below */
     why = (ot_error){ 0 };
     s = ot_dry_run_plan(m, &t->s, t->x.device, t->a, &p->r, &why);

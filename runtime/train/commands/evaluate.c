@@ -45,10 +45,12 @@ static ot_status want_confusion(ot_trainer *t, ot_error *err)
     if (target->batch_axis) return OT_OK; /* (C, N) */
     const ot_value *y = p->graph->outputs[0];
     if (y->shape.rank != 2 || y->shape.dim[1] < 2 || y->shape.dim[1] > MOST_CLASSES) return OT_OK;
-    t->classes = y->shape.dim[1];
-    t->confusion = ot_arena_alloc(t->a, (size_t)(t->classes * t->classes) * sizeof *t->confusion);
-    t->answers = ot_arena_alloc(t->a, ot_bytes(&y->shape, y->dtype) + 1); /* the last batch is smaller */
-    return t->confusion && t->answers ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the confusion matrix");
+    t->confusion.classes = y->shape.dim[1];
+    t->confusion.count =
+        ot_arena_alloc(t->a, (size_t)(t->confusion.classes * t->confusion.classes) * sizeof *t->confusion.count);
+    t->confusion.scores = ot_arena_alloc(t->a, ot_bytes(&y->shape, y->dtype) + 1); /* the last batch is smaller */
+    return t->confusion.count && t->confusion.scores ? OT_OK
+                                                     : ot_fail(err, OT_E_NOMEM, "no memory for the confusion matrix");
 }
 
 static ot_status print_confusion(const ot_trainer *t, FILE *f, ot_error *err)
@@ -63,15 +65,15 @@ static ot_status print_confusion(const ot_trainer *t, FILE *f, ot_error *err)
              "confusion matrix: rows are true classes, columns are predicted classes\n"
              "%*s",
              NAME + 4, "");
-    for (int64_t c = 0; c < t->classes; c++) ot_print(f, " %6lld", (long long)c);
+    for (int64_t c = 0; c < t->confusion.classes; c++) ot_print(f, " %6lld", (long long)c);
     ot_print(f, "   recall\n");
-    for (int64_t r = 0; r < t->classes; r++) {
-        int64_t all = 0, *row = t->confusion + r * t->classes;
+    for (int64_t r = 0; r < t->confusion.classes; r++) {
+        int64_t all = 0, *row = t->confusion.count + r * t->confusion.classes;
         char name[NAME_BYTES];
         ot_shown_in(name_of(&of, r), NAME, name, sizeof name);
         ot_print(f, "%3lld %s", (long long)r, name);
-        for (int64_t c = 0; c < t->classes; c++) all += row[c];
-        for (int64_t c = 0; c < t->classes; c++) ot_print(f, " %6lld", (long long)row[c]);
+        for (int64_t c = 0; c < t->confusion.classes; c++) all += row[c];
+        for (int64_t c = 0; c < t->confusion.classes; c++) ot_print(f, " %6lld", (long long)row[c]);
         if (all) ot_print(f, "  %6.2f %%\n", 100.0 * (double)row[r] / (double)all);
         else ot_print(f, "       -\n");
     }
@@ -207,12 +209,12 @@ static ot_status fill_parts(const ot_trainer *t, json_t **json, ot_error *err)
 static ot_status confuse_two(ot_trainer *t, ot_error *err)
 {
     const ot_meter *m = t->eval.n_measured == 1 ? &t->eval.measured[0].meter : NULL;
-    if (t->confusion || !m || m->kind != OT_METER_BINARY || classes_of(m) != 2) return OT_OK;
-    int64_t no[3], yes[3], *c = t->confusion = ot_arena_alloc(t->a, 4 * sizeof *c);
+    if (t->confusion.count || !m || m->kind != OT_METER_BINARY || classes_of(m) != 2) return OT_OK;
+    int64_t no[3], yes[3], *c = t->confusion.count = ot_arena_alloc(t->a, 4 * sizeof *c);
     if (!c) return ot_fail(err, OT_E_NOMEM, "no memory for the confusion matrix");
     count_class(m, 0, no);
     count_class(m, 1, yes);
-    t->classes = 2;
+    t->confusion.classes = 2;
     c[0] = no[0], c[1] = no[2] - no[0], c[2] = yes[2] - yes[0], c[3] = yes[0];
     c[1] -= m->odd - m->odd_yes, c[2] -= m->odd_yes; /* NaN is counted as the other class, and is none */
     return OT_OK;
@@ -272,7 +274,7 @@ static ot_status print_text(const ot_trainer *t, FILE *f, ot_error *err)
         if (classes) print_classes(m, &of, f);
         else OT_TRY(print_parts(t, &t->eval.measured[i], f, err));
     }
-    return t->confusion && t->classes <= 20 ? print_confusion(t, f, err) : OT_OK;
+    return t->confusion.count && t->confusion.classes <= 20 ? print_confusion(t, f, err) : OT_OK;
 }
 
 static ot_status fill_json(const ot_trainer *t, ot_page *p, ot_error *err)
@@ -283,11 +285,12 @@ static ot_status fill_json(const ot_trainer *t, ot_page *p, ot_error *err)
     ot_json_set(&p->json, "samples", json_integer(t->eval.fs.samples));
     ot_log_scores(&p->json, t, &t->eval);
     OT_TRY(fill_parts(t, &p->json, err));
-    if (!t->confusion) return OT_OK;
+    if (!t->confusion.count) return OT_OK;
     json_t *m = json_array();
-    for (int64_t r = 0; r < t->classes; r++) {
+    for (int64_t r = 0; r < t->confusion.classes; r++) {
         json_t *row = json_array();
-        for (int64_t c = 0; c < t->classes; c++) ot_json_add(&row, json_integer(t->confusion[r * t->classes + c]));
+        for (int64_t c = 0; c < t->confusion.classes; c++)
+            ot_json_add(&row, json_integer(t->confusion.count[r * t->confusion.classes + c]));
         ot_json_add(&m, row);
     }
     ot_json_set(&p->json, "confusion", m);

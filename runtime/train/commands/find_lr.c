@@ -51,7 +51,7 @@ static ot_status begin(ot_trainer *t, sweep *s, ot_error *err)
     if (!t->s.data) return ot_fail(err, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
     OT_TRY(ot_trainer_open_teacher(t, err));
     OT_TRY(ot_trainer_use_file_training(t, err));
-    if (t->own.file)
+    if (t->file_training.used)
         return ot_fail(err, OT_E_USAGE,
                        "find-lr: the training algorithm in the file (TrainingInfoProto) has its own learning rate; use "
                        "--loss or --optimizer to train with the options instead");

@@ -130,7 +130,7 @@ static ot_status find_classes(job *j, ot_prediction *a, ot_error *err)
     const ot_dataset *d = j->t->eval.data;
     const char *const *name, *const *data_name;
     int n;
-    OT_TRY(ot_trainer_own_classes(j->t, err));
+    OT_TRY(ot_trainer_find_labels(j->t, err));
     OT_TRY(ot_classes_of(j->t->loaded, a->name, j->a, &name, &n, err));
     int of_data = ot_dataset_classes(d, target_for(j->t, d, a->name), &data_name);
     if (!n) name = data_name, n = name ? of_data : 0;
@@ -173,7 +173,7 @@ static void choose_task(job *j, ot_task asked, ot_prediction *a)
 {
     int64_t classes = a->classes;
     bool normed = a->tail == OT_TAIL_SOFTMAX || a->tail == OT_TAIL_LOG_SOFTMAX;
-    bool selected = j->t->own_classes && a->class_name; /* the graph itself selects one of them */
+    bool selected = j->t->labels_in_graph && a->class_name; /* the graph itself selects one of them */
     a->task = asked != OT_TASK_AUTO ? asked : selected ? OT_TASK_CLASSES : task_by(ot_loss_on(j->t, a->name), a);
     if (a->task == OT_TASK_AUTO && a->tail == OT_TAIL_SIGMOID) a->task = classes > 1 ? OT_TASK_LABELS : OT_TASK_CLASSES;
     if (a->task == OT_TASK_AUTO) a->task = a->known || (normed && classes > 1) ? OT_TASK_CLASSES : OT_TASK_VALUES;

@@ -31,8 +31,8 @@ typedef struct ot_adapt_env {
     const ot_imported *file;    /* the model, for the metadata of other tools (declared.h); NULL: none */
     bool measure;               /* --normalize mean,std is measured on this set: it is the training set */
     bool beside;                /* an evaluation set beside a training set: --normalize may apply to that one alone */
-    bool own;                   /* the algorithm in the file trains: its inputs are targets ... */
-    int own_inputs;             /* ... and follow this many inputs of the model */
+    bool file_training;         /* the algorithm in the file trains: its inputs are targets ... */
+    int model_inputs;           /* ... and follow this many inputs of the model */
     bool as_is;                 /* `run`: arrays are fed whole, matched by name alone */
     bool predicts;              /* targets may be missing */
     ot_arena *a;

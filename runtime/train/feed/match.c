@@ -98,7 +98,7 @@ static const ot_array *target_for(const ot_adapt_env *e, const ot_dataset *d, co
         if (!strcmp(a->t.name, v->name) || (prefixed && !strcmp(a->t.name + 7, v->name))) return a;
         if (a->role == OT_ARRAY_TARGET) only = a, n++;
     }
-    for (int i = e->own_inputs; i < e->graph->n_inputs; i++)
+    for (int i = e->model_inputs; i < e->graph->n_inputs; i++)
         open += ot_input_is_fed(e->graph, e->graph->inputs[i]) && !ot_dataset_find(d, e->graph->inputs[i]->name);
     if (n != 1 || open != 1) return NULL;
     ot_adapt_note(e, "the target is used as input '%s' of the file's training algorithm", v->name);

@@ -27,7 +27,7 @@ static const char name_format[] = "checkpoint-%09lld.npz";
     X(epoch, t->epoch)              \
     X(samples, t->samples)          \
     X(overflows, t->overflows)      \
-    X(epoch_counted, t->epoch_counted) \
+    X(epoch_counted, t->epoch_sum.updates) \
     X(skipped, t->skipped)          \
     X(uncounted, t->uncounted)      \
     X(random_counter, t->x.counter) \
@@ -37,9 +37,9 @@ static const char name_format[] = "checkpoint-%09lld.npz";
     X(best_stale, t->best.stale)
 
 #define OT_REALS(X)                      \
-    X(seconds, t->seconds)               \
-    X(busy_seconds, t->busy)             \
-    X(epoch_loss, t->epoch_loss)         \
+    X(seconds, t->clock.seconds)               \
+    X(busy_seconds, t->clock.busy)             \
+    X(epoch_loss, t->epoch_sum.loss)         \
     X(last_loss, t->last_loss)           \
     X(schedule_rate, t->schedule.rate)   \
     X(schedule_best, t->schedule.best)   \
@@ -199,7 +199,7 @@ static ot_status add_counters(ot_trainer *t, ot_npz *z, ot_error *err)
 #define X(name, field) OT_TRY(add_scalar(z, #name, OT_F64, &(field), err));
     OT_REALS(X)
 #undef X
-    OT_TRY(add_row(z, "epoch_losses", OT_F64, OT_HEADS, t->epoch_head, err));
+    OT_TRY(add_row(z, "epoch_losses", OT_F64, OT_HEADS, t->epoch_sum.head, err));
     OT_TRY(add_scalar(z, "last_rate", OT_F64, &t->log.lr, err));
     int64_t log[2] = { ot_log_position(&t->log, 0), ot_log_position(&t->log, 1) };
     return add_row(z, "log_bytes", OT_I64, 2, log, err);
@@ -310,8 +310,8 @@ ot_status ot_trainer_checkpoint(ot_trainer *t, ot_error *err)
     snprintf(name, sizeof name, name_format, (long long)t->step);
     ot_status s = write_file(t, name, &full, &e);
     if (full && remove_old(t, 1, best)) s = write_file(t, name, &full, &again); /* the newest one is enough */
-    t->checkpoint_at = ot_seconds(); /* also of one that failed: the next one is tried when it is due */
-    t->checkpoint_step = t->step;
+    t->written.checkpoint = ot_seconds(); /* also of one that failed: the next one is tried when it is due */
+    t->written.checkpoint_step = t->step;
     if (!s) t->result.checkpoint = t->step;
     if (s) return ot_fail(err, s, "%s/%s", t->folder.path, e.text);
     log_checkpoint(t, name);
@@ -325,11 +325,11 @@ static const double first_after = 30;
 bool ot_checkpoint_due(const ot_trainer *t, bool epoch_ends)
 {
     const ot_interval *every = &t->s.checkpoint;
-    double seconds = !t->checkpoint_step && every->seconds > first_after ? first_after : every->seconds;
-    if (!t->folder.path || t->step == t->checkpoint_step) return false;
+    double seconds = !t->written.checkpoint_step && every->seconds > first_after ? first_after : every->seconds;
+    if (!t->folder.path || t->step == t->written.checkpoint_step) return false;
     if (every->steps && t->step % every->steps == 0) return true;
     if (every->epochs && epoch_ends && t->epoch % every->epochs == 0) return true;
-    return seconds > 0 && ot_seconds() - t->checkpoint_at >= seconds;
+    return seconds > 0 && ot_seconds() - t->written.checkpoint >= seconds;
 }
 
 /* ---- reading ---------------------------------------------------------------------------- */
@@ -530,7 +530,7 @@ static bool fit_together(const ot_trainer *t)
     if ((int64_t)(field) < 0 || (int64_t)(field) > ((int64_t)1 << 60)) return false;
     OT_COUNTERS(X)
 #undef X
-    return t->step <= most && t->epoch <= t->step / t->updates + 1 && t->epoch_counted <= t->step &&
+    return t->step <= most && t->epoch <= t->step / t->updates + 1 && t->epoch_sum.updates <= t->step &&
            t->skipped <= t->step && t->uncounted <= t->skipped && t->overflows <= t->step &&
            t->result.best_epoch <= t->step;
 }
@@ -550,7 +550,7 @@ static ot_status read_counters(const ot_checkpoint *c, ot_trainer *t, ot_error *
     OT_REALS(X)
 #undef X
     if (!(d = array_of(c, "epoch_losses", OT_F64, OT_HEADS))) return unusable(c, err, "has no counter epoch_losses");
-    memcpy(t->epoch_head, d, sizeof t->epoch_head);
+    memcpy(t->epoch_sum.head, d, sizeof t->epoch_sum.head);
     if (!(i = array_of(c, "log_bytes", OT_I64, 2))) return unusable(c, err, "has no counter log_bytes");
     memcpy(t->log_bytes, i, sizeof t->log_bytes);
     d = array_of(c, "last_rate", OT_F64, 1); /* those of earlier versions have none */
@@ -751,13 +751,13 @@ ot_status ot_trainer_resume(ot_trainer *t, ot_checkpoint *c, ot_error *err)
     OT_TRY(read_counters(c, t, err));
     for (int i = 0; i < p->n_states; i++) OT_TRY(read_state(c, t, i, p->states[i], false, err));
     OT_TRY(read_best(c, t, err));
-    t->given = t->checkpoint_step = t->result.steps = t->result.checkpoint = t->step;
+    t->given = t->written.checkpoint_step = t->result.steps = t->result.checkpoint = t->step;
     t->result.evaluated = t->epoch * t->updates < t->step ? t->epoch * t->updates : t->step;
     if (t->eval.slot >= 0 && !isnan(t->result.loss)) t->result.split = t->eval.split;
     if (t->epoch > t->step / t->updates)
         t->epoch = t->step / t->updates; /* it ended within an epoch, and now continues */
     t->result.epochs = t->epoch;
-    t->busy_before = t->busy;
+    t->clock.busy_before = t->clock.busy;
     t->resumed = ot_arena_strdup(t->a, c->path);
     t->folder = c->folder;
     t->folder.path = ot_arena_strdup(t->a, c->folder.path);

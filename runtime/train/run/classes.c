@@ -146,7 +146,8 @@ static said say_of(const ot_trainer *t, const ot_feeder *f, bool alone)
     if ((x.name = label_columns(t, f, &x.n)) && x.n) return (said){ OT_CLASSES_COLUMNS, x.name, x.n };
     x.n = 0;
     if (alone || ot_dataset_string_column(d, &d->array[f->array]))
-        x.n = d->table || d->renumbers || t->new_classes ? ot_dataset_classes(d, &d->array[f->array], &x.name) : 0;
+        x.n = d->table || d->renumbers || t->classifiers.replaced ? ot_dataset_classes(d, &d->array[f->array], &x.name)
+                                                                  : 0;
     if (x.name && x.n > 0) x.kind = OT_CLASSES_NAMED; /* else their numbers are known */
     return x;
 }
@@ -194,7 +195,7 @@ ot_status ot_trainer_classes_text(const ot_trainer *t, ot_arena *a, ot_classes_k
     bool by_output = false;
     *kind = OT_CLASSES_KEPT;
     *out = NULL;
-    if (t->own_classes || !t->data) return OT_OK;
+    if (t->labels_in_graph || !t->data) return OT_OK;
     said *x = ot_arena_alloc(a, sizeof *x * (size_t)(t->train.n + 1));
     if (!x) return no_memory(err);
     say_all(t, x, of);
@@ -267,13 +268,13 @@ ot_status ot_classes_of(const ot_model *m, const char *output, ot_arena *a, cons
     return s;
 }
 
-ot_status ot_trainer_own_classes(ot_trainer *t, ot_error *err)
+ot_status ot_trainer_find_labels(ot_trainer *t, ot_error *err)
 {
     const char *const *name;
     int n = 0;
     bool recorded = ot_import_metadata(t->loaded->file, OT_CLASSES_KEY) != NULL;
-    if (!recorded && !t->new_classes) OT_TRY(ot_label_classes(t->loaded->file, t->a, &name, &n, err));
-    t->own_classes = n > 0;
+    if (!recorded && !t->classifiers.replaced) OT_TRY(ot_label_classes(t->loaded->file, t->a, &name, &n, err));
+    t->labels_in_graph = n > 0;
     return OT_OK;
 }
 
@@ -283,12 +284,12 @@ ot_status ot_trainer_number_classes(ot_trainer *t, ot_dataset *d, bool trains, o
     ot_error other = { 0 };
     int n;
     const ot_array *target = named_target(d);
-    OT_TRY(ot_trainer_own_classes(t, err));
+    OT_TRY(ot_trainer_find_labels(t, err));
     OT_TRY(ot_classes_of(t->loaded, target ? output_for(t, d, target) : NULL, t->a, &name, &n, err));
     /* Names that a target of numbers does not have stay in the model without it. */
-    if (!n || (trains && !t->own_classes && !ot_dataset_string_column(d, NULL) && !d->renumbers)) return OT_OK;
-    ot_status s = ot_dataset_number(d, name, n, t->own_classes, t->m->file->path, &other);
-    if (s != OT_E_DATA || !trains || t->own_classes) return s ? ot_fail(err, s, "%s", other.text) : OT_OK;
+    if (!n || (trains && !t->labels_in_graph && !ot_dataset_string_column(d, NULL) && !d->renumbers)) return OT_OK;
+    ot_status s = ot_dataset_number(d, name, n, t->labels_in_graph, t->m->file->path, &other);
+    if (s != OT_E_DATA || !trains || t->labels_in_graph) return s ? ot_fail(err, s, "%s", other.text) : OT_OK;
     ot_trainer_say(t, OT_WARNING, "%s; the class numbers are remapped to those of the data",
                    other.text); /* another task for the model */
     return OT_OK;
@@ -302,7 +303,7 @@ ot_status ot_trainer_class_names(const ot_trainer *t, const ot_scored *e, int fe
     if (*n && *name) return OT_OK;
     *name = NULL;
     OT_TRY(ot_classes_of(t->loaded, output, t->a, name, n, err));
-    if (!*name || t->new_classes) *n = 0;
+    if (!*name || t->classifiers.replaced) *n = 0;
     return OT_OK;
 }
 

@@ -71,7 +71,7 @@ static bool is_binary(const ot_trainer *t, int output, const ot_classifier *h)
 static ot_status add_classifier(ot_trainer *t, int output, int64_t classes, ot_error *err)
 {
     const ot_value *v = t->m->file->graph->outputs[output];
-    ot_classifier *h = &t->classifier[t->n_classifiers];
+    ot_classifier *h = &t->classifiers.list[t->classifiers.n];
     const char *name = ot_arena_strdup(t->a, v->name);
     if (!name) return no_memory(err);
     OT_TRY(ot_classifier_find(t->loaded->file, name, t->a, h, err));
@@ -100,11 +100,11 @@ static ot_status add_classifier(ot_trainer *t, int output, int64_t classes, ot_e
             "--classes: output '%s' is the Sigmoid of one value per sample, which has two classes at most; export the "
             "model without the Sigmoid, or train with --output on the tensor before it",
             name);
-    for (int i = 0; i < t->n_classifiers; i++)
-        if (t->classifier[i].layer == h->layer && t->classifier[i].now != h->now)
+    for (int i = 0; i < t->classifiers.n; i++)
+        if (t->classifiers.list[i].layer == h->layer && t->classifiers.list[i].now != h->now)
             return ot_fail(err, OT_E_USAGE, "--classes: outputs '%s' and '%s' have the same last layer, '%s'",
-                           t->classifier[i].output, name, h->node);
-    t->n_classifiers++;
+                           t->classifiers.list[i].output, name, h->node);
+    t->classifiers.n++;
     return OT_OK;
 }
 
@@ -112,7 +112,7 @@ static ot_status add_classifier(ot_trainer *t, int output, int64_t classes, ot_e
 static ot_status add_by_data(ot_trainer *t, ot_error *err)
 {
     const ot_graph *g = t->m->file->graph;
-    int before = t->n_classifiers;
+    int before = t->classifiers.n;
     OT_TRY(need_data(t, err));
     for (int i = 0; i < g->n_outputs; i++) {
         bool named = false;
@@ -120,7 +120,7 @@ static ot_status add_by_data(ot_trainer *t, ot_error *err)
             named |= t->s.classes[k].output && !strcmp(t->s.classes[k].output, g->outputs[i]->name);
         if (!named && target_of(t, i)) OT_TRY(add_classifier(t, i, 0, err));
     }
-    return t->n_classifiers > before
+    return t->classifiers.n > before
                ? OT_OK
                : ot_fail(err, OT_E_DATA, "%s: --classes auto: the data has no target", t->data->name);
 }
@@ -182,16 +182,16 @@ static ot_status replace(ot_trainer *t, ot_error *err)
 {
     ot_imported *now = NULL;
     for (int i = 0; i < t->s.n_classes; i++) OT_TRY(add_wish(t, &t->s.classes[i], err));
-    for (int i = 0; i < t->n_classifiers; i++)
-        if (!keep(t, &t->classifier[i])) return no_memory(err);
-    for (int i = 0; i < t->n_classifiers; i++) {
+    for (int i = 0; i < t->classifiers.n; i++)
+        if (!keep(t, &t->classifiers.list[i])) return no_memory(err);
+    for (int i = 0; i < t->classifiers.n; i++) {
         bool before = false;
-        for (int k = 0; k < i; k++) before |= t->classifier[k].layer == t->classifier[i].layer;
-        if (!before) OT_TRY(say(t, &t->classifier[i], err));
+        for (int k = 0; k < i; k++) before |= t->classifiers.list[k].layer == t->classifiers.list[i].layer;
+        if (!before) OT_TRY(say(t, &t->classifiers.list[i], err));
     }
-    OT_TRY(
-        ot_classifiers_replace(t->loaded->file, t->classifier, t->n_classifiers, t->s.seed, OT_CLASSES_KEY, &now, err));
-    t->new_classes = now != NULL;
+    OT_TRY(ot_classifiers_replace(t->loaded->file, t->classifiers.list, t->classifiers.n, t->s.seed, OT_CLASSES_KEY,
+                                  &now, err));
+    t->classifiers.replaced = now != NULL;
     return now ? ot_trainer_take(t, now, err) : OT_OK;
 }
 
@@ -207,12 +207,12 @@ static ot_status find_all(ot_trainer *t, ot_error *err)
         bool there = false;
         OT_TRY(ot_classifier_find(t->loaded->file, g->outputs[i]->name, t->a, &h, err));
         if (h.why) why = h.why;
-        for (int k = 0; k < t->n_classifiers && !h.why; k++) there |= t->classifier[k].layer == h.layer;
+        for (int k = 0; k < t->classifiers.n && !h.why; k++) there |= t->classifiers.list[k].layer == h.layer;
         if (h.why || there) continue;
         if (!keep(t, &h)) return no_memory(err);
-        t->classifier[t->n_classifiers++] = h;
+        t->classifiers.list[t->classifiers.n++] = h;
     }
-    return t->n_classifiers
+    return t->classifiers.n
                ? OT_OK
                : ot_fail(err, OT_E_MODEL, "--freeze-backbone: the last layer before output '%s' is not found: %s",
                          g->n_outputs ? g->outputs[0]->name : "", why);
@@ -221,11 +221,11 @@ static ot_status find_all(ot_trainer *t, ot_error *err)
 static ot_status freeze(ot_trainer *t, ot_error *err)
 {
     OT_TRY(find_all(t, err));
-    const char **name = ot_arena_alloc(t->a, sizeof *name * 2 * (size_t)(t->n_classifiers + 1));
+    const char **name = ot_arena_alloc(t->a, sizeof *name * 2 * (size_t)(t->classifiers.n + 1));
     int n = 0;
     if (!name) return no_memory(err);
-    for (int i = 0; i < t->n_classifiers; i++) {
-        const ot_classifier *h = &t->classifier[i];
+    for (int i = 0; i < t->classifiers.n; i++) {
+        const ot_classifier *h = &t->classifiers.list[i];
         name[n++] = h->weight;
         if (h->bias) name[n++] = h->bias;
         ot_find(&t->findings, OT_FINDING_NOTE, h->weight, NULL,
@@ -240,9 +240,9 @@ ot_status ot_trainer_classifiers(ot_trainer *t, ot_error *err)
 {
     size_t most = (size_t)t->s.n_classes + 2 * (size_t)t->m->file->graph->n_outputs + 1;
     if (!t->s.n_classes && !t->s.freeze_backbone) return OT_OK;
-    t->n_classifiers = 0;
-    t->classifier = ot_arena_alloc(t->a, sizeof *t->classifier * most);
-    if (!t->classifier) return no_memory(err);
+    t->classifiers.n = 0;
+    t->classifiers.list = ot_arena_alloc(t->a, sizeof *t->classifiers.list * most);
+    if (!t->classifiers.list) return no_memory(err);
     OT_TRY(replace(t, err));
     return t->s.freeze_backbone ? freeze(t, err) : OT_OK;
 }
@@ -250,8 +250,8 @@ ot_status ot_trainer_classifiers(ot_trainer *t, ot_error *err)
 ot_status ot_trainer_check_classes(const ot_trainer *t, const ot_output *outputs, int n, ot_error *err)
 {
     char shape[128];
-    for (int i = 0; i < t->n_classifiers; i++) {
-        const ot_classifier *h = &t->classifier[i];
+    for (int i = 0; i < t->classifiers.n; i++) {
+        const ot_classifier *h = &t->classifiers.list[i];
         for (int k = 0; k < n; k++) {
             bool there = false;
             if (strcmp(outputs[k].name, h->output) || !h->now || h->now == h->classes) continue;

@@ -47,7 +47,7 @@ ot_status ot_detail_open(ot_trainer *t, ot_scored *e, ot_error *err)
 {
     ot_detail d = { .feeder = -1, .step = t->step };
     ot_detail_close(e);
-    if (!t->folder.path || t->own.file || (t->x.device && !t->s.all_metrics)) return OT_OK;
+    if (!t->folder.path || t->file_training.used || (t->x.device && !t->s.all_metrics)) return OT_OK;
     for (int i = 0; i < e->fs.n && d.feeder < 0; i++)
         if (ot_measure_fits(t, e, i, &d.output, &d.kind)) d.feeder = i;
     if (d.feeder < 0) return OT_OK;

@@ -161,7 +161,7 @@ static ot_status start_from(ot_trainer *t, const ot_training *x, const void *con
     ot_error *sticky = ot_arena_alloc(t->a, sizeof *sticky);
     ot_graph *g = sticky ? ot_graph_clone(t->m->file->graph, sticky) : NULL;
     if (!g) return no_memory(err);
-    t->own.file->graph = t->own_graph = g;
+    t->file_training.model.file->graph = t->file_training.graph = g;
     for (int i = 0; i < g->n_values; i++)
         for (int k = 0; k < x->initialization->n_outputs; k++) {
             ot_value *v = g->values[i];
@@ -177,9 +177,10 @@ static ot_status initialize(ot_trainer *t, const ot_training *x, ot_error *err)
     const char *how = ot_options_get(t->o, "initialize");
     bool always = !strcmp(how, "always"), fresh = true;
     if (!x->initialization) {
-        t->initialize_line = always ? "--initialize: the training algorithm in the file has no initialization; "
-                                      "training starts from the stored tensors"
-                                    : NULL;
+        t->file_training.initialization =
+            always ? "--initialize: the training algorithm in the file has no initialization; "
+                     "training starts from the stored tensors"
+                   : NULL;
         return OT_OK;
     }
     if (!strcmp(how, "never")) return OT_OK;
@@ -189,16 +190,28 @@ static ot_status initialize(ot_trainer *t, const ot_training *x, ot_error *err)
     for (int i = 0; i < x->initialization->n_outputs; i++)
         fresh &= untouched(&t->m->file->sources[x->sets[i]], start[i]);
     if (!fresh && !always) {
-        t->initialize_line = "the model has been trained before; training continues from the stored tensors (use "
-                             "--initialize always to start again)";
+        t->file_training.initialization =
+            "the model has been trained before; training continues from the stored tensors (use "
+            "--initialize always to start again)";
         return OT_OK;
     }
-    t->initialize_line = "the initialization in the file is run first (use --initialize never to keep the stored "
-                         "tensors)";
+    t->file_training.initialization =
+        "the initialization in the file is run first (use --initialize never to keep the stored "
+        "tensors)";
     return start_from(t, x, start, err);
 }
 
 /* ---- choosing --------------------------------------------------------------------------- */
+
+ot_status ot_trainer_train_by_file(ot_trainer *t, ot_error *err)
+{
+    ot_file_training *by = &t->file_training;
+    OT_TRY(ot_file_training_model(t->m, t->a, &by->model, err));
+    by->model_inputs = t->m->file->graph->n_inputs;
+    by->used = true;
+    t->m = t->x.model = &by->model;
+    return OT_OK;
+}
 
 ot_status ot_trainer_use_file_training(ot_trainer *t, ot_error *err)
 {
@@ -211,13 +224,14 @@ ot_status ot_trainer_use_file_training(ot_trainer *t, ot_error *err)
         return OT_OK;
     }
     if (ot_options_count(t->o, "loss") || ot_options_count(t->o, "optimizer")) {
-        t->own_line = x->why ? ot_arena_printf(t->a,
-                                               "training uses the options; the training algorithm in the file "
-                                               "(TrainingInfoProto) is not supported: %s",
-                                               x->why)
-                             : "training uses the options; the training algorithm in the file (TrainingInfoProto) is "
-                               "ignored and stays in the file";
-        return t->own_line ? OT_OK : no_memory(err);
+        t->file_training.line =
+            x->why ? ot_arena_printf(t->a,
+                                     "training uses the options; the training algorithm in the file "
+                                     "(TrainingInfoProto) is not supported: %s",
+                                     x->why)
+                   : "training uses the options; the training algorithm in the file (TrainingInfoProto) is "
+                     "ignored and stays in the file";
+        return t->file_training.line ? OT_OK : no_memory(err);
     }
     if (x->why)
         return ot_fail(err, OT_E_MODEL,
@@ -226,21 +240,22 @@ ot_status ot_trainer_use_file_training(ot_trainer *t, ot_error *err)
                        x->why, use_options);
     OT_TRY(check_options(t, err));
     const char *what = ot_file_training_text(t->m, t->a);
-    t->own_line = what ? ot_arena_printf(t->a,
-                                         "training uses the algorithm in the file (TrainingInfoProto): %s; use "
-                                         "--loss or --optimizer to train with the options instead",
-                                         what)
-                       : NULL;
-    if (!t->own_line) return no_memory(err);
-    OT_TRY(ot_file_training_model(t->m, t->a, &t->own, err));
-    t->own_inputs = t->m->file->graph->n_inputs;
-    t->m = t->x.model = &t->own;
+    t->file_training.line =
+        what ? ot_arena_printf(t->a,
+                               "training uses the algorithm in the file (TrainingInfoProto): %s; use "
+                               "--loss or --optimizer to train with the options instead",
+                               what)
+             : NULL;
+    if (!t->file_training.line) return no_memory(err);
+    OT_TRY(ot_trainer_train_by_file(t, err));
     return initialize(t, x, err);
 }
 
 void ot_trainer_note_file_training(ot_trainer *t)
 {
     bool warns = t->m->file->training && t->m->file->training->why;
-    if (t->own_line) ot_find(&t->findings, warns ? OT_FINDING_WARNING : OT_FINDING_NOTE, NULL, NULL, "%s", t->own_line);
-    if (t->initialize_line) ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "%s", t->initialize_line);
+    if (t->file_training.line)
+        ot_find(&t->findings, warns ? OT_FINDING_WARNING : OT_FINDING_NOTE, NULL, NULL, "%s", t->file_training.line);
+    if (t->file_training.initialization)
+        ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL, "%s", t->file_training.initialization);
 }

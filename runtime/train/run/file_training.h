@@ -11,6 +11,9 @@ ot_status ot_file_training_model(const ot_model *m, ot_arena *a, ot_model *out, 
  * supported.  NULL: no memory. */
 const char *ot_file_training_text(const ot_model *m, ot_arena *a);
 
+/* t, whose model has a supported training algorithm in its file, trains with it.  Errors: OT_E_NOMEM. */
+ot_status ot_trainer_train_by_file(ot_trainer *t, ot_error *err);
+
 /* Adds a finding: whether the algorithm in the file or the options determine the training. */
 void ot_trainer_note_file_training(ot_trainer *t);
 
@@ -18,7 +21,7 @@ void ot_trainer_note_file_training(ot_trainer *t);
  * Errors: OT_E_USAGE, OT_E_MODEL: it cannot be written. */
 ot_status ot_trainer_describe(ot_trainer *t, ot_error *err);
 
-/* If the file has a training algorithm and no option replaces it (--loss, --optimizer), t trains with it: sets t->m to t->own.
+/* If the file has a training algorithm and no option replaces it (--loss, --optimizer), t trains with it.
  * Errors: OT_E_MODEL: it is not supported; OT_E_USAGE: an option does not apply to it. */
 ot_status ot_trainer_use_file_training(ot_trainer *t, ot_error *err);
 

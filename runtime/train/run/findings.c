@@ -18,8 +18,8 @@ ot_status ot_trainer_review(ot_trainer *t, bool eval, ot_error *err)
     ot_plan p;
     t->findings = (ot_findings){ .a = t->a };
     t->review = (ot_review){ .findings = &t->findings, .eval = eval, .unfolds = t->s.unfold_bn };
-    t->review.part = t->own.file || t->cut.file;
-    if (!eval && !t->own.file) OT_TRY(ot_trainer_remake(t, err));
+    t->review.part = t->file_training.used || t->cut.file;
+    if (!eval && !t->file_training.used) OT_TRY(ot_trainer_remake(t, err));
     OT_TRY(ot_classified(t->m, &t->s, &p, err));
     if (!eval) ot_find_lines(&t->findings, OT_FINDING_NOTE, t->m->file->notes); /* about its export, for training */
     if (!eval) ot_trainer_note_file_training(t);
@@ -65,7 +65,7 @@ static void warn_of_little(ot_trainer *t, const ot_plan *p)
 
 ot_status ot_trainer_join(ot_trainer *t, const ot_plan *p, ot_error *err)
 {
-    if (p->n_weights && !t->own.file) warn_of_little(t, p);
+    if (p->n_weights && !t->file_training.used) warn_of_little(t, p);
     ot_find_all(&t->findings, &p->findings);
     for (int i = 0; i < t->x.n; i++) {
         const ot_findings *f = &t->x.slot[i].plan->findings;

@@ -14,7 +14,7 @@ bool ot_histograms_due(const ot_trainer *t, int64_t u)
     if (!t->log.events) return false;
     if (every->steps && t->given % every->steps == 0) return true;
     if (every->epochs && epoch_ends && (t->epoch + 1) % every->epochs == 0) return true;
-    return every->seconds > 0 && ot_seconds() - t->histograms_at >= every->seconds;
+    return every->seconds > 0 && ot_seconds() - t->written.histograms >= every->seconds;
 }
 
 /* A histogram of the finite elements with buckets of equal width. */
@@ -62,7 +62,7 @@ ot_status ot_histograms_write(ot_trainer *t, int64_t u, ot_error *err)
     OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, &t->train, ot_trainer_batch_size(t, first + n - 1), n, &slot, err));
     const ot_slot *q = &t->x.slot[slot];
     const ot_plan *p = q->plan;
-    t->histograms_at = ot_seconds();
+    t->written.histograms = ot_seconds();
     for (int i = 0; i < p->n_weights; i++) {
         OT_TRY(write_one(t, q, "weights", p->weights[i], p->weights[i], err));
         if (p->kept_grad && p->kept_grad[i] >= 0)

@@ -151,8 +151,8 @@ static void log_end(ot_trainer *t)
                           (json_int_t)t->m->rss_before, "samples", (json_int_t)t->samples);
     ot_json_real(&e, "seconds", r->seconds);
     ot_json_real(&e, "samples_per_second", r->samples_per_second);
-    if (t->busy > t->busy_before && (!t->x.device || t->train.loader))
-        ot_json_real(&e, "data_wait", t->x.waited / (t->busy - t->busy_before));
+    if (t->clock.busy > t->clock.busy_before && (!t->x.device || t->train.loader))
+        ot_json_real(&e, "data_wait", t->x.waited / (t->clock.busy - t->clock.busy_before));
     if (!isnan(r->best)) ot_json_real(&e, "best", r->best);
     else ot_json_set(&e, "best", json_null());
     if (!isnan(r->best)) {
@@ -375,7 +375,7 @@ static ot_status open_folder(ot_trainer *t, ot_error *err)
 /* The epoch's mean loss so far; NaN: every update was skipped. */
 static double epoch_mean(const ot_trainer *t)
 {
-    return t->epoch_counted ? t->epoch_loss / (double)t->epoch_counted : (double)NAN;
+    return t->epoch_sum.updates ? t->epoch_sum.loss / (double)t->epoch_sum.updates : (double)NAN;
 }
 
 static void report(ot_trainer *t, const ot_update_record *now, bool epoch_ends)
@@ -392,13 +392,14 @@ static void report(ot_trainer *t, const ot_update_record *now, bool epoch_ends)
         .in_epoch = now->in_epoch + 1,
         .of_epoch = t->updates,
         .loss = epoch_mean(t),
-        .losses =
-            epoch_ends && plan->n_heads ? losses_text(plan, t->epoch_head, (double)t->epoch_counted, losses) : NULL,
+        .losses = epoch_ends && plan->n_heads
+                      ? losses_text(plan, t->epoch_sum.head, (double)t->epoch_sum.updates, losses)
+                      : NULL,
         .accuracy = NAN,
-        .rate = t->busy > 0 ? (double)t->samples / t->busy : 0,
+        .rate = t->clock.busy > 0 ? (double)t->samples / t->clock.busy : 0,
         .tokens = t->tokens,
-        .seconds = t->seconds,
-        .left = done > 0 ? t->seconds / done * (double)(t->total - t->step) : (double)NAN,
+        .seconds = t->clock.seconds,
+        .left = done > 0 ? t->clock.seconds / done * (double)(t->total - t->step) : (double)NAN,
         .epoch_ends = epoch_ends,
     };
     t->cb.progress(t->cb.user, &p);
@@ -432,11 +433,12 @@ enum { BETWEEN_EPOCHS = 5, WITHIN_EPOCH = 30 };
 static void write_report(ot_trainer *t, int seconds)
 {
     ot_error e = { 0 };
-    if (t->reported < 0 || (seconds && ot_seconds() - t->reported < seconds) || !ot_trainer_has_folder(t)) return;
+    if (t->written.report < 0 || (seconds && ot_seconds() - t->written.report < seconds) || !ot_trainer_has_folder(t))
+        return;
     if (!t->history) t->history = calloc(1, sizeof *t->history);
     ot_status s = t->history ? ot_detail_write(t, &e) : ot_fail(&e, OT_E_NOMEM, "no memory for the report");
     if (!s) s = ot_report_write(t->history, t->folder.fd, t->folder.path, &t->s.plots, &e);
-    t->reported = s ? -1 : ot_seconds();
+    t->written.report = s ? -1 : ot_seconds();
     if (!s) return;
     ot_trainer_say(t, OT_WARNING, "%-s; training continues", e.text);
     ot_fail(&t->lost, s, "%-s", e.text);
@@ -464,7 +466,7 @@ static void show_epoch(ot_trainer *t, int64_t epoch)
                    .best = r->best_epoch == epoch + 1,
                    .metric = other ? t->s.monitor_name : NULL,
                    .value = other && eval ? ot_measure_value(t, &t->eval, t->s.monitor) : (double)NAN };
-    ot_epoch_table_row(&t->table, e.epoch, e.step, e.lr, e.train_loss, eval, t->seconds);
+    ot_epoch_table_row(&t->table, e.epoch, e.step, e.lr, e.train_loss, eval, t->clock.seconds);
     write_report(t, BETWEEN_EPOCHS);
     if (t->cb.epoch) t->cb.epoch(t->cb.user, &e);
     t->epoch_began = now;
@@ -474,10 +476,10 @@ static void show_epoch(ot_trainer *t, int64_t epoch)
 static ot_status update_done(ot_trainer *t, const ot_update_record *now, ot_error *err)
 {
     int heads = t->x.slot[t->x.lead].plan->n_heads;
-    if (!now->in_epoch) t->epoch_loss = 0, t->epoch_counted = 0, memset(t->epoch_head, 0, sizeof t->epoch_head);
+    if (!now->in_epoch) memset(&t->epoch_sum, 0, sizeof t->epoch_sum);
     if (now->skipped) t->skipped++;
-    else t->epoch_loss += now->loss, t->epoch_counted++;
-    for (int k = 0; k < heads && !now->skipped; k++) t->epoch_head[k] += now->head[k];
+    else t->epoch_sum.loss += now->loss, t->epoch_sum.updates++;
+    for (int k = 0; k < heads && !now->skipped; k++) t->epoch_sum.head[k] += now->head[k];
     if (t->eval.slot < 0) t->result.loss = epoch_mean(t);
     ot_log_step line = { .step = t->step,
                          .epoch = now->epoch + 1,
@@ -485,7 +487,7 @@ static ot_status update_done(ot_trainer *t, const ot_update_record *now, ot_erro
                          .loss = now->loss,
                          .lr = now->rate,
                          .grad_norm = now->norm,
-                         .seconds = t->seconds,
+                         .seconds = t->clock.seconds,
                          .head = heads ? now->head : NULL,
                          .has_norm = isfinite(now->loss) };
     ot_log_write_step(&t->log, &line);
@@ -631,7 +633,7 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
     OT_TRY(ot_profile_open(t, err));
     t->done = update_done;
     t->tokens = count_tokens(t);
-    t->epoch_began = t->histograms_at = t->checkpoint_at = t->best.began = ot_seconds();
+    t->epoch_began = t->written.histograms = t->written.checkpoint = t->best.began = ot_seconds();
     while (!t->cancelled && !is_over(t) && !(t->ends = ot_best_ends(t))) {
         uint64_t order = t->s.overfit ? 0 : (uint64_t)t->epoch;
         if (t->s.shuffle) ot_permutation_shuffle(&t->order, t->s.seed, order);
@@ -656,7 +658,7 @@ static ot_status run_epochs(ot_trainer *t, ot_error *err)
     }
     OT_TRY(ot_trainer_settle(t, err));
     OT_TRY(ot_profile_close(t, err));
-    if (t->step != t->checkpoint_step) OT_TRY(keep_checkpoint(t, err));
+    if (t->step != t->written.checkpoint_step) OT_TRY(keep_checkpoint(t, err));
     OT_TRY(say_skipped(t, err));
     say_overfit(t);
     return end_run(t, err);
@@ -684,8 +686,8 @@ ot_status ot_trainer_run(ot_trainer *t, ot_error *err)
                     : t->step < t->total ? "cancelled"
                                          : "finished";
         r->steps = t->step;
-        r->seconds = t->seconds;
-        r->samples_per_second = t->busy > 0 ? (double)t->samples / t->busy : 0;
+        r->seconds = t->clock.seconds;
+        r->samples_per_second = t->clock.busy > 0 ? (double)t->samples / t->clock.busy : 0;
         log_end(t);
         write_report(t, 0);
     }

@@ -26,11 +26,11 @@ static double scale_of(const ot_trainer *t)
 static const char **chosen(ot_trainer *t, int most, int *n)
 {
     const char **name =
-        ot_arena_alloc(t->a, sizeof *name * (size_t)(t->s.options.n_only + 2 * t->n_classifiers + most + 1));
+        ot_arena_alloc(t->a, sizeof *name * (size_t)(t->s.options.n_only + 2 * t->classifiers.n + most + 1));
     *n = 0;
     for (int i = 0; name && i < t->s.options.n_only; i++) name[(*n)++] = t->s.options.only[i];
-    for (int i = 0; name && i < t->n_classifiers && t->new_classes && !t->s.freeze_backbone; i++) {
-        const ot_classifier *c = &t->classifier[i];
+    for (int i = 0; name && i < t->classifiers.n && t->classifiers.replaced && !t->s.freeze_backbone; i++) {
+        const ot_classifier *c = &t->classifiers.list[i];
         if (c->now == c->classes) continue;
         name[(*n)++] = c->weight;
         if (c->bias) name[(*n)++] = c->bias;
@@ -50,11 +50,11 @@ static bool has_one_place(const ot_imported *f, int source)
 static ot_source *with_adapters(ot_trainer *t, const char **name, int *n_names, ot_error *err)
 {
     const ot_imported *f = t->m->file;
-    ot_source *s = ot_arena_alloc(t->a, sizeof *s * (size_t)(f->n_sources + OT_LORA_PARTS * t->n_adapters + 1));
+    ot_source *s = ot_arena_alloc(t->a, sizeof *s * (size_t)(f->n_sources + OT_LORA_PARTS * t->lora.n + 1));
     if (!s) return no_memory(err), NULL;
     if (f->n_sources) memcpy(s, f->sources, sizeof *s * (size_t)f->n_sources);
-    for (int i = 0; i < t->n_adapters; i++) {
-        ot_lora *l = &t->adapter[i];
+    for (int i = 0; i < t->lora.n; i++) {
+        ot_lora *l = &t->lora.adapter[i];
         l->first = f->n_sources + OT_LORA_PARTS * i;
         for (int k = 0; k < OT_LORA_PARTS; k++) {
             const char *text = ot_arena_printf(t->a, "%s/%s", l->name, ot_lora_part[k]);
@@ -83,15 +83,15 @@ static ot_status copy_model(ot_trainer *t, ot_source *sources, ot_error *err)
     *m = *t->m;
     m->file = file;
     file->sources = sources;
-    file->n_sources += OT_LORA_PARTS * t->n_adapters;
+    file->n_sources += OT_LORA_PARTS * t->lora.n;
     file->graph = ot_graph_clone(t->m->file->graph, &sticky);
     if (!file->graph) return no_memory(err);
-    if (ot_lora_insert(file->graph, t->adapter, t->n_adapters, scale_of(t), ot_spec_num(&t->s.lora, "dropout"))) {
+    if (ot_lora_insert(file->graph, t->lora.adapter, t->lora.n, scale_of(t), ot_spec_num(&t->s.lora, "dropout"))) {
         ot_graph_free(file->graph);
         return ot_fail(err, sticky.status, "--lora: %s", sticky.text);
     }
     file->graph->err = NULL; /* it is complete; sticky goes */
-    t->adapted = file->graph;
+    t->lora.graph = file->graph;
     t->m = t->x.model = m;
     return OT_OK;
 }
@@ -107,20 +107,20 @@ static ot_status choose(ot_trainer *t, const char *const *skip, int n_skip, ot_e
     ot_graph *g = ot_graph_clone(t->m->file->graph, &sticky);
     ot_lora *found =
         g ? ot_lora_find(g, targets, skip, n_skip, (int64_t)ot_spec_num(&t->s.lora, "rank"), &n, &shared) : NULL;
-    t->adapter = found ? ot_arena_alloc(t->a, sizeof *t->adapter * (size_t)(n + 1)) : NULL;
-    t->n_adapters = 0;
-    for (int i = 0; t->adapter && i < n; i++) {
+    t->lora.adapter = found ? ot_arena_alloc(t->a, sizeof *t->lora.adapter * (size_t)(n + 1)) : NULL;
+    t->lora.n = 0;
+    for (int i = 0; t->lora.adapter && i < n; i++) {
         if (!has_one_place(t->m->file, found[i].weight)) {
             shared++;
             continue;
         }
-        t->adapter[t->n_adapters] = found[i];
-        t->adapter[t->n_adapters].name = ot_arena_strdup(t->a, found[i].name);
-        if (!t->adapter[t->n_adapters++].name) t->adapter = NULL;
+        t->lora.adapter[t->lora.n] = found[i];
+        t->lora.adapter[t->lora.n].name = ot_arena_strdup(t->a, found[i].name);
+        if (!t->lora.adapter[t->lora.n++].name) t->lora.adapter = NULL;
     }
     if (g) ot_graph_free(g);
-    if (!t->adapter) return no_memory(err);
-    if (!t->n_adapters)
+    if (!t->lora.adapter) return no_memory(err);
+    if (!t->lora.n)
         return ot_fail(
             err, OT_E_USAGE, "--lora: no Gemm%s MatMul%s with a float weight that no other node reads%s%s%s%s",
             targets ? "," : " or", targets ? " or Conv" : "", targets ? " matches '" : "", targets ? targets : "",
@@ -141,22 +141,22 @@ ot_status ot_trainer_adapt(ot_trainer *t, ot_error *err)
     const char **skip = chosen(t, 0, &n);
     if (!skip) return no_memory(err);
     OT_TRY(choose(t, skip, n, err));
-    const char **name = chosen(t, OT_LORA_PARTS * t->n_adapters, &n);
+    const char **name = chosen(t, OT_LORA_PARTS * t->lora.n, &n);
     if (!name) return no_memory(err);
     ot_source *sources = with_adapters(t, name, &n, err);
     if (!sources) return err->status;
     OT_TRY(copy_model(t, sources, err));
     t->s.options.only = name;
     t->s.options.n_only = n;
-    for (int i = 0; i < t->n_adapters; i++) {
-        const ot_lora *l = &t->adapter[i];
+    for (int i = 0; i < t->lora.n; i++) {
+        const ot_lora *l = &t->lora.adapter[i];
         frozen += l->in * l->out;
         for (int k = 0; k < OT_LORA_PARTS; k++) trained += ot_numel(&l->shape[k]);
     }
     ot_find(
         &t->findings, OT_FINDING_NOTE, NULL, NULL,
         "--lora: rank %g, alpha / rank %g, %d weight%s: %lld parameters train in place of %lld; the file gets them merged",
-        ot_spec_num(&t->s.lora, "rank"), scale_of(t), t->n_adapters, t->n_adapters > 1 ? "s" : "", trained, frozen);
+        ot_spec_num(&t->s.lora, "rank"), scale_of(t), t->lora.n, t->lora.n > 1 ? "s" : "", trained, frozen);
     return OT_OK;
 }
 
@@ -198,27 +198,27 @@ static ot_status merge_one(const ot_trainer *t, ot_arena *arena, const ot_lora *
 ot_status ot_trainer_merge(const ot_trainer *t, ot_arena *a, ot_export_tensor *list, int *n, ot_error *err)
 {
     int of_file = t->loaded->file->n_sources, kept = 0;
-    if (!t->n_adapters) return OT_OK;
-    ot_export_tensor *made = ot_arena_alloc(a, sizeof *made * (size_t)(t->n_adapters + 1));
+    if (!t->lora.n) return OT_OK;
+    ot_export_tensor *made = ot_arena_alloc(a, sizeof *made * (size_t)(t->lora.n + 1));
     int *merged = ot_arena_alloc(a, sizeof *merged * (size_t)(of_file + 1));
     if (!made || !merged) return no_memory(err);
-    for (int i = 0; i < t->n_adapters; i++) {
-        OT_TRY(merge_one(t, a, &t->adapter[i], list, *n, &made[i], err));
-        merged[t->adapter[i].weight] = 1;
+    for (int i = 0; i < t->lora.n; i++) {
+        OT_TRY(merge_one(t, a, &t->lora.adapter[i], list, *n, &made[i], err));
+        merged[t->lora.adapter[i].weight] = 1;
     }
     for (int i = 0; i < *n; i++)
         if (list[i].source < of_file && !merged[list[i].source]) list[kept++] = list[i];
-    memcpy(list + kept, made, sizeof *made * (size_t)t->n_adapters);
-    *n = kept + t->n_adapters;
+    memcpy(list + kept, made, sizeof *made * (size_t)t->lora.n);
+    *n = kept + t->lora.n;
     return OT_OK;
 }
 
 double ot_trainer_rounding(const ot_trainer *t)
 {
     bool half = t->s.options.precision == OT_PREC_BF16, less = t->s.options.precision != OT_FP32;
-    for (int i = 0; i < t->n_adapters; i++) {
-        half |= t->adapter[i].dtype == OT_BF16;
-        less |= t->adapter[i].dtype == OT_F16;
+    for (int i = 0; i < t->lora.n; i++) {
+        half |= t->lora.adapter[i].dtype == OT_BF16;
+        less |= t->lora.adapter[i].dtype == OT_F16;
     }
-    return !t->n_adapters ? 1e-3 : half ? 1.0 / 8 : less ? 1.0 / 32 : 1e-3;
+    return !t->lora.n ? 1e-3 : half ? 1.0 / 8 : less ? 1.0 / 32 : 1e-3;
 }

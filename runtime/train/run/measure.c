@@ -96,7 +96,7 @@ ot_status ot_measure_open(ot_trainer *t, ot_scored *e, ot_error *err)
     const ot_slot *q = &t->x.slot[e->slot];
     bool all = e->all || t->s.all_metrics || t->s.monitor > OT_METRIC_ACCURACY;
     ot_measure_close(e);
-    for (int i = 0; i < e->fs.n && e->n_measured < OT_HEADS && !t->own.file; i++) {
+    for (int i = 0; i < e->fs.n && e->n_measured < OT_HEADS && !t->file_training.used; i++) {
         ot_measured *d = &e->measured[e->n_measured];
         *d = (ot_measured){ .feeder = i };
         if (!ot_measure_fits(t, e, i, &d->output, &d->meter)) continue;
@@ -156,7 +156,7 @@ static bool has_metric(const ot_trainer *t, const ot_scored *e, const char *outp
     bool heads = output && p->n_heads;
     if (metric == OT_METRIC_LOSS) return heads ? head_of(p, output, metric) >= 0 : p->loss != NULL;
     if (metric == OT_METRIC_ACCURACY) return heads ? head_of(p, output, metric) >= 0 : p->counted != NULL;
-    for (int i = 0, at; i < e->fs.n && !t->own.file; i++) {
+    for (int i = 0, at; i < e->fs.n && !t->file_training.used; i++) {
         ot_meter m;
         if (!ot_measure_fits(t, e, i, &at, &m) || !ot_meter_gives(&m, metric)) continue;
         if (!output || !strcmp(t->m->outputs[at], output)) return true;

@@ -294,12 +294,12 @@ static ot_status prove(const ot_imported *written, void *user, ot_error *err)
 {
     ot_trainer *t = user;
     ot_model whole = { .file = (ot_imported *)(uintptr_t)written, .outputs = t->m->outputs }, cut;
-    if (!t->cut.file && !t->own.file) return prove_model(t, &whole, err);
+    if (!t->cut.file && !t->file_training.used) return prove_model(t, &whole, err);
     ot_arena *a = ot_arena_new();
     ot_error first = { 0 };
     if (!a) return ot_fail(err, OT_E_NOMEM, "no memory for the model");
     ot_status s;
-    if (t->own.file) {
+    if (t->file_training.used) {
         s = written->training && !written->training->why ? ot_file_training_model(&whole, a, &cut, &first)
                                                          : ot_fail(&first, OT_E_IO,
                                                                    "the training algorithm is missing in "

@@ -94,20 +94,20 @@ static bool is_like(const ot_array *a, const ot_tensor *in, int n)
 
 static ot_batch_shape *find_shape(const ot_trainer *t, ot_want want, const ot_tensor *in, int n)
 {
-    for (int i = 0; i < t->n_shapes; i++) {
-        const ot_dataset *d = t->shapes[i]->d;
-        bool same = t->shapes[i]->want == want && d->n == n;
+    for (int i = 0; i < t->steps.n; i++) {
+        const ot_dataset *d = t->steps.list[i]->d;
+        bool same = t->steps.list[i]->want == want && d->n == n;
         for (int k = 0; same && k < n; k++) same = is_like(&d->array[k], in, n);
-        if (same) return t->shapes[i];
+        if (same) return t->steps.list[i];
     }
     return NULL;
 }
 
 void ot_trainer_forget_shapes(ot_trainer *t)
 {
-    for (int i = 0; i < t->n_shapes; i++)
-        if (t->shapes[i]->d != t->data) ot_dataset_free(t->shapes[i]->d);
-    t->n_shapes = 0;
+    for (int i = 0; i < t->steps.n; i++)
+        if (t->steps.list[i]->d != t->data) ot_dataset_free(t->steps.list[i]->d);
+    t->steps.n = 0;
 }
 
 static ot_status new_shape(ot_trainer *t, ot_want want, ot_dataset *d, ot_feeders *fs, ot_batch_shape **out,
@@ -176,7 +176,7 @@ static ot_status open_shape(ot_trainer *t, ot_want want, const ot_tensor *in, in
     if (t->x.n == OT_SLOTS)
         return ot_fail(err, OT_E_USAGE,
                        "a trainer has plans for %d combinations of shapes at most: pad the tensors to fewer sizes",
-                       t->n_shapes);
+                       t->steps.n);
     ot_dataset *d;
     OT_TRY(data_set_of(t, in, n, &d, err));
     ot_feeders *fs = ot_arena_alloc(t->a, sizeof *fs);
@@ -203,7 +203,7 @@ static ot_status take_shape(ot_trainer *t, ot_want want, const ot_tensor *in, in
     ot_status s = first ? open_first(t, in, n, out, err) : open_shape(t, want, in, n, out, err);
     if (s && first) close_first(t);
     if (s) *out = NULL;
-    else t->shapes[t->n_shapes++] = *out;
+    else t->steps.list[t->steps.n++] = *out;
     return s;
 }
 
@@ -241,22 +241,22 @@ static ot_status list_statistics(ot_trainer *t, ot_error *err)
         const ot_value *v = k->state[k->n] = g->assigns[i].state;
         if (!(k->bytes[k->n++] = ot_arena_alloc(t->a, ot_bytes(&v->shape, v->dtype) + 1))) return no_copy(err);
     }
-    t->kept = k;
+    t->steps.kept = k;
     return OT_OK;
 }
 
 static ot_status keep_statistics(ot_trainer *t, ot_error *err)
 {
-    if (!t->kept) OT_TRY(list_statistics(t, err));
-    for (int i = 0; i < t->kept->n; i++)
-        OT_TRY(ot_exec_read(t->x.slot[t->x.lead].exec, t->kept->state[i], t->kept->bytes[i], err));
+    if (!t->steps.kept) OT_TRY(list_statistics(t, err));
+    for (int i = 0; i < t->steps.kept->n; i++)
+        OT_TRY(ot_exec_read(t->x.slot[t->x.lead].exec, t->steps.kept->state[i], t->steps.kept->bytes[i], err));
     return OT_OK;
 }
 
 static ot_status restore_statistics(ot_trainer *t, ot_error *err)
 {
-    for (int i = 0; i < t->kept->n; i++)
-        OT_TRY(ot_exec_write(t->x.slot[t->x.lead].exec, t->kept->state[i], t->kept->bytes[i], err));
+    for (int i = 0; i < t->steps.kept->n; i++)
+        OT_TRY(ot_exec_write(t->x.slot[t->x.lead].exec, t->steps.kept->state[i], t->steps.kept->bytes[i], err));
     return OT_OK;
 }
 
@@ -306,10 +306,10 @@ ot_status ot_trainer_step(ot_trainer *t, const ot_tensor *batch, int n, double *
     ot_error first = { 0 };
     if (!t->by_steps) return ot_fail(err, OT_E_USAGE, "this trainer has its own data: use ot_trainer_run");
     if (t->s.accumulate > 1) return ot_fail(err, OT_E_USAGE, "--accumulate is not supported with single steps");
-    ot_status s = take_shape(t, OT_WANT_TRAIN, batch, n, &t->shape, &first);
+    ot_status s = take_shape(t, OT_WANT_TRAIN, batch, n, &t->steps.now, &first);
     if (!s) s = update(t, &first);
-    if (t->shape) leave_shape(t->shape);
-    t->shape = NULL;
+    if (t->steps.now) leave_shape(t->steps.now);
+    t->steps.now = NULL;
     if (s) return ot_fail(err, s, "%s", first.text);
     if (loss) *loss = t->last_loss;
     return OT_OK;

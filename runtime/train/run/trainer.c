@@ -47,7 +47,7 @@ static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 /* The size of the batches that the file's own training was written for; 0: it does not say. */
 static int64_t written_batch(const ot_trainer *t)
 {
-    const char *text = t->own.file ? ot_import_metadata(t->m->file, OT_TRAINING_BATCH_KEY) : NULL;
+    const char *text = t->file_training.used ? ot_import_metadata(t->m->file, OT_TRAINING_BATCH_KEY) : NULL;
     char *end = NULL;
     long long n = text && *text >= '1' && *text <= '9' ? strtoll(text, &end, 10) : 0;
     return n > 0 && n <= INT32_MAX && !*end ? n : 0;
@@ -76,8 +76,8 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
     const ot_settings *s = &t->s;
     int64_t n = t->train.samples;
     if (n < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", t->data->name);
-    int64_t baked = t->own.file || s->training_info ? ot_feeders_baked(&t->train, t->m->file->graph)
-                                                    : 0; /* such a training is for that size alone */
+    int64_t baked = t->file_training.used || s->training_info ? ot_feeders_baked(&t->train, t->m->file->graph)
+                                                              : 0; /* such a training is for that size alone */
     int64_t written = s->batch || baked ? 0 : written_batch(t);
     t->batch = s->batch ? s->batch : baked ? baked : written ? written : n < OT_DEFAULT_BATCH ? n : OT_DEFAULT_BATCH;
     if (written && !t->index)
@@ -147,8 +147,8 @@ ot_adapt_env ot_trainer_adapt_env(ot_trainer *t)
 {
     return (ot_adapt_env){ .graph = t->m->file->graph,
                            .s = &t->s,
-                           .own_inputs = t->own.file ? t->own_inputs : 0,
-                           .own = t->own.file != NULL,
+                           .file_training = t->file_training.used,
+                           .model_inputs = t->file_training.model_inputs,
                            .preprocess = t->record,
                            .file = t->m->file,
                            .normalize = &t->normalize,
@@ -205,7 +205,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
     e.measure = true;
     OT_TRY(ot_adapt_inputs(&e, t->data, &t->train, err));
     OT_TRY(cut_epochs(t, err));
-    if (!t->own.file) {
+    if (!t->file_training.used) {
         OT_TRY(ot_session_outputs(&t->x, &t->train, t->batch, &outputs, &n, err));
         OT_TRY(ot_trainer_check_classes(t, outputs, n, err));
         OT_TRY(ot_adapt_targets(&e, outputs, n, &t->train, err));
@@ -224,7 +224,7 @@ static ot_status adapt(ot_trainer *t, ot_error *err)
         if (!sets[i]->data) continue;
         OT_TRY(ot_adapt_inputs(&q, sets[i]->data, &sets[i]->fs, err));
         compare_scales(t, sets[i], &e);
-        if (!t->own.file) OT_TRY(ot_adapt_targets(&q, outputs, n, &sets[i]->fs, err));
+        if (!t->file_training.used) OT_TRY(ot_adapt_targets(&q, outputs, n, &sets[i]->fs, err));
         follow_training(&t->train, &sets[i]->fs);
     }
     return OT_OK;
@@ -348,7 +348,7 @@ static void say_sets(const ot_trainer *t)
                        "evaluation",
                        (long long)(t->full * t->batch + t->rest < t->train.samples ? t->full * t->batch + t->rest
                                                                                    : t->train.samples));
-    else if (!t->has_val && !t->own.file && !t->searches)
+    else if (!t->has_val && !t->file_training.used && !t->searches)
         ot_trainer_say(t, OT_INFO, "%s; --val-split 0.1 keeps a tenth of the samples for validation",
                        ot_best_looks(t) ? "all samples train, and the training loss decides which epoch is the best"
                                         : "all samples train, and nothing is evaluated");
@@ -380,9 +380,9 @@ static void say_plan(const ot_trainer *t)
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     ot_trainer_say_findings(t, true);
     say_options(t);
-    const char *how = t->own.file ? "algorithm of the file"
-                                  : ot_arena_printf(t->a, "%s, rate %g, %s", t->s.options.optimizer.name,
-                                                    t->schedule.base, t->s.schedule.name);
+    const char *how = t->file_training.used ? "algorithm of the file"
+                                            : ot_arena_printf(t->a, "%s, rate %g, %s", t->s.options.optimizer.name,
+                                                              t->schedule.base, t->s.schedule.name);
     char updates[96] = "";
     if (!t->by_steps)
         snprintf(updates, sizeof updates, ", %lld updates per epoch, %lld in total", (long long)t->updates,
@@ -421,7 +421,7 @@ int64_t ot_trainer_planned_bytes(const ot_trainer *t, const ot_session *x, int64
 ot_status ot_trainer_plan(ot_trainer *t, ot_error *err)
 {
     OT_TRY(adapt(t, err));
-    if (t->s.training_info && !t->own.file) {
+    if (t->s.training_info && !t->file_training.used) {
         OT_TRY(ot_trainer_describe(t, err));
         t->notes = "";
         OT_TRY(adapt(t, err));
@@ -715,11 +715,11 @@ void ot_trainer_free(ot_trainer *t)
     ot_dataset_free(t->test.data);
     ot_dataset_free(t->eval.data);
     ot_dataset_free(t->data);
-    ot_graph_free(t->adapted);
-    if (t->n_unfolded) ot_graph_free(t->m->file->graph);
+    ot_graph_free(t->lora.graph);
+    if (t->unfolded.n) ot_graph_free(t->m->file->graph);
     if (t->remade) ot_import_free(t->remade);
     if (t->taught_by) ot_import_free(t->taught_by);
-    ot_graph_free(t->own_graph);
+    ot_graph_free(t->file_training.graph);
     json_decref(t->record);
     json_decref(t->measured);
     ot_arena_free(t->a);

@@ -62,18 +62,41 @@ typedef struct ot_batch_shape {
 
 typedef struct ot_kept_statistics ot_kept_statistics;
 
+/* Training with the algorithm in the file (file_training.c). */
+typedef struct ot_file_training {
+    bool used;                         /* else the options are used */
+    ot_model model;                    /* with the graph of the algorithm */
+    int model_inputs;                  /* inputs of the model itself, which those of the algorithm follow */
+    ot_graph *graph;                   /* that of `model`, if it starts from the file's initialization; else NULL */
+    const char *line, *initialization; /* lines for the user; NULL: there is nothing to say */
+} ot_file_training;
+
 struct ot_trainer {
-    /* The model: `m` is one of as_read, loaded, cut and own, or a changed copy of it (unfold.c, lora.c). */
+    /* The model: `m` is one of as_read, loaded, cut and file_training.model, or a changed copy of it (unfold.c, lora.c). */
     const ot_model *m;       /* the model that trains */
     const ot_model *as_read; /* the caller's model, which checkpoints are compared with */
     const ot_model *loaded;  /* as_read, or a copy with an edited graph (untie.c): its file gets the new weights */
+    ot_imported *remade;     /* the file with an edited graph (untie.c); NULL: not edited */
     ot_model cut;            /* --output: the model that ends at these tensors; file NULL: not used */
-    ot_model own;            /* the model with the training algorithm in its file; file NULL: the options are used */
-    int own_inputs;          /* with `own`: inputs of the model itself, which those of the algorithm follow */
-    ot_graph *own_graph;     /* the graph of `own`, if it starts from the file's initialization; else NULL */
-    const char *own_line, *initialize_line; /* lines for the user about the algorithm in the file; NULL: it has none */
-    ot_imported *taught_by;                 /* --teacher; NULL: none */
-    ot_teacher teacher;                     /* the same for plans */
+    ot_file_training file_training;
+    ot_imported *taught_by; /* --teacher; NULL: none */
+    ot_teacher teacher;     /* the same for plans */
+
+    /* Changed parts of the model. */
+    struct {
+        struct ot_classifier *list; /* --classes, --freeze-backbone: the last layers (classifier.c) */
+        int n;
+        bool replaced; /* some of them, by --classes */
+    } classifiers;
+    struct {
+        struct ot_lora *adapter; /* --lora (lora.c) */
+        int n;
+        ot_graph *graph; /* with adapters; NULL: none */
+    } lora;
+    struct {
+        struct ot_unfolded *list; /* --unfold-bn: restored BatchNormalizations (unfold.c) */
+        int n;
+    } unfolded;
 
     const ot_options *o;
     ot_callbacks cb;
@@ -109,9 +132,13 @@ struct ot_trainer {
 
     ot_schedule schedule;
     ot_log log;
-    ot_epoch_table table;       /* epochs.csv */
-    ot_history *history;        /* the part of the log that report.html shows; NULL: none yet */
-    double reported;            /* when report.html was last written, by the clock; negative: it cannot be written */
+    ot_epoch_table table; /* epochs.csv */
+    ot_history *history;  /* the part of the log that report.html shows; NULL: none yet */
+    struct {              /* by the clock, when each was last written */
+        double checkpoint, histograms;
+        double report; /* report.html; negative: it cannot be written */
+        int64_t checkpoint_step;
+    } written;
     double epoch_began;         /* by the clock */
     int64_t tokens;             /* of a sample that is a sequence of tokens; 0: samples have none */
     struct ot_profile *profile; /* --profile: until its table is written; NULL: none */
@@ -121,32 +148,40 @@ struct ot_trainer {
     volatile sig_atomic_t cancelled;
 
     /* Updates in flight and completed ones. */
-    ot_flight flight[OT_RUNS]; /* by number of the batch, modulo OT_RUNS */
-    int64_t flights_given, flights_taken;
-    ot_update_record now; /* the update whose batches are being collected */
+    struct {
+        ot_flight list[OT_RUNS]; /* by number of the batch, modulo OT_RUNS */
+        int64_t given, taken;    /* numbers of batches */
+        ot_update_record update; /* whose batches are being collected */
+    } flights;
     ot_status (*done)(ot_trainer *t, const ot_update_record *now, ot_error *err); /* called for each; NULL: no call */
 
     /* Counters */
     int64_t given, step, epoch, samples; /* updates submitted; updates, epochs, samples completed */
     int64_t overflows;                   /* consecutive updates with gradients that are not finite */
-    double began, seconds;               /* the first step, by the clock; seconds since then */
-    double busy, taken_at;               /* seconds within steps; when the last step was completed */
-    double busy_before;                  /* `busy` of the run that this one continues */
-    double epoch_loss;                   /* sum over the epoch's updates without the skipped ones */
-    int64_t epoch_counted;               /* number of these updates */
     int64_t skipped;                     /* skipped updates of the run */
     int64_t uncounted;                   /* those of them whose labels are all ignored */
-    double epoch_head[OT_HEADS];         /* epoch_loss of each single loss */
-    double first_loss, last_loss;        /* of the first update, if this process computed it, and of the last */
+    struct {
+        double began, seconds; /* the first step, by the clock; seconds since then */
+        double busy;           /* seconds within steps */
+        double busy_before;    /* `busy` of the run that this one continues */
+        double last_step;      /* when it was completed, by the clock */
+    } clock;
+    struct { /* sums over the epoch's updates without the skipped ones */
+        int64_t updates;
+        double loss, head[OT_HEADS]; /* the loss, and each single loss */
+    } epoch_sum;
+    double first_loss, last_loss; /* of the first update, if this process computed it, and of the last */
     ot_result result;
     ot_best best;
     const char *ends; /* why the run ends before its last update; NULL: it does not */
 
     /* Trainings without --data (steps.c). */
-    bool by_steps;                            /* the caller passes tensors to ot_trainer_step */
-    ot_batch_shape *shapes[OT_SLOTS], *shape; /* of steps and predictions; the one of the current step */
-    int n_shapes;
-    ot_kept_statistics *kept; /* running statistics before a step; NULL: not saved yet */
+    bool by_steps; /* the caller passes tensors to ot_trainer_step */
+    struct {
+        ot_batch_shape *list[OT_SLOTS], *now; /* of steps and predictions; the one of the current step */
+        int n;
+        ot_kept_statistics *kept; /* running statistics before a step; NULL: not saved yet */
+    } steps;
 
     /* Other commands than train. */
     bool tiles;    /* predictions divide an image into overlapping parts, which are samples (ot_dataset_tile) */
@@ -155,28 +190,15 @@ struct ot_trainer {
     bool predicts; /* no loss: a data set needs no targets, a plan computes the outputs only */
 
     const char *resumed;  /* checkpoint that the run continues from; NULL: none */
-    double checkpoint_at; /* when the last checkpoint was written, by the clock */
-    int64_t checkpoint_step;
-    double histograms_at; /* when the last histograms were written, by the clock */
     int64_t log_bytes[2]; /* resumed: of the run's log, and of --log, at the checkpoint; -1: unknown */
     int64_t planned;      /* bytes */
-    int64_t *confusion;   /* classes x classes, [target][answer]; NULL: not counted */
-    int64_t classes;
-
-    /* Changed copies of the model. */
-    ot_imported *remade;              /* the file with an edited graph (untie.c); NULL: not edited */
-    struct ot_classifier *classifier; /* --classes, --freeze-backbone: the last layers (classifier.c) */
-    int n_classifiers;
-    struct ot_lora *adapter; /* --lora: adapters (lora.c) */
-    int n_adapters;
-    ot_graph *adapted;            /* the graph with adapters; NULL: none */
-    bool own_classes;             /* the class names are labels in the graph (labels.c) */
-    bool new_classes;             /* some classifiers were replaced */
-    struct ot_unfolded *unfolded; /* --unfold-bn: restored BatchNormalizations (unfold.c) */
-    int n_unfolded;
+    bool labels_in_graph; /* the class names are labels in the graph (labels.c) */
+    struct {
+        int64_t classes, *count; /* classes x classes, [target][answer]; NULL: not counted */
+        void *scores;            /* a batch of the evaluated output; NULL: not counted batch by batch */
+    } confusion;
     void **copies; /* of file states, for ot_trainer_weight_at; NULL: not yet */
     void **plain;  /* --ema, --swa: the weights while their averages are in use; NULL: they are not */
-    void *answers; /* a batch of the evaluated output, for `confusion` */
 };
 
 /* steps.c: the caller's tensors.  OT_ENDLESS: option "steps" of a training that the caller ends. */
@@ -263,9 +285,9 @@ void ot_trainer_look_ahead(ot_trainer *t);
 ot_status ot_classes_of(const ot_model *m, const char *output, ot_arena *a, const char *const **out, int *n,
                         ot_error *err);
 
-/* Sets t->own_classes: the names of the classes are labels that the graph selects from.  Training cannot change them, and
+/* Sets t->labels_in_graph: the names of the classes are labels that the graph selects from.  Training cannot change them, and
  * they need no record.  Errors: OT_E_NOMEM. */
-ot_status ot_trainer_own_classes(ot_trainer *t, ot_error *err);
+ot_status ot_trainer_find_labels(ot_trainer *t, ot_error *err);
 
 /* Gives the classes of d the numbers that the model has for them.  trains: unknown classes are a warning, and d keeps its
  * numbers.  Errors: OT_E_DATA: a class that the model does not have. */

@@ -133,21 +133,11 @@ ot_status ot_trainer_describe(ot_trainer *t, ot_error *err)
     ot_imported *now = NULL;
     OT_TRY(check(t, err));
     OT_TRY(describe(t, &now, err));
-    ot_model *m = ot_arena_alloc(t->a, sizeof *m);
-    if (m) *m = *t->m;
-    ot_imported *before = t->remade;
-    t->remade = now;
-    if (!m) return ot_fail(err, OT_E_NOMEM, "no memory to write the training");
-    m->file = now;
-    m->bytes = now->bytes;
-    t->m = t->loaded = t->x.model = m;
-    if (before) ot_import_free(before);
+    OT_TRY(ot_trainer_take(t, now, err));
     if (!now->training || now->training->why)
         return ot_fail(err, OT_E_INTERNAL, "--training-info: the written algorithm cannot be read back: %s",
                        now->training ? now->training->why : "it is missing");
-    OT_TRY(ot_file_training_model(m, t->a, &t->own, err));
-    t->own_inputs = m->file->graph->n_inputs;
-    t->m = t->x.model = &t->own;
+    OT_TRY(ot_trainer_train_by_file(t, err));
     const ot_graph *g = now->training->graph;
     ot_find(&t->findings, OT_FINDING_NOTE, NULL, NULL,
             "--training-info: the training algorithm is written to the "

@@ -163,8 +163,8 @@ static ot_status make_copy(ot_trainer *t, ot_unfolded *u, int n, ot_error *err)
         return ot_fail(err, sticky.status, "--unfold-bn: %s", sticky.text);
     }
     file->graph->err = NULL; /* it is complete; sticky goes */
-    t->unfolded = u;
-    t->n_unfolded = n;
+    t->unfolded.list = u;
+    t->unfolded.n = n;
     t->m = t->x.model = m;
     return OT_OK;
 }
@@ -217,7 +217,7 @@ ot_status ot_trainer_unfold(ot_trainer *t, bool measured, ot_error *err)
 {
     ot_unfolded *u;
     int n;
-    if (!t->s.unfold_bn || t->n_unfolded) return OT_OK;
+    if (!t->s.unfold_bn || t->unfolded.n) return OT_OK;
     OT_TRY(choose(t, &u, &n, err));
     sums *s = ot_arena_alloc(t->a, sizeof *s * (size_t)n);
     if (!s) return no_memory(err);
@@ -233,7 +233,7 @@ ot_status ot_trainer_unfold(ot_trainer *t, bool measured, ot_error *err)
 
 /* ---- back into the file ------------------------------------------------------------------ */
 
-int ot_trainer_unfolded(const ot_trainer *t) { return 2 * t->n_unfolded; }
+int ot_trainer_unfolded(const ot_trainer *t) { return 2 * t->unfolded.n; }
 
 static const void *bytes_of(const ot_export_tensor *list, int n, int source, const void *otherwise)
 {
@@ -276,18 +276,18 @@ static ot_status fold_one(ot_trainer *t, ot_arena *a, const ot_unfolded *u, cons
 ot_status ot_trainer_fold(ot_trainer *t, ot_arena *a, ot_export_tensor *list, int *n, ot_error *err)
 {
     OT_TRY(ot_trainer_merge(t, a, list, n, err));
-    ot_export_tensor *made = ot_arena_alloc(a, sizeof *made * (size_t)(2 * t->n_unfolded + 1));
+    ot_export_tensor *made = ot_arena_alloc(a, sizeof *made * (size_t)(2 * t->unfolded.n + 1));
     int of_file = t->loaded->file->n_sources, kept = 0;
-    if (!t->n_unfolded) return OT_OK;
+    if (!t->unfolded.n) return OT_OK;
     if (!made) return no_memory(err);
-    for (int i = 0; i < t->n_unfolded; i++) OT_TRY(fold_one(t, a, &t->unfolded[i], list, *n, &made[2 * i], err));
+    for (int i = 0; i < t->unfolded.n; i++) OT_TRY(fold_one(t, a, &t->unfolded.list[i], list, *n, &made[2 * i], err));
     for (int i = 0; i < *n; i++) {
         bool replaced = list[i].source >= of_file;
-        for (int k = 0; k < t->n_unfolded; k++)
-            replaced |= list[i].source == t->unfolded[k].weight || list[i].source == t->unfolded[k].bias;
+        for (int k = 0; k < t->unfolded.n; k++)
+            replaced |= list[i].source == t->unfolded.list[k].weight || list[i].source == t->unfolded.list[k].bias;
         if (!replaced) list[kept++] = list[i];
     }
-    memcpy(list + kept, made, sizeof *made * 2 * (size_t)t->n_unfolded);
-    *n = kept + 2 * t->n_unfolded;
+    memcpy(list + kept, made, sizeof *made * 2 * (size_t)t->unfolded.n);
+    *n = kept + 2 * t->unfolded.n;
     return OT_OK;
 }

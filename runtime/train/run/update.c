@@ -28,7 +28,7 @@ void ot_trainer_batches(const ot_trainer *t, int64_t u, int64_t *first, int *n)
 
 int64_t ot_trainer_batch_size(const ot_trainer *t, int64_t k)
 {
-    if (t->by_steps) return t->shape->batch;
+    if (t->by_steps) return t->steps.now->batch;
     return t->s.shuffle && k >= t->full ? t->rest : t->batch;
 }
 
@@ -136,9 +136,9 @@ static ot_status finish(ot_trainer *t, ot_update_record *now, const ot_plan *p, 
     now->skipped = now->uncounted || (t->s.options.skip_nonfinite && (bad || !isfinite(now->loss)));
     t->overflows = bad ? t->overflows + 1 : 0;
     double at = ot_seconds();
-    t->seconds = at - t->began;
-    t->busy += at - t->taken_at;
-    t->taken_at = at;
+    t->clock.seconds = at - t->clock.began;
+    t->clock.busy += at - t->clock.last_step;
+    t->clock.last_step = at;
     t->samples += now->samples;
     t->step = now->step + 1;
     t->result.steps = t->step;
@@ -160,12 +160,12 @@ static ot_status take_run(ot_trainer *t, ot_error *err)
 {
     int slot;
     ot_numbers n;
-    ot_flight *f = &t->flight[t->flights_taken++ % OT_RUNS];
+    ot_flight *f = &t->flights.list[t->flights.taken++ % OT_RUNS];
     OT_TRY(ot_session_collect(&t->x, &slot, &n, err));
-    if (!f->batch) t->now = f->update;
-    add_batch(&t->now, t->x.slot[slot].plan, &n, f->batches);
-    t->now.norm = n.grad_norm;
-    return f->batch + 1 == f->batches ? finish(t, &t->now, t->x.slot[slot].plan, err) : OT_OK;
+    if (!f->batch) t->flights.update = f->update;
+    add_batch(&t->flights.update, t->x.slot[slot].plan, &n, f->batches);
+    t->flights.update.norm = n.grad_norm;
+    return f->batch + 1 == f->batches ? finish(t, &t->flights.update, t->x.slot[slot].plan, err) : OT_OK;
 }
 
 ot_status ot_trainer_settle(ot_trainer *t, ot_error *err)
@@ -179,13 +179,13 @@ ot_status ot_trainer_settle(ot_trainer *t, ot_error *err)
 static ot_status give_batch(ot_trainer *t, int64_t k, int n, ot_run_kind kind, int *slot, ot_error *err)
 {
     int64_t size = ot_trainer_batch_size(t, k);
-    ot_feeders *fs = t->by_steps ? t->shape->fs : &t->train;
+    ot_feeders *fs = t->by_steps ? t->steps.now->fs : &t->train;
     OT_TRY(ot_session_plan(&t->x, OT_WANT_TRAIN, fs, size, n, slot, err));
     if (!t->by_steps) fill_index(t, k, size);
     bool within = t->s.shuffle || t->s.overfit; /* k counts batches of the epoch */
     t->x.samples = (within ? t->epoch * t->train.samples : 0) + k * t->batch;
     t->x.position = (within ? t->epoch * batches_of_epoch(t) : 0) + k;
-    OT_TRY(ot_session_submit(&t->x, *slot, kind, t->by_steps ? t->shape->index : t->index, err));
+    OT_TRY(ot_session_submit(&t->x, *slot, kind, t->by_steps ? t->steps.now->index : t->index, err));
     t->x.counter++;
     return OT_OK;
 }
@@ -257,9 +257,9 @@ static ot_status ahead(ot_trainer *t, const ot_update_record *now, int64_t first
     for (int k = 0; k < n; k++) {
         int slot;
         while (!ot_session_has_room(&t->x)) OT_TRY(take_run(t, err));
-        t->flight[t->flights_given % OT_RUNS] = (ot_flight){ .update = *now, .batch = k, .batches = n };
+        t->flights.list[t->flights.given % OT_RUNS] = (ot_flight){ .update = *now, .batch = k, .batches = n };
         OT_TRY(give_batch(t, first + k, n, k + 1 < n ? OT_RUN_BATCH : OT_RUN_STEP, &slot, err));
-        t->flights_given++;
+        t->flights.given++;
     }
     return OT_OK;
 }
@@ -285,8 +285,9 @@ ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_error *err)
     int n = t->s.accumulate;
     if (t->s.shuffle || t->s.overfit) ot_trainer_batches(t, u, &first, &n);
     for (int k = 0; k < n; k++) now.samples += ot_trainer_batch_size(t, first + k);
-    if (t->began == 0) t->began = ot_seconds() - t->seconds; /* of a run that continues: as if it had not stopped */
-    if (!ot_session_in_flight(&t->x)) t->taken_at = ot_seconds();
+    if (t->clock.began == 0)
+        t->clock.began = ot_seconds() - t->clock.seconds; /* of a run that continues: as if it had not stopped */
+    if (!ot_session_in_flight(&t->x)) t->clock.last_step = ot_seconds();
     ot_schedule_at(&t->schedule, t->given, &now.rate, &now.momentum);
     t->x.lr = now.rate;
     t->x.momentum = now.momentum;
