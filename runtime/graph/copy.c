@@ -162,6 +162,7 @@ ot_graph *ot_graph_clone(const ot_graph *src, ot_error *err)
     g->name = src->name;
     g->lost_parameters = src->lost_parameters;
     g->lost_biases = src->lost_biases;
+    g->accounted = src->accounted;
     g->made_by = src->made_by;
     *g->room = room_for(src);
     if (!copy_body(src, g, NULL, NULL)) {

@@ -198,6 +198,7 @@ struct ot_graph {
     int n_nodes;
     int lost_parameters;      /* tensors that the file's signature lists and that it does not contain by name */
     bool lost_biases;         /* some of those may be biases */
+    bool accounted;           /* operands of products stand for all of those; set by pass classify */
     bool tie;                 /* set by classify: ot_plan_options.tie */
     const char *made_by;      /* the program that wrote the file, as the file names it; NULL: unknown */
     ot_value *seed, *counter; /* u64 scalars that random instructions read; NULL until needed */

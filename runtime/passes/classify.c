@@ -345,33 +345,41 @@ static ot_node *dequantiser(const ot_graph *g, const uses *u, const ot_value *v)
 /* How a file stores its weights. */
 typedef struct habits {
     const uses *uses;
-    bool in_constants; /* all of them in Constant nodes: no initializer feeds a strong slot */
-    bool names;        /* some have the names of the program that exported them */
-    bool paths;        /* and those are paths: "fc.weight" */
-    bool listed;       /* the file lists its parameters */
-    bool layers;       /* some are weights of layers */
-    bool biases;       /* and those that the exporter computed may be biases */
-    bool accounted;    /* all that the exporter computed may be operands of products; others come from buffers */
+    bool in_constants;        /* all of them in Constant nodes: no initializer feeds a strong slot */
+    bool names;               /* some have the names of the program that exported them */
+    bool paths;               /* and those are paths: "fc.weight" */
+    bool listed;              /* the file lists its parameters */
+    bool layers;              /* some are weights of layers */
+    bool biases;              /* and those that the exporter computed may be biases */
+    bool accounted;           /* all that the exporter computed may be operands of products; others come from buffers */
+    const ot_value **operand; /* these operands, where parameters are missing by name */
+    int operands;
 } habits;
 
 /* Is v, an operand of a product, computed from a parameter that no other operand is computed from?  A layer that is
  * called twice has two copies. */
-static bool is_new_operand(const ot_graph *g, const ot_value *v, const ot_value *const *others, int n)
+static bool is_new_operand(const ot_graph *g, const ot_value *v, const habits *h)
 {
     if (v->shape.rank < 2 || !ot_name_is_made(v->name) || ot_pattern_of(v) != OT_PATTERN_NONE || ot_copies_listed(g, v))
         return false;
-    for (int i = 0; i < n; i++)
-        if (ot_shape_eq(&others[i]->shape, &v->shape) && others[i]->dtype == v->dtype &&
-            !memcmp(others[i]->data, v->data, ot_bytes(&v->shape, v->dtype)))
-            return false;
+    for (int i = 0; i < h->operands; i++)
+        if (ot_same_in_order(h->operand[i], v)) return false;
     return true;
+}
+
+/* Is v a second copy of the parameter that such an operand is computed from? */
+static bool copies_operand(const ot_value *v, const habits *h)
+{
+    for (int i = 0; i < h->operands; i++)
+        if (h->operand[i] != v && ot_same_in_order(h->operand[i], v)) return true;
+    return false;
 }
 
 static habits habits_of(ot_graph *g, const uses *u)
 {
     habits h = { .uses = u, .in_constants = true, .listed = u->listed, .biases = g->lost_biases };
-    int operands = 0, tied = 0; /* computed by the exporter from parameters; from those that have two names */
-    const ot_value **operand = g->lost_parameters ? ot_graph_alloc(g, (size_t)g->n_values * sizeof *operand) : NULL;
+    int tied = 0; /* computed by the exporter from parameters that have two names */
+    if (g->lost_parameters) h.operand = ot_graph_alloc(g, (size_t)g->n_values * sizeof *h.operand);
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
         if (v->source < 0 || v->from_constant || !v->data || (!ot_is_float(v->dtype) && !dequantiser(g, u, v)))
@@ -381,13 +389,14 @@ static habits habits_of(ot_graph *g, const uses *u)
         if (d.how == STRONG) h.in_constants = false;
         if (d.how == NO_SLOT || ot_numel(&v->shape) < 2) continue;
         h.layers |= d.how == STRONG;
-        if (operand && d.how == STRONG && operands < g->lost_parameters && is_new_operand(g, v, operand, operands))
-            operand[operands++] = v;
-        tied += operand && d.how == STRONG && v->shape.rank == 2 && ot_name_is_made(v->name) && ot_copies_listed(g, v);
+        if (h.operand && d.how == STRONG && h.operands < g->lost_parameters && is_new_operand(g, v, &h))
+            h.operand[h.operands++] = v;
+        tied +=
+            h.operand && d.how == STRONG && v->shape.rank == 2 && ot_name_is_made(v->name) && ot_copies_listed(g, v);
         h.names |= !ot_name_is_made(v->name);
         h.paths |= ot_name_is_path(v->name);
     }
-    h.accounted = h.listed && g->lost_parameters <= operands + tied;
+    h.accounted = g->accounted = h.listed && g->lost_parameters <= h.operands + tied;
     return h;
 }
 
@@ -424,9 +433,10 @@ static const char *no_parameter(const ot_graph *g, const ot_value *v, const verd
     if (h->listed && ot_name_is_function(v->name)) return "a function of another tensor";
     if (d->apart && (p == OT_PATTERN_COPIES || (p == OT_PATTERN_NONE && ot_values_are_mirrored(v))))
         return "a table of repeated values";
-    if (h->accounted && d->how == WEAK && p != OT_PATTERN_COPIES && !ot_name_is_looked_up(v->name) &&
-        !ot_copies_listed(g, v))
+    if (h->accounted && (d->how == WEAK || !g->lost_parameters) && p != OT_PATTERN_COPIES &&
+        !ot_name_is_looked_up(v->name) && !ot_copies_listed(g, v) && !copies_operand(v, h))
         return "computed from buffers";
+    if (h->names && ot_name_is_constant(v->name)) return "the value of a Constant node";
     if (slot == 's' || (d->how == STRONG && (!product || !h->names))) return NULL;
     if (d->how == WEAK && !is_per_channel(&v->shape) && ot_values_are_rounded(v))
         return "equal elements up to rounding";
@@ -481,7 +491,7 @@ static bool is_bias(const verdict *d)
  * layer's scale), unless it is a usual number of a formula in a file with layers and without paths as names.  A scalar, a divisor
  * or a subtrahend trains only if named like a parameter: with a path or, if others have paths, with any name if a
  * single node reads it (a scale shared by all layers is a constant of the author's, and so is the usual scale of an
- * attention).  Operands of comparisons and selections never train. */
+ * attention), and not if the file lists its parameters without it.  Operands of comparisons and selections never train. */
 static bool single_trains(const ot_value *v, const verdict *d, const habits *h)
 {
     char slot = slot_of(d);
@@ -489,7 +499,7 @@ static bool single_trains(const ot_value *v, const verdict *d, const habits *h)
     if (slot == 's' || (d->how == WEAK && ot_name_is_variable(v->name))) return true;
     if (v->shape.rank > 0 && !is_one_of(slot, "de"))
         return !is_arithmetic(slot) || h->paths || !h->layers || is_bias(d) || !ot_value_is_usual(v);
-    if (v->from_constant || ot_name_is_made(v->name)) return false;
+    if (v->from_constant || h->listed || ot_name_is_made(v->name)) return false;
     return ot_name_is_path(v->name) || (h->paths && (v->shape.rank > 0 || (d->uses == 1 && !scales_scores(v, d))));
 }
 

@@ -178,6 +178,13 @@ bool ot_name_is_made(const char *name)
            is_one_of(name, aten, OT_LEN(aten));
 }
 
+bool ot_name_is_constant(const char *name)
+{
+    static const char operator[] = "/Constant_";
+    const char *last = strrchr(name, '/');
+    return *name == '/' && starts(last, operator) && strstr(last, "output_");
+}
+
 /* TensorFlow reads a variable by this operator, whose name its exporters keep. */
 bool ot_name_is_variable(const char *name) { return strstr(name, "ReadVariableOp") != NULL; }
 
@@ -537,6 +544,12 @@ static bool is_turned(const ot_value *v, const ot_value *w, size_t bytes)
     return true;
 }
 
+bool ot_same_in_order(const ot_value *v, const ot_value *w)
+{
+    return v->dtype == w->dtype && ot_numel(&v->shape) == ot_numel(&w->shape) &&
+           !memcmp(v->data, w->data, ot_bytes(&v->shape, v->dtype));
+}
+
 static bool made(const ot_value *v) { return v->from_constant || ot_name_is_made(v->name); }
 
 /* The earlier tensor that v has the transposed elements of, if the names do not show which of the two is the copy.  Equal
@@ -550,26 +563,27 @@ static ot_value *turned_before(const ot_graph *g, const ot_value *v)
     for (int i = 0; i < v->id && i < g->n_values; i++) { /* what differs in most pairs first: there may be thousands */
         ot_value *w = g->values[i];
         if (w->role != OT_WEIGHT || w->said != OT_SAID_NOTHING || !w->data || w->dtype != v->dtype) continue;
-        if (is_turned(v, w, (size_t)ot_dtype_bits(v->dtype) / 8) && made(w) == made(v) &&
-            memcmp(v->data, w->data, ot_bytes(&v->shape, v->dtype)) != 0)
+        if (is_turned(v, w, (size_t)ot_dtype_bits(v->dtype) / 8) && made(w) == made(v) && !ot_same_in_order(v, w))
             return w;
     }
     return NULL;
 }
 
+enum { ANY_ROLE = -1 };
+
 /* The tensor of that role that v copies: one that the file lists as a parameter (listed), or one with a name of its own that is
  * not listed. */
-static ot_value *copied_by(const ot_graph *g, const ot_value *v, ot_role role, bool listed, bool *turned)
+static ot_value *copied_by(const ot_graph *g, const ot_value *v, int role, bool listed, bool *turned)
 {
     int64_t n = ot_numel(&v->shape);
     if (!v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 || !made(v)) return NULL;
     for (int i = 0; i < g->n_values; i++) {
         ot_value *w = g->values[i];
-        if (w == v || w->role != role || (w->said == OT_SAID_PARAMETER) != listed || !w->data || w->dtype != v->dtype ||
-            ot_numel(&w->shape) != n)
+        if (w == v || (role != ANY_ROLE && (int)w->role != role) || (w->said == OT_SAID_PARAMETER) != listed ||
+            !w->data || w->dtype != v->dtype || ot_numel(&w->shape) != n)
             continue;
         if (!listed && made(w)) continue;
-        *turned = !ot_shape_eq(&v->shape, &w->shape) || memcmp(v->data, w->data, ot_bytes(&v->shape, v->dtype)) != 0;
+        *turned = !ot_same_in_order(v, w);
         if ((!*turned || is_turned(v, w, (size_t)ot_dtype_bits(v->dtype) / 8)) && !all_equal(v, n)) return w;
     }
     return NULL;
@@ -584,10 +598,26 @@ ot_value *ot_twin_of(const ot_graph *g, const ot_value *v, bool *turned)
     return turned_before(g, v);
 }
 
+/* The earlier tensor that the exporter computed from the same parameter as v, where it is known how many parameters it computed
+ * tensors from. */
+static ot_value *computed_before(const ot_graph *g, const ot_value *v)
+{
+    int64_t n = ot_numel(&v->shape);
+    if (!g->accounted || !v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 || !made(v) || all_equal(v, n)) return NULL;
+    for (int i = 0; i < v->id && i < g->n_values; i++) {
+        ot_value *w = g->values[i];
+        if (w->role == OT_WEIGHT && w->data && made(w) && ot_same_in_order(v, w)) return w;
+    }
+    return NULL;
+}
+
 ot_value *ot_original_of(const ot_graph *g, const ot_value *v, bool *turned)
 {
     if (v->role != OT_WEIGHT) return NULL;
     ot_value *w = copied_by(g, v, OT_WEIGHT, true, turned);
+    if (w) return w;
+    *turned = false;
+    w = computed_before(g, v);
     return w || !g->tie ? w : ot_twin_of(g, v, turned);
 }
 
@@ -600,7 +630,7 @@ ot_value *ot_copied_weight(const ot_graph *g, const ot_value *v, bool *turned)
 
 bool ot_copies_listed(const ot_graph *g, const ot_value *v)
 {
-    return copied_by(g, v, v->role, true, &(bool){ false }) != NULL;
+    return copied_by(g, v, ANY_ROLE, true, &(bool){ false }) != NULL;
 }
 
 static bool is_zero_row(const ot_value *v, int64_t from, int64_t n)

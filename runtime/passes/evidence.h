@@ -68,6 +68,12 @@ bool ot_name_is_looked_up(const char *name);
 /* The name that PyTorch's exporters give to torch.tensor(...) in a module's code: "encoder.lifted_tensor_0". */
 bool ot_name_is_literal(const char *name);
 
+/* Is it the name of a Constant node's output, as torch.onnx names nodes?  ("/layer/Constant_1_output_0") */
+bool ot_name_is_constant(const char *name);
+
+/* Do v and w have the same elements in the same order, in whatever shape?  Both have data. */
+bool ot_same_in_order(const ot_value *v, const ot_value *w);
+
 /* The name of a variable's value in a file that came from TensorFlow or Keras. */
 bool ot_name_is_variable(const char *name);
 

@@ -83,7 +83,7 @@ static bool describe(const ot_value *v, const ot_node *n, ot_stored *q)
     if (z && !ot_shape_eq(&z->shape, &s->shape) && (ot_numel(&z->shape) != 1 || ot_numel(&s->shape) != 1)) return false;
     for (int64_t i = 0, k = ot_numel(&s->shape); i < k; i++) {
         double x = ot_get_f64(s->data, s->dtype, i);
-        if (!(x > 0) || !isfinite(x)) return false;
+        if (x == 0 || !isfinite(x)) return false; /* symmetric blocks of ONNX Runtime have negative scales */
     }
     if (!q->block && ot_numel(&s->shape) == 1 && s->shape.rank <= 1) return true;
     if (!ot_axis(a->axis, v->shape.rank, &q->axis) || q->block < 0) return false;

@@ -108,6 +108,8 @@ for mode in 'bilinear', 'nearest', 'bicubic':
 as_runtime('Pad', [node('MatMul', 'x w', 'm'), node('Pad', 'm pads value', 'y', domain='com.microsoft', mode='constant')], {'x': normal(2, 3)},
            {'w': normal(3, 3), 'pads': np.array([0, 1, 2, 0]), 'value': np.float32([0.5])})
 as_runtime('GatherND', [node('MatMul', 'x w', 'm'), node('GatherND', 'm at', 'y', domain='com.microsoft')], {'x': normal(3, 4)}, {'w': normal(4, 4), 'at': np.array([[0, 1], [2, 3]])})
+as_runtime('MatMulNBits without zero points', [node('MatMulNBits', 'x w s', 'y', domain='com.microsoft', K=32, N=6, bits=4, block_size=16)], {'x': normal(5, 32)},
+           {'w': rng.integers(0, 256, (6, 2, 8), np.uint8), 's': normal(12)})  # ONNX Runtime's scales have the sign of a block's largest weight
 for step in '', ' step':
     as_runtime(f'Range{step}', [node('Range', 'from to' + step, 'r', domain='com.microsoft'), node('Mul', 'r w', 'm'), node('Add', 'x m', 'y')], {'x': normal(6 if not step else 3)},
                {'w': normal(1), 'from': np.float32(1), 'to': np.float32(7), 'step': np.float32(2)})

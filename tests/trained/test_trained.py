@@ -106,6 +106,41 @@ with tempfile.TemporaryDirectory() as d:
             m.graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value='\n'.join([f"p: PARAMETER target='{n}'" for n in listed if n != 'twice'] + ["b: BUFFER target='table' persistent=True"]))
         save(m, d + f'/buffer_{len(listed)}.onnx')
         truth[f'buffer_{len(listed)}.onnx'] = ['val_0', 'val_9', 'fc.bias', 'val_3'] + ['unsqueeze_2'] * (len(listed) != 3)
+    # A basis that the program computed, an operand of a product, and a number of an inlined function: where all listed parameters are there by
+    # name, they are none; where one is not, the basis may be it.
+    for listed in (['fc.weight'], ['fc.weight', 'basis']):
+        w = [numpy_helper.from_array(np.random.default_rng(5).standard_normal(k).astype('f4'), n) for n, k in (('fc.weight', (6, 8)), ('stack_1', (8, 4)), ('const_cast', ()))]
+        nodes = [helper.make_node(op, [a, b], [f'h{i}']) for i, (op, a, b) in enumerate((('MatMul', 'x', 'fc.weight'), ('MatMul', 'h0', 'stack_1'), ('Add', 'h1', 'const_cast')))]
+        m = helper.make_model(helper.make_graph(nodes, 'g', [helper.make_tensor_value_info('x', 1, ['n', 6])], [helper.make_tensor_value_info('h2', 1, ['n', 4])], w), opset_imports=[helper.make_opsetid('', 17)])
+        m.graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value='\n'.join(f"p: PARAMETER target='{n}'" for n in listed))
+        save(m, d + f'/basis_{len(listed)}.onnx')
+        truth[f'basis_{len(listed)}.onnx'] = ['fc.weight'] + ['stack_1'] * (len(listed) > 1)
+    # The same in a file of the TorchScript exporter, whose Constant nodes hold no parameters, unless it wrote all weights into such.
+    for first in 'fc.weight', '/Constant_output_0':
+        w = [numpy_helper.from_array(np.random.default_rng(5).standard_normal(k).astype('f4'), n) for n, k in ((first, (6, 8)), ('/Constant_4_output_0', (8, 4)))]
+        nodes = [helper.make_node('MatMul', [a, b], [c]) for a, b, c in (('x', first, 'h'), ('h', '/Constant_4_output_0', 'y'))]
+        m = helper.make_model(helper.make_graph(nodes, 'g', [helper.make_tensor_value_info('x', 1, ['n', 6])], [helper.make_tensor_value_info('y', 1, ['n', 4])], w), opset_imports=[helper.make_opsetid('', 17)])
+        save(m, d + f'/constant_{first[0] == "f"}.onnx')
+        truth[f'constant_{first[0] == "f"}.onnx'] = [first] if first == 'fc.weight' else [first, '/Constant_4_output_0']
+    # With one sample as example the exporter reshapes parameters: a bias where a first state of zeros was multiplied away, and a parameter
+    # without its name for two readers.  All train as the parameters do.
+    rng = np.random.default_rng(3)
+    bias, rows = rng.standard_normal(16).astype('f4'), rng.standard_normal((3, 16)).astype('f4') / 8
+    np.savez(d + '/reshaped.npz', x=rng.standard_normal((4, 3, 16)).astype('f4'), target=rng.standard_normal((4, 3, 3)).astype('f4'))
+    got = {}
+    for name in 'whole', 'parts':
+        tensors = {'fc.weight': rng.standard_normal((16, 16)).astype('f4') / 4, 'fc.bias': bias} if not got else {n: tensors[n] for n in ('fc.weight', 'fc.bias')}
+        tensors |= {'linear': bias[None, None], 'transpose': rows[:, None], 'expand': rows[None]} if name == 'whole' else {'rows': rows}
+        nodes = [helper.make_node('Identity', [a], [b]) for a, b in (('fc.bias', 'linear'), ('rows', 'expand'), ('rows', 'transpose'))] * (name == 'parts')
+        nodes += [helper.make_node(op, ins, [out]) for op, ins, out in (('MatMul', ['x', 'fc.weight'], 'm'), ('Add', ['m', 'fc.bias'], 'a'), ('Tanh', ['a'], 't'), ('Mul', ['t', 'linear'], 'k'), ('Add', ['k', 'expand'], 'e'), ('Reshape', ['transpose', 'sizes'], 'r'), ('Transpose', ['r'], 'columns'), ('MatMul', ['e', 'columns'], 'y'))]
+        w = [numpy_helper.from_array(np.ascontiguousarray(a), n) for n, a in tensors.items()] + [numpy_helper.from_array(np.int64([3, 16]), 'sizes')]
+        m = helper.make_model(helper.make_graph(nodes, 'g', [helper.make_tensor_value_info('x', 1, ['n', 3, 16])], [helper.make_tensor_value_info('y', 1, ['n', 3, 3])], w), opset_imports=[helper.make_opsetid('', 17)])
+        m.graph.metadata_props.add(key='pkg.torch.export.ExportedProgram.graph_signature', value='\n'.join(f"p: PARAMETER target='{n}'" for n in ('fc.weight', 'fc.bias', 'rows')))
+        save(m, f'{d}/reshaped.onnx')
+        got[name] = losses(f'{d}/reshaped.onnx', d + '/reshaped.npz')
+    if len(got['parts']) != 4 or len(got['whole']) != 4 or not np.allclose(got['whole'], got['parts'], rtol=1e-5):
+        print(f'FAILED reshaped copies: losses {got["whole"]}, and with the parameters themselves {got["parts"]}')
+        failed += 1
     # A row that the exporter wrote for every position, a table's entries where they are used, a weight transposed for its second use:
     # all train as the row, the table and the weight do.
     rng = np.random.default_rng(0)
