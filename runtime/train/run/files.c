@@ -105,7 +105,7 @@ static ot_status check_name(const char *path, ot_file_kind kind, const char *wha
                        "for a file of that name",
                        what, written[kind]);
     for (int i = 0; dot && i < OT_LEN(known); i++)
-        if (!strcmp(dot, known[i].ending) && !(known[i].kinds >> kind & 1))
+        if (!strcasecmp(dot, known[i].ending) && !(known[i].kinds >> kind & 1))
             return ot_fail(err, OT_E_USAGE, "%s: the output is %s; the file name must not end in %s", what,
                            written[kind], dot);
     return OT_OK;
