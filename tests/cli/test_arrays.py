@@ -377,7 +377,7 @@ def test_models_that_scale():
     for i, (before, constants, metadata, option, says) in enumerate((
             (rescale, dict(c=127.5, o=1.), None, 'none', f'{said}, by (x - 127.5) / 127.5'),
             ([('Sub', ['x', 'c'], ['n'])], dict(c=[[[103.]]]), None, 'none', said),
-            ([('Transpose', ['x'], ['t'], dict(perm=[0, 2, 3, 1])), ('Mul', ['c', 't'], ['n'])], dict(c=1 / 255), None, 'none', said),
+            ([('Transpose', ['x'], ['t'], dict(perm=[0, 2, 3, 1])), ('Mul', ['c', 't'], ['n'])], dict(c=1 / 255), None, 'none', f'{said}, by (x - 0) / 255'),
             ([norm], dict(m=[33.3], v=[6200.], **ones), None, 'none', said),
             ([norm], dict(m=[0.13], v=[0.095], **ones), None, '1/255', 'scaled to 0..1'),
             ([('Sub', ['x', 'c'], ['d']), ('Div', ['d', 'o'], ['n'])], dict(c=0.485, o=0.229), None, '1/255', 'scaled to 0..1'),

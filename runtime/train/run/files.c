@@ -99,6 +99,11 @@ static ot_status check_name(const char *path, ot_file_kind kind, const char *wha
         [OT_FILE_SVG] = "an SVG chart",    [OT_FILE_PNG] = "a PNG chart", [OT_FILE_PREDICTIONS] = "CSV or JSON"
     };
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    if (!strcmp(path, "-") && kind == OT_FILE_PREDICTIONS)
+        return ot_fail(err, OT_E_USAGE,
+                       "%s: without -o, predictions are printed to standard output as CSV, with --json as JSON; use "
+                       "'./-' for a file of that name",
+                       what);
     if (!strcmp(path, "-"))
         return ot_fail(err, OT_E_USAGE,
                        "%s: %s cannot be written to standard output; use './-' "
