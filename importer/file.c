@@ -66,6 +66,16 @@ static const char *linked_folder(ot_arena *a, const char *path)
     return folder_of(a, real);
 }
 
+#define FROM_PYTHON "a file of PyTorch or a pickle; export the model to ONNX first (torch.onnx.export)"
+
+/* Of a zip archive, by the name of its first member. */
+static bool first_member_ends(const uint8_t *b, size_t n, const char *end)
+{
+    enum { LENGTH = 26, NAME = 30 };
+    size_t m = n < NAME ? 0 : b[LENGTH] + 256u * b[LENGTH + 1], k = strlen(end);
+    return m >= k && n - NAME >= m && !memcmp(b + NAME + m - k, end, k);
+}
+
 /* What a file is that cannot be read as a model; NULL: nothing known here. */
 static const char *other_format(const uint8_t *b, size_t n)
 {
@@ -75,11 +85,21 @@ static const char *other_format(const uint8_t *b, size_t n)
         const char *what;
     } known[] = {
         { "PK\3\4", 4, "a zip archive, such as .npz; are the model and --data swapped?" },
+        { "\x80\2", 2, FROM_PYTHON },
+        { "\x80\4", 2, FROM_PYTHON },
+        { "\x80\5", 2, FROM_PYTHON },
+        { "version https://git-lfs", 23, "a pointer of Git LFS; fetch the file itself with 'git lfs pull'" },
         { "\x93NUMPY", 6, "a .npy array; are the model and --data swapped?" },
         { "\x1f\x8b", 2, "gzip; decompress it first" },
         { "\x89HDF", 4, "HDF5 (Keras); convert it to ONNX first" },
         { "\0\0\x08", 3, "an idx file, as of MNIST; are the model and --data swapped?" },
     };
+    if (n > 4 && !memcmp(b, "PK\3\4", 4) && first_member_ends(b, n, "/data.pkl")) return FROM_PYTHON;
+    if (n > 4 && !memcmp(b, "PK\3\4", 4) && first_member_ends(b, n, "metadata.json"))
+        return "a file of Keras; export the model with model.export('net.onnx', format='onnx')";
+    if (n > 8 && !memcmp(b + 4, "TFL3", 4)) return "TensorFlow Lite; convert it to ONNX first (tf2onnx)";
+    if (n > 9 && !memcmp(b + 4, "\0\0\0\0{\"", 6))
+        return "safetensors, which has weights but no graph; export the model to ONNX";
     for (int i = 0; i < OT_LEN(known); i++)
         if (n >= known[i].n && !memcmp(b, known[i].begins, known[i].n)) return known[i].what;
     for (size_t i = 0; i < n && i < 256; i++)

@@ -173,6 +173,6 @@ enum { OT_IGNORED = -100 };
 /* Is the whole text one finite decimal number?  In C's notation, whatever the locale. */
 bool ot_number(const char *text, double *v);
 
-bool ot_ends_in(const char *text, const char *end); /* the same letters: "a.JSON" does not end in ".json" */
+bool ot_ends_in(const char *text, const char *end); /* in any case of the letters: "a.JSON" ends in ".json" */
 
 #endif

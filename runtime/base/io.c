@@ -37,8 +37,9 @@ ot_status ot_read_open(int fd, const char *path, size_t limit, void **bytes, siz
     struct stat st;
     if (fstat(fd, &st)) return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", path, REASON(errno));
     if (!S_ISREG(st.st_mode))
-        return ot_fail(err, OT_E_IO, "%s: is %s; expected a regular file", path,
-                       S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
+        return ot_fail(err, OT_E_IO, "%s: is %s", path,
+                       S_ISDIR(st.st_mode) ? "a folder; expected a file"
+                                           : "not a regular file; write what a pipe has into a file first");
     if ((uint64_t)st.st_size > limit)
         return ot_fail(err, OT_E_IO, "%s: has %lld bytes; the limit is %zu", path, (long long)st.st_size, limit);
     unsigned char *p = malloc((size_t)st.st_size + 1);

@@ -294,5 +294,5 @@ const char *ot_shown_in(const char *text, int width, char *buf, size_t n)
 bool ot_ends_in(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
+    return n >= m && !strcasecmp(text + n - m, end);
 }

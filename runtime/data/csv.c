@@ -313,9 +313,12 @@ static ot_status find_columns(ot_dataset *d, ot_columns *t, ot_error *err)
     }
     for (int i = 0; i < t->columns; i++) t->column[i].kind = kind_of(t, &t->column[i]);
     OT_TRY(ot_table_find_images(d, t, err));
-    if (t->columns < 2 && !(t->columns && t->options.unlabelled))
-        return ot_fail(err, OT_E_DATA, "%s: has %d column%s; expected at least one input column and one target column",
-                       t->path, t->columns, t->columns == 1 ? "" : "s");
+    if (!t->rows)
+        return ot_fail(err, OT_E_DATA,
+                       t->columns ? "%s: has no samples, only the names of its columns" : "%s: is empty", t->path);
+    if (t->columns < 2 && !t->options.unlabelled)
+        return ot_fail(err, OT_E_DATA, "%s: has 1 column; expected at least one input column and one target column%s",
+                       t->path, t->mark ? "" : "; columns are separated by commas, semicolons or tabs");
     return OT_OK;
 }
 
@@ -781,12 +784,6 @@ ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **
 }
 
 bool ot_dataset_odd_header(const ot_dataset *d) { return d->table && d->table->odd_header; }
-
-bool ot_dataset_in_order(const ot_dataset *d)
-{
-    const ot_columns *t = d->table;
-    return t && t->header && !t->recorded && !t->order && !t->options.columns && !t->mapped && !t->text;
-}
 
 int64_t ot_dataset_line(const ot_dataset *d, int64_t sample)
 {

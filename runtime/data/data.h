@@ -162,8 +162,9 @@ const char *ot_dataset_number_column(const ot_dataset *d, const ot_array *a, int
 /* The names of the columns that target a of a table with a header is made of, in its order, in d; NULL: there are none. */
 const char *const *ot_dataset_target_columns(const ot_dataset *d, const ot_array *a, int *n);
 
-/* Whether columns with names were taken in the file's order: the model records none, or none of these. */
-bool ot_dataset_in_order(const ot_dataset *d);
+/* What to say of columns that were taken in the file's order: the model records none, or none of these, or they have no names;
+ * NULL: they were not, or neither the table nor the model has names. */
+const char *ot_dataset_in_order(const ot_dataset *d);
 
 /* VAL: only folders and archives of images have one. */
 typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST, OT_SPLIT_VAL } ot_split;

@@ -16,13 +16,22 @@ static int64_t read_stream(ot_stream *s, void *p, int64_t n, ot_error *err)
     return ot_zip_read(s->state, p, n);
 }
 
+/* What to do with an archive of another kind, by its first member. */
+static const char *other_archive(const ot_zip_member *m)
+{
+    if (ot_ends_in(m->name, "data.pkl"))
+        return "; it is a file of torch.save: save its tensors with numpy.savez('data.npz', x=x.numpy(), ...)";
+    bool office = ot_ends_in(m->name, ".xml") || ot_ends_in(m->name, ".rels") || !strcmp(m->name, "mimetype");
+    return office ? "; if it is a spreadsheet, save the table as .csv" : "";
+}
+
 static ot_status read_array(void *user, ot_zip_member *m)
 {
     ot_dataset *d = user;
     ot_error *err = m->z->err;
     uint32_t n = m->length;
     if (n < 4 || strcmp(m->name + n - 4, ".npy"))
-        return ot_fail(err, OT_E_DATA, "%s: member '%s' is not an .npy array", m->z->path, m->name);
+        return ot_fail(err, OT_E_DATA, "%s: member '%s' is not an .npy array%s", m->z->path, m->name, other_archive(m));
     char *where = ot_arena_printf(d->arena, "%s: %s", m->z->path, m->name);
     char *name = where ? ot_arena_printf(d->arena, "%.*s", (int)n - 4, m->name) : NULL;
     ot_array *a = name ? ot_dataset_add(d, name) : NULL;

@@ -189,6 +189,9 @@ static ot_status open_npy(const char *path, ot_dataset *d, ot_error *err)
 /* A text is one sequence, except for models that were trained on labelled texts. */
 static ot_status open_text(const char *path, ot_dataset *d, ot_error *err)
 {
+    if (d->options->alone && ot_table_recorded(d->options))
+        return ot_fail(err, OT_E_DATA,
+                       "%s: is a text, but the model was trained on a table; expected .csv, .tsv or .jsonl", path);
     return ot_texts_known(d->options) ? ot_csv_open(path, d, err) : ot_corpus_open(path, d, err);
 }
 
@@ -251,7 +254,7 @@ static bool is_safetensors(const char *path, const unsigned char *head)
 /* By the checksum of the first record's length; where that is wrong, by its name. */
 static bool is_tfrecord(const char *path, const unsigned char *head)
 {
-    return (head && ot_is_tfrecord(head)) || strstr(path, ".tfrecord");
+    return (head && ot_is_tfrecord(head)) || strcasestr(path, ".tfrecord");
 }
 
 /* By the first bytes; where these are wrong, by its name. */
@@ -284,7 +287,7 @@ static ot_status refuse_packed(const char *path, const unsigned char *head, ot_e
          bzip2 = head && !memcmp(head, "BZh", 3);
     bool other = head && (!memcmp(head, "7z\xbc\xaf", 4) || !memcmp(head, "Rar!", 4));
     bool tar =
-        strstr(path, ".tar.") || ot_ends_in(path, ".tgz") || ot_ends_in(path, ".tbz2") || ot_ends_in(path, ".txz");
+        strcasestr(path, ".tar.") || ot_ends_in(path, ".tgz") || ot_ends_in(path, ".tbz2") || ot_ends_in(path, ".txz");
     if (tar)
         return ot_fail(err, OT_E_DATA,
                        "%s: is a compressed archive, of which no file can be read without those before it: unpack it "
@@ -338,6 +341,16 @@ ot_status ot_dataset_file(const char *path, ot_dataset *d, ot_error *err)
             "%s: is an image, and data of several images are a folder, an archive (.tar, .zip) or a table with "
             "a column of paths: name one of those",
             path);
+    if (got >= 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5)
+        return ot_fail(err, OT_E_DATA,
+                       "%s: is a pickle of Python objects, which is not supported: save its arrays with "
+                       "numpy.savez('data.npz', x=..., target=...)",
+                       path);
+    if (ot_ends_in(path, ".json"))
+        return ot_fail(err, OT_E_DATA,
+                       "%s: a table in JSON has an object in each line and the name .jsonl; pandas writes it with "
+                       "to_json('table.jsonl', orient='records', lines=True)",
+                       path);
     OT_TRY(refuse_packed(path, got >= 6 ? head : NULL, err));
     return ot_fail(err, OT_E_DATA,
                    "%s: unknown file format; supported: %star, zip, or a folder (of class folders with images or "

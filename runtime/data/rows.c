@@ -82,8 +82,11 @@ static ot_status refill(state *x, int64_t line, ot_error *err)
                        "%s: would unpack to more than %lld MiB, over %d times its size; if that is intended, "
                        "decompress it first",
                        x->s.name, (long long)(x->most >> 20), PACKED_TIMES);
-    if (memchr(to, 0, (size_t)got))
-        return ot_fail(err, OT_E_DATA, "%s: is not a text file: it contains a zero byte", x->s.name);
+    if (memchr(to, 0, (size_t)got)) {
+        bool wide = got >= 2 && (!memcmp(to, "\xFF\xFE", 2) || !memcmp(to, "\xFE\xFF", 2));
+        return ot_fail(err, OT_E_DATA, "%s: is not a text file: it contains a zero byte%s", x->s.name,
+                       wide ? "; if it is UTF-16, convert it, for example with iconv -f UTF-16 -t UTF-8" : "");
+    }
     x->ended = got < (int64_t)room;
     x->end += (size_t)got;
     return OT_OK;
@@ -112,7 +115,7 @@ static char find_mark(const char *p, const char *end)
 static bool ends_in(const char *s, size_t n, const char *end)
 {
     size_t m = strlen(end);
-    return n >= m && !memcmp(s + n - m, end, m);
+    return n >= m && !strncasecmp(s + n - m, end, m);
 }
 
 char ot_rows_mark(const char *path)

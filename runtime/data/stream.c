@@ -174,8 +174,9 @@ static ot_status examine(ot_stream *s, int fd, ot_error *err)
     if (fstat(fd, &st))
         return ot_fail(err, ot_failed_call(errno), "%s: cannot be examined: %s", s->name, REASON(errno));
     if (!S_ISREG(st.st_mode))
-        return ot_fail(err, OT_E_IO, "%s: is %s; expected a regular file", s->name,
-                       S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
+        return ot_fail(err, OT_E_IO, "%s: is %s", s->name,
+                       S_ISDIR(st.st_mode) ? "a folder; expected a file"
+                                           : "not a regular file; write what a pipe has into a file first");
     unsigned char head[4] = { 0 };
     int64_t got = ot_read_at(fd, head, 4, 0), size = st.st_size;
     packing how = packing_of(head);

@@ -268,6 +268,8 @@ ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err);
 ot_status ot_table_recall(ot_dataset *d, ot_columns *t, bool *found, ot_error *err);
 /* Says of a training where --inputs replaces the columns of tables that the model records.  Errors: OT_E_NOMEM. */
 ot_status ot_table_tell_anew(ot_dataset *d, const ot_columns *t, ot_error *err);
+bool ot_table_recorded(
+    const ot_data_options *o); /* whether the model that the data are for records columns of a table */
 ot_status ot_table_recall_target(const ot_columns *t, ot_arena *a, const char **out, ot_error *err);
 
 /* Sets t->order if the model records columns of numbers that it takes as they are, and the file names one of them at least.

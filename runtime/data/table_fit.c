@@ -88,8 +88,10 @@ static ot_status tell_field(ot_dataset *d, const ot_columns *t, const ot_table_i
     int64_t missing = missing_of(t, f);
     const char *kind = ot_kind_name[f->kind];
     bool number = in->dtype == OT_F32;
-    if (f->form == OT_FORM_ONE_HOT) snprintf(what, sizeof what, "%s, %d values, one-hot", kind, f->words->n);
-    else if (f->form == OT_FORM_ID) snprintf(what, sizeof what, "%s, %d values, as ids from 0", kind, f->words->n);
+    if (f->form == OT_FORM_ONE_HOT)
+        snprintf(what, sizeof what, "%s, %d value%s, one-hot", kind, f->words->n, f->words->n == 1 ? "" : "s");
+    else if (f->form == OT_FORM_ID)
+        snprintf(what, sizeof what, "%s, %d value%s, as ids from 0", kind, f->words->n, f->words->n == 1 ? "" : "s");
     else if (f->form == OT_FORM_PARTS)
         snprintf(what, sizeof what, "%s, as year, month, day, weekday%s", kind,
                  f->width == OT_TIME_PARTS ? " and hour" : "");

@@ -232,6 +232,27 @@ ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, boo
     return s;
 }
 
+bool ot_table_recorded(const ot_data_options *o)
+{
+    json_t *root = NULL, *one;
+    const char *key;
+    if (!o->preprocess || ot_json_parse(o->preprocess, strlen(o->preprocess), &root)) return false;
+    bool is = json_is_array(json_object_get(root, ORDER));
+    json_object_foreach(json_object_get(root, "inputs"), key, one) is |= json_is_array(json_object_get(one, "columns"));
+    json_decref(root);
+    return is;
+}
+
+const char *ot_dataset_in_order(const ot_dataset *d)
+{
+    const ot_columns *t = d->table;
+    if (!t || t->recorded || t->order || t->options.columns || t->mapped || t->text) return NULL;
+    if (t->header)
+        return "the model records none of these columns; they are taken in their order, whatever their names";
+    if (!ot_table_recorded(&t->options)) return NULL;
+    return "the table has no column names; its columns are taken in the order that the model records";
+}
+
 /* --inputs chooses other columns for a training; in an evaluation only `auto` does. */
 static bool recalls(const ot_columns *t)
 {

@@ -280,6 +280,7 @@ static ot_status find_tail(const ot_zip *z, tail *t)
     if (!s) {
         const unsigned char *e = b + at;
         bool wide = u16(e + 10) == 0xFFFF || u32(e + 12) == 0xFFFFFFFF || u32(e + 16) == 0xFFFFFFFF;
+        wide = wide || (at >= LOCATOR64 && !memcmp(e - LOCATOR64, "PK\6\7", 4)); /* some write both records always */
         *t = (tail){ u16(e + 10), u32(e + 12), u32(e + 16), z->size - n + at };
         if (wide) s = find_tail64(z, t->end, t);
         else if (u16(e + 4) || u16(e + 6) || u16(e + 8) != u16(e + 10)) s = damaged(z, "it is one part of several");

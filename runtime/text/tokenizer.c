@@ -634,7 +634,8 @@ ot_status ot_tokenizer_encode(ot_tokenizer *t, const char *text, size_t n, bool 
     bool good = true;
     for (size_t i = 0; i < n;) {
         int k = ot_utf8(text + i, n - i, &c);
-        if (!k) return ot_fail(err, OT_E_DATA, "byte %zu of the text is not UTF-8", i);
+        if (!k)
+            return ot_fail(err, OT_E_DATA, "byte %zu of the text is not UTF-8; convert it, for example with iconv", i);
         i += (size_t)k;
     }
     const ot_template *a = &t->around;

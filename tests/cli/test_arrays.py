@@ -4,10 +4,12 @@ usage: test_arrays.py PROGRAM
 """
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 
 try:
     import numpy as np
@@ -153,6 +155,31 @@ def test_foreign():
         f.write(b'\x89HDF\r\n\x1a\n' + bytes(100))
     net('net.onnx')
     run('net.onnx', '--data', 'x.h5', rc=4, says=('x.h5: is an HDF5 file', 'numpy.savez'))
+    for name, member, said in ('t.xlsx', '[Content_Types].xml', 'save the table as .csv'), ('t.pt', 't/data.pkl', 'a file of torch.save'):
+        with zipfile.ZipFile(name, 'w') as z:
+            z.writestr(member, 'x')
+        both_tails(name)
+        run('net.onnx', '--data', name, rc=4, says=(f"member '{member}' is not an .npy array", said))
+    open('x.pkl', 'wb').write(b'\x80\4\x95' + bytes(20))
+    open('x.json', 'w').write('[{"a": 1}]')
+    run('net.onnx', '--data', 'x.pkl', rc=4, says=('x.pkl: is a pickle', 'numpy.savez'))
+    run('net.onnx', '--data', 'x.json', rc=4, says=('an object in each line', '.jsonl'))
+
+
+def both_tails(path):
+    """Adds the 64-bit end record to a small archive, as some programs write it always."""
+    b = open(path, 'rb').read()
+    at = len(b) - 22
+    count, size, offset = struct.unpack('<HII', b[at + 10:at + 20])
+    record = struct.pack('<4sQHHIIQQQQ', b'PK\6\6', 44, 45, 45, 0, 0, count, count, size, offset) + struct.pack('<4sIQI', b'PK\6\7', 0, at, 1)
+    open(path, 'wb').write(b[:at] + record + b[at:])
+
+
+def test_two_tails():
+    net('net.onnx')
+    np.savez('a.npz', x=rng.standard_normal((20, 3)).astype('f4'), target=np.arange(20) % 3)
+    both_tails('a.npz')
+    run('data', 'a.npz', says=('20 samples',))
 
 
 def sparse(path, shape, dtype='<f4'):
@@ -350,7 +377,7 @@ def test_models_that_scale():
     for i, (before, constants, metadata, option, says) in enumerate((
             (rescale, dict(c=127.5, o=1.), None, 'none', f'{said}, by (x - 127.5) / 127.5'),
             ([('Sub', ['x', 'c'], ['n'])], dict(c=[[[103.]]]), None, 'none', said),
-            ([('Transpose', ['x'], ['t'], dict(perm=[0, 2, 3, 1])), ('Mul', ['c', 't'], ['n'])], dict(c=1 / 255), None, 'none', said),
+            ([('Transpose', ['x'], ['t'], dict(perm=[0, 2, 3, 1])), ('Mul', ['c', 't'], ['n'])], dict(c=1 / 255), None, 'none', f'{said}, by (x - 0) / 255'),
             ([norm], dict(m=[33.3], v=[6200.], **ones), None, 'none', said),
             ([norm], dict(m=[0.13], v=[0.095], **ones), None, '1/255', 'scaled to 0..1'),
             ([('Sub', ['x', 'c'], ['d']), ('Div', ['d', 'o'], ['n'])], dict(c=0.485, o=0.229), None, '1/255', 'scaled to 0..1'),

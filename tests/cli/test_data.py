@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 try:
     import numpy as np
@@ -400,7 +401,7 @@ def ordered():
     need(f'the record is {record}', json.loads(record or '{}') == {'columns': ['p', 'q', 'r', 's'], 'target': 'price'})
     os.replace('out.onnx', 'ordered.onnx')
     want = json.loads(printed('eval', 'ordered.onnx', '--data', 'trained.csv', '--json')[0])['loss']
-    for name, said in ('moved', "column 'more' is not used"), ('renamed', 'the model records none of these columns; they are taken in their order'), ('bare', ''):
+    for name, said in ('moved', "column 'more' is not used"), ('renamed', 'the model records none of these columns; they are taken in their order'), ('bare', 'the table has no column names; its columns are taken in the order that the model records'):
         numbers, text = printed('eval', 'ordered.onnx', '--data', name + '.csv', '--json')
         need(f'{name}: {numbers}, {want} is right; {text}', json.loads(numbers)['loss'] == want and said in text)
     # A column of text beside them, and a choice that the record already has.
@@ -766,6 +767,16 @@ def files():
     expect(3, ['one.npz: is not an ONNX file', 'swapped'], 'one.npz', '--data', 'one.onnx')
     open('text.onnx', 'w').write('this is no model\n')
     expect(3, 'text.onnx: is not an ONNX file: it looks like text', 'text.onnx', '--data', 'one.npz')
+    with zipfile.ZipFile('torch.pt', 'w') as z:
+        z.writestr('torch/data.pkl', b'x')
+    with zipfile.ZipFile('net.keras', 'w') as z:
+        z.writestr('metadata.json', b'{}')
+    for name, start in ('old.pt', b'\x80\2\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.'), ('net.tflite', b'\x1c\0\0\0TFL3' + bytes(40)), ('net.safetensors', b'\x08' + bytes(7) + b'{"a":{}}'), \
+            ('lfs.onnx', b'version https://git-lfs.github.com/spec/v1\n'):
+        open(name, 'wb').write(start)
+    for name, said in ('torch.pt', 'PyTorch'), ('old.pt', 'PyTorch'), ('net.keras', 'a file of Keras'), ('net.tflite', 'TensorFlow Lite'), ('net.safetensors', 'no graph'), \
+            ('lfs.onnx', 'git lfs pull'):
+        expect(3, [f'{name}: is not an ONNX file', said], name, '--data', 'one.npz', never=['swapped'])
     call('new', 'autoencoder', '-o', 'auto.onnx')
     expect(4, ['mnist: ', 'or values (the whole shape)'], 'auto.onnx', '--data', 'mnist', '--run-dir', 'run', '-o', 'out.onnx')
     expect(4, '(an unnamed one', 'auto.onnx', '--data', 'mnist', '--target', 'images', '--run-dir', 'run', '-o', 'out.onnx')

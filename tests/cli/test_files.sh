@@ -147,6 +147,7 @@ refuses "the file name must not end in .csv" m.onnx $train -o x.onnx --log x.csv
 refuses "the file name must not end in .npz" m.onnx export m.onnx -o x.npz
 refuses "the file name must not end in .json" m.onnx new mlp -o x.json
 refuses "cannot be written to standard output" m.onnx $train -o -
+refuses "without -o, predictions are printed to standard output" m.onnx predict m.onnx mnist -o -
 refuses "is the same file as --log" old.jsonl $train -o x.onnx --log old.jsonl --deploy old.jsonl
 refuses "not overwritten" r1/log.jsonl $train -o x.onnx --run-dir r1 --deploy r1/log.jsonl
 refuses "the run writes this file itself" m.onnx $train -o x.onnx --run-dir r1 --deploy r1/best.onnx
@@ -172,7 +173,7 @@ fails_with() {
 mkfifo pipe
 fails_with 7 "pipe: is a pipe without a reader" $train -o x.onnx --run-dir none --log pipe
 fails_with 7 "pipe: is not a regular file" $train -o x.onnx --run-dir none --config pipe
-fails_with 7 "pipe: is not a regular file" m.onnx --data pipe -o x.onnx --run-dir none
+fails_with 7 "pipe: is not a regular file; write what a pipe has into a file first" m.onnx --data pipe -o x.onnx --run-dir none
 fails_with 7 "notes.txt: is a file; --run-dir needs a folder" $train -o x.onnx --run-dir notes.txt
 [ ! -e x.onnx ] || fail "something is written in spite of a pipe"
 cat pipe >read &

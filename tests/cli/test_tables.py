@@ -3,6 +3,7 @@
 usage: test_tables.py PROGRAM
 """
 import csv
+import gzip
 import json
 import os
 import re
@@ -176,6 +177,34 @@ def documented_encoder():
         check(want.shape == got.shape and abs(want - got).max() < 1e-4, f'{columns} elements: {abs(want - got).max()}')
 
 
+def endings():
+    """The ends of names are the same in capitals; files without samples, and texts for a model of tables."""
+    model('m.onnx')
+    write('t.csv', 'a,b,c,d,target', [[*r, i % 2] for i, r in enumerate(x.tolist())])
+    text = open('t.csv').read()
+    open('T.CSV', 'w').write(text)
+    open('T.TSV', 'w').write(text.replace(',', '\t'))
+    gzip.open('T.Csv.GZ', 'wt').write(text)
+    open('T.JSONL', 'w').write(''.join(json.dumps(dict(zip('abcd', r), target=i % 2)) + '\n' for i, r in enumerate(x.tolist())))
+    for name in 'T.CSV', 'T.TSV', 'T.Csv.GZ', 'T.JSONL':
+        check(f'{name}: {ROWS} samples' in call('m.onnx', '--data', name, '--epochs', '1', *OUT).stderr, name)
+    call('predict', 'o.onnx', 'T.CSV', '-o', 'P.NPZ')
+    check(np.load('P.NPZ')['y'].shape == (ROWS, 2), 'P.NPZ')
+    call('predict', 'o.onnx', 'T.CSV', '-o', 'P.Json')
+    check(len(json.load(open('P.Json'))) == ROWS, 'P.Json')
+    call('m.onnx', '--data', 'T.CSV', '--run-dir', 'none', '-o', 'O.CSV', code=2)
+    open('t.txt', 'w').write(text)
+    check('t.txt: is a text, but the model was trained on a table' in call('predict', 'o.onnx', 't.txt', code=4).stderr, 'a text for a model of tables')
+    for name, content, said in ('empty.csv', '', 'is empty'), ('names.csv', 'a,b,c,d,target\n', 'has no samples, only the names of its columns'), \
+            ('bars.csv', text.replace(',', '|'), 'columns are separated by commas, semicolons or tabs'), ('wide.csv', text.encode('utf-16'), 'iconv -f UTF-16'):
+        open(name, 'wb').write(content if isinstance(content, bytes) else content.encode())
+        for command in ['m.onnx', '--data', name, *OUT], ['predict', 'o.onnx', name]:
+            if 'bars' not in name or command[0] == 'm.onnx':
+                check(said in call(*command, code=4).stderr, f'{command}: {said}')
+    write('one.csv', 'a,b,c,d,target', [[*x[0].tolist(), 1]])
+    check('one.csv: 1 sample\n' in call('m.onnx', '--data', 'one.csv', '--epochs', '1', *OUT).stderr, 'one sample')
+
+
 def lists():
     """Lists of numbers in JSON lines are columns; other lists are no target."""
     words = [['no', 'yes'][i % 2] for i in range(ROWS)]
@@ -222,6 +251,7 @@ with tempfile.TemporaryDirectory() as folder:
     whole_numbers()
     messages()
     evaluation_line()
+    endings()
     lists()
     documented_encoder()
     os.chdir('/')

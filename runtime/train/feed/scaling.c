@@ -100,6 +100,6 @@ bool ot_scaling_default(const ot_adapt_env *e, const char *input, int64_t c, ot_
     ot_adapt_note(e,
                   "input '%s': the model itself normalizes pixels of 0..255, by (x - %.4g) / %.4g; they are not scaled "
                   "before (change with --normalize)",
-                  input, -y.add[0] / y.mul[0], 1 / y.mul[0]);
+                  input, 0 - y.add[0] / y.mul[0], 1 / y.mul[0]);
     return true;
 }

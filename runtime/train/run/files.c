@@ -99,13 +99,18 @@ static ot_status check_name(const char *path, ot_file_kind kind, const char *wha
         [OT_FILE_SVG] = "an SVG chart",    [OT_FILE_PNG] = "a PNG chart", [OT_FILE_PREDICTIONS] = "CSV or JSON"
     };
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    if (!strcmp(path, "-") && kind == OT_FILE_PREDICTIONS)
+        return ot_fail(err, OT_E_USAGE,
+                       "%s: without -o, predictions are printed to standard output as CSV, with --json as JSON; use "
+                       "'./-' for a file of that name",
+                       what);
     if (!strcmp(path, "-"))
         return ot_fail(err, OT_E_USAGE,
                        "%s: %s cannot be written to standard output; use './-' "
                        "for a file of that name",
                        what, written[kind]);
     for (int i = 0; dot && i < OT_LEN(known); i++)
-        if (!strcmp(dot, known[i].ending) && !(known[i].kinds >> kind & 1))
+        if (!strcasecmp(dot, known[i].ending) && !(known[i].kinds >> kind & 1))
             return ot_fail(err, OT_E_USAGE, "%s: the output is %s; the file name must not end in %s", what,
                            written[kind], dot);
     return OT_OK;

@@ -43,12 +43,10 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
     if (!t->s.target) OT_TRY(ot_dataset_target_line(d, t->a, &target, err));
     if (t->s.target) OT_TRY(ot_dataset_target(d, target_of(t, d), err));
     if (target) ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s", target);
-    if (!t->data && ot_dataset_in_order(d))
-        ot_adapt_note(
-            &(ot_adapt_env){ .a = t->a, .notes = &t->notes },
-            "%s: the model records none of these columns; they are taken in their order, whatever their names "
-            "(change with --inputs)",
-            d->name);
+    const char *in_order = t->data ? NULL : ot_dataset_in_order(d);
+    if (in_order)
+        ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes }, "%s: %s (change with --inputs)", d->name,
+                      in_order);
     if (d->table && ot_dataset_odd_header(d))
         ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes },
                       "%s: line 1 is taken as column names, "

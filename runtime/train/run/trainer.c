@@ -341,7 +341,8 @@ static void say_sets(const ot_trainer *t)
     if (t->test.data)
         snprintf(test, sizeof test, "; test at the end: %.200s, %lld samples", t->test.data->name,
                  (long long)t->test.fs.samples);
-    ot_trainer_say(t, OT_INFO, "%s: %lld samples%s%s", t->data->name, (long long)t->train.samples, val, test);
+    ot_trainer_say(t, OT_INFO, "%s: %lld sample%s%s%s", t->data->name, (long long)t->train.samples,
+                   t->train.samples == 1 ? "" : "s", val, test);
     if (t->s.overfit)
         ot_trainer_say(t, OT_INFO,
                        "--overfit-batch: %lld of them train, in the same batches in each epoch, without "
@@ -385,8 +386,8 @@ static void say_plan(const ot_trainer *t)
                                                               t->schedule.base, t->s.schedule.name);
     char updates[96] = "";
     if (!t->by_steps)
-        snprintf(updates, sizeof updates, ", %lld updates per epoch, %lld in total", (long long)t->updates,
-                 (long long)t->total);
+        snprintf(updates, sizeof updates, ", %lld update%s per epoch, %lld in total", (long long)t->updates,
+                 t->updates == 1 ? "" : "s", (long long)t->total);
     ot_trainer_say(t, OT_INFO, "%s; batch size %lld%s%s; %d thread%s%s", how ? how : "", (long long)t->batch,
                    t->s.accumulate > 1 ? " accumulated" : "", updates, x->threads, x->threads > 1 ? "s" : "",
                    t->s.threads > 0 ? "" : ot_cpus_text(&cpus, granted));
