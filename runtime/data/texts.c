@@ -202,7 +202,7 @@ static int longest_column(const ot_columns *t)
 /* A model that was trained on column `name`, which is not there: another one is taken where it is the only one. */
 static ot_status other_column(ot_dataset *d, const ot_columns *t, const ot_texts *x, const char *name, ot_error *err)
 {
-    if (t->mark == OT_ROWS_LINES || t->mark == OT_ROWS_FOLDER)
+    if (t->mark == OT_ROWS_LINES || t->mark == OT_ROWS_FOLDER || t->mark == OT_ROWS_CONLL)
         return OT_OK; /* there the name is no choice of the user's */
     if (t->columns > 1 && !(t->options.columns && !strcmp(t->options.columns, "auto")))
         return ot_fail(err, OT_E_DATA,
