@@ -669,6 +669,13 @@ def tags_of_words(d):
         e = json.loads(call('eval', f'{d}/tagged-{model}.onnx', '--data', f'{d}/{data}', *more, '--json').stdout)
         check(e['accuracy'] == 1, f'trained on another format, {data}: {e}')
 
+    for name, last, order in ('id', 'id', ('tokens', 'tags', 'id')), ('words', 'sentence', ('tags', 'sentence')):  # the tags are not last
+        with open(f'{d}/{name}.jsonl', 'w') as f:
+            f.writelines(json.dumps({k: {'id': str(i), 'tags': [lexicon[w] for w in r]}.get(k, r) for k in order}) + '\n' for i, r in enumerate(rows))
+        said = call('train', f'{d}/tagger.onnx', '--data', f'{d}/{name}.jsonl', '--text', 'bytes', *options, code=4).stderr
+        check(f"the target is column '{last}', the last one (change with --target)" in said, f'tags that are not last: {said}')
+        call('train', f'{d}/tagger.onnx', '--data', f'{d}/{name}.jsonl', '--text', 'bytes', '--target', 'tags', *options, '-o', f'{d}/o.onnx')
+
     rows = [['king', 'of', 'Rome'], ['x'], ['is'] * 9]  # the last one's seventh word begins at byte 18, the eighth is truncated
     with open(f'{d}/new.jsonl', 'w') as f:
         f.writelines(json.dumps({'tokens': r}) + '\n' for r in rows)
