@@ -160,8 +160,6 @@ struct ot_trainer {
     double histograms_at; /* when the last histograms were written, by the clock */
     int64_t log_bytes[2]; /* resumed: of the run's log, and of --log, at the checkpoint; -1: unknown */
     int64_t planned;      /* bytes */
-    int64_t *confusion;   /* classes x classes, [target][answer]; NULL: not counted */
-    int64_t classes;
 
     /* Changed copies of the model. */
     ot_imported *remade;              /* the file with an edited graph (untie.c); NULL: not edited */
@@ -176,7 +174,6 @@ struct ot_trainer {
     int n_unfolded;
     void **copies; /* of file states, for ot_trainer_weight_at; NULL: not yet */
     void **plain;  /* --ema, --swa: the weights while their averages are in use; NULL: they are not */
-    void *answers; /* a batch of the evaluated output, for `confusion` */
 };
 
 /* steps.c: the caller's tensors.  OT_ENDLESS: option "steps" of a training that the caller ends. */
