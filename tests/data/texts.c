@@ -448,6 +448,20 @@ static void tags_of_words(void **state)
     expect_row(d, "target", 0, (int[]){ -100, 3, -100, -100, -100, -100, -100, -100, -100, -100, -100, -100 }, LENGTH);
     assert_true(ot_dataset_words(d, 0, &words)[1] == -1 && words == 2);
     ot_dataset_free(d);
+    /* A word that is an added token is that token alone; what is between such tokens in a word begins with a blank. */
+    static const char added[] = "{\"words\":[\"the\",\"<s>\",\"king<mask>of\",\"<|endoftext|>\"],\"tags\":[3,4,1,2]}\n";
+    static const int tokens[] = { 272, 1, 350, 303, 4, 305, 0 }, first[] = { 0, 1, 2, 6 };
+    for (int k = 0; k < 2; k++) {
+        o.tokenizer = k ? TOKENIZERS "gpt2.json" : TOKENIZERS "roberta.json";
+        d = opened("t.jsonl", added, &o);
+        const ot_array *got = ot_dataset_find(d, "input_ids");
+        for (int i = 0; i < OT_LEN(tokens); i++)
+            assert_int_equal(ot_get_i64(got->t.data, got->t.dtype, i + !k),
+                             tokens[i]); /* <s> is in front of RoBERTa's */
+        const int32_t *at = ot_dataset_words(d, 0, &words);
+        for (int i = 0; i < 4; i++) assert_int_equal(at[i], first[i] + !k);
+        ot_dataset_free(d);
+    }
     o = (ot_data_options){ .input = open_length, .n_inputs = 2, .text = "bytes" };
     d = opened("t.jsonl", "{\"text\":\"the whole\",\"of\":[\"a\",\"c\"],\"pos\":[\"TTTTTTTTTT\",\"T\"]}\n", &o);
     expect_row(d, "ids", 0, (int[]){ 'a', ' ', 'c' }, 3);
