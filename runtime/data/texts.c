@@ -333,6 +333,17 @@ static ot_status set_length(const ot_columns *t, ot_texts *x, const json_t *one,
     if (x->fixed && asked && asked != x->fixed)
         return ot_fail(err, OT_E_USAGE, "--length %lld: input '%s' of the model has a fixed length of %lld",
                        (long long)asked, in->name, (long long)x->fixed);
+    for (int i = 0; i < x->n_inputs && x->length; i++) {
+        const ot_data_input *beside = &x->input[i];
+        if (i == x->of || !beside->rows || ot_beside_of(beside->name) != OT_PLACES || x->length <= beside->rows)
+            continue;
+        return ot_fail(
+            err, OT_E_USAGE,
+            "%s: samples of %lld tokens are too long: input '%s' of the model is looked up in a table of %lld "
+            "positions%s",
+            t->path, (long long)x->length, beside->name, (long long)beside->rows,
+            x->fixed ? "" : "; use --length with this number or a smaller one");
+    }
     if (x->most <= around(x))
         return ot_fail(err, OT_E_DATA, "%s: samples of %lld tokens have no room for a text: the tokenizer adds %d",
                        t->path, (long long)x->most, around(x));

@@ -66,6 +66,33 @@ def stopped(ready, sig, code, *words, says):
         bad.append(f'{sig.name} of {" ".join(words)}: exit {p.returncode}, not {code} with {says}:\n{text}')
 
 
+def test_small_things():
+    model('net.onnx', [('MatMul', ['x', 'w'], ['out'])], ('x', 1, ['N', 4]), ['N', 1], w=(4, 1))
+    np.save('words.npy', np.array([['a', 'b', 'c', 'd']]))
+    run('predict', 'net.onnx', 'words.npy', rc=4, says=("words.npy: the array is string, but input 'x' is float32",))
+    np.savez('values.npz', x=rng.standard_normal((8, 4)).astype('f4'), target=rng.standard_normal((8, 1)).astype('f4'))
+    train = 'net.onnx', '--data', 'values.npz', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx'
+    run(*train, '--augment', 'noise:std=0', says=('--augment noise: std is 0: nothing is added',))
+    run(*train, '--monitor', 'val_loss', rc=2, says=('metrics are named without val_', '--val-split', 'use --monitor loss'))
+    run('sweep', 'net.onnx', 'lr=0.1,0.01', *train[1:5], '--monitor', 'val_mae', rc=2, says=('use --monitor mae',))
+    run('--help-all', says=('128+N', '129 SIGHUP', '141 SIGPIPE', '152 SIGXCPU'))
+
+
+def test_positions():
+    """Texts that are longer than the model's table of positions, which an input looks up."""
+    with open('texts.csv', 'w') as f:
+        f.write('text,label\n' + ''.join(f'{"abcdefghijklmnop"[:8 + i % 8]},{"pn"[i % 2]}\n' for i in range(20)))
+    ends = [('Add', ['t', 'p'], ['s']), ('ReduceMean', ['s'], ['r'], {'axes': [1], 'keepdims': 0}), ('MatMul', ['r', 'w'], ['out'])]
+    shapes = dict(e=(256, 8), pe=(8, 8), w=(8, 2))
+    train = '--data', 'texts.csv', '--text', 'bytes', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx'
+    model('fed.onnx', [('Gather', ['pe', 'position_ids'], ['p']), ('Gather', ['e', 'input_ids'], ['t']), *ends], ('input_ids', 7, ['N', 'T']), ['N', 2], **shapes)
+    m = onnx.load('fed.onnx')
+    m.graph.input.append(helper.make_tensor_value_info('position_ids', 7, ['N', 'T']))
+    onnx.save(m, 'fed.onnx')
+    run('fed.onnx', *train, '--length', '12', rc=2, says=("samples of 12 tokens are too long: input 'position_ids' of the model is looked up in a table of 8 positions; use --length",))
+    run('fed.onnx', *train)
+
+
 def catches(p):
     """SIGTERM has a handler: the program has begun to read the model and the data."""
     try:

@@ -233,6 +233,9 @@ typedef enum ot_classes_kind {
 ot_status ot_trainer_classes_text(const ot_trainer *t, ot_arena *a, ot_classes_kind *kind, const char **out,
                                   ot_error *err);
 
+/* What the model records without the outputs of last layers that are replaced, in the trainer's arena; *out NULL: nothing. */
+ot_status ot_classes_kept(const ot_trainer *t, const char **out, ot_error *err);
+
 /* recorded_loss.c: the metadata key of the values of --loss, a JSON list of strings. */
 #define OT_LOSS_KEY "onnxtrain.loss"
 /* Writes loss k of the options, with numbers in place of auto, so that it does not depend on the data. */
