@@ -276,7 +276,7 @@ static ot_status replace(edit *e, ot_error *err)
 }
 
 ot_status ot_classifiers_replace(const ot_imported *m, const ot_classifier *list, int n, uint64_t seed, const char *key,
-                                 ot_imported **out, ot_error *err)
+                                 const char *value, ot_imported **out, ot_error *err)
 {
     ot_remake x;
     int made = 0;
@@ -292,7 +292,7 @@ ot_status ot_classifiers_replace(const ot_imported *m, const ot_classifier *list
         s = replace(&e, err);
         made++;
     }
-    if (!s && made && key) s = ot_metadata_drop(&x.patch, key, err);
+    if (!s && made) s = value ? ot_metadata_edit(&x.patch, key, value, err) : ot_metadata_drop(&x.patch, key, err);
     if (!s && made) s = ot_remake_finish(&x, out, err);
     ot_remake_end(&x);
     return s;

@@ -23,10 +23,10 @@ typedef struct ot_classifier {
 ot_status ot_classifier_find(const ot_imported *m, const char *output, ot_arena *a, ot_classifier *out, ot_error *err);
 
 /* *out: m with new weights of those layers, uniform in ±1/sqrt(fan_in) as PyTorch's Linear, from the seed and the names of the
- * tensors.  Shapes of tensors after them, and constants of Reshape, follow; metadata of that key (NULL: none) goes;
+ * tensors.  Shapes of tensors after them, and constants of Reshape, follow; metadata of that key gets the value (NULL: it goes);
  * everything else keeps its bytes.  Layers that have `now` classes stay.  *out NULL: all do.  Free with ot_import_free.
  * Errors: OT_E_MODEL: an operator after the layer depends on the number of classes. */
 ot_status ot_classifiers_replace(const ot_imported *m, const ot_classifier *list, int n, uint64_t seed, const char *key,
-                                 ot_imported **out, ot_error *err);
+                                 const char *value, ot_imported **out, ot_error *err);
 
 #endif

@@ -20,15 +20,19 @@
 /* ---- signals ------------------------------------------------------------------------- */
 
 static ot_trainer *volatile running;
-static volatile sig_atomic_t caught;
+static volatile sig_atomic_t caught, begun; /* begun: a training was there to be stopped */
 
 static void on_signal(int sig)
 {
     static const char text[] = "\n"
                                "stopping after this step; a second signal stops immediately without writing a model\n";
+    static const char early[] = "\n"
+                                "stopped before the training began; nothing was written\n";
     bool repeats = sig == SIGXCPU || sig == SIGPIPE; /* raised every second, for every write */
     if (caught && repeats) return;
-    if (caught) { /* an incomplete file has no name yet: nothing of it remains */
+    if (caught || !begun) { /* an incomplete file has no name yet: nothing of it remains */
+        ssize_t unheard = caught ? 0 : write(STDERR_FILENO, early, sizeof early - 1);
+        (void)unheard;
         signal(sig, SIG_DFL);
         raise(sig);
         return;
@@ -39,7 +43,8 @@ static void on_signal(int sig)
     (void)ignored;
 }
 
-/* The handlers have a stack of their own: oneDNN's products with AVX2 point the stack pointer into a buffer on the heap, and a
+/* t NULL: the training that signals will stop is yet to be prepared.
+ * The handlers have a stack of their own: oneDNN's products with AVX2 point the stack pointer into a buffer on the heap, and a
  * handler on that stack would overwrite what is below it. */
 static void catch_signals(ot_trainer *t)
 {
@@ -50,6 +55,7 @@ static void catch_signals(ot_trainer *t)
     struct sigaction a = { .sa_handler = on_signal, .sa_flags = SA_RESTART | there }, before;
     static const int stops[] = { SIGINT, SIGTERM, SIGXCPU, SIGPIPE };
     running = t;
+    begun = t != NULL;
     sigemptyset(&a.sa_mask);
     /* SIGINT also where a shell without job control made a background job ignore it: kill -INT has to stop a run. */
     for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) sigaction(stops[i], &a, NULL);
@@ -183,6 +189,12 @@ static void say_result(const job *j, const ot_result *r, const char *path)
         if (r->checkpoint < r->steps) fprintf(stderr, "   (from step %lld)", (long long)r->checkpoint);
         fputc('\n', stderr);
     }
+    if (!r->steps) {
+        fputs(
+            "no step was completed: the weights are as they were, and there is no checkpoint; start the training again\n",
+            stderr);
+        return;
+    }
     if (path) say_evaluation(j, r, path);
 }
 
@@ -270,6 +282,7 @@ static ot_status do_train(job *j)
     const char *folds = ot_options_get(j->o, "folds");
     if (!ot_options_get(j->o, "data"))
         return fail(j, OT_E_USAGE, "--data is missing: name a data set such as mnist, or a file");
+    catch_signals(NULL);
     open_log(j);
     ot_status s = load(j);
     if (!s && folds && !strchr(folds, '/')) return series(j, false);
@@ -286,6 +299,7 @@ static ot_status do_resume(job *j)
     ot_trainer *t = NULL;
     ot_checkpoint *c = NULL;
     char *model = NULL;
+    catch_signals(NULL);
     ot_status s = ot_series_open(j->word[0], j->o, &model, &j->err);
     if (!s && model) {
         s = ot_model_load(j->word[1] ? j->word[1] : model, &j->m, &j->err);

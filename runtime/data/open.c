@@ -195,7 +195,7 @@ static ot_status open_text(const char *path, ot_dataset *d, ot_error *err)
     return ot_texts_known(d->options) ? ot_csv_open(path, d, err) : ot_corpus_open(path, d, err);
 }
 
-/* File formats, recognised by their first twelve bytes (zeros behind the end of a file of at least four); csv, jsonl,
+/* File formats, recognised by their first twelve bytes (zeros behind the end of a file of at least four); csv, jsonl, conll,
  * tokens and text have no signature and are recognised by the file name. */
 static bool is_npy(const char *path, const unsigned char *head)
 {
@@ -224,6 +224,12 @@ static bool is_jsonl(const char *path, const unsigned char *head)
 {
     (void)head;
     return ot_rows_mark(path) == OT_ROWS_JSON;
+}
+
+static bool is_conll(const char *path, const unsigned char *head)
+{
+    (void)head;
+    return ot_rows_mark(path) == OT_ROWS_CONLL;
 }
 
 static bool is_tokens(const char *path, const unsigned char *head)
@@ -273,6 +279,7 @@ static bool is_audio(const char *path, const unsigned char *head)
     X(safetensors, ot_safetensors_open, "named tensors (.safetensors), as the arrays of an .npz") \
     X(csv, ot_csv_open, "a table (.csv, .tsv, also .gz and .zst) whose first line has the column names; the target is the column called target, else the last one (--target chooses); a column may contain paths of image or audio files, relative to the folder of the table") \
     X(jsonl, ot_csv_open, "a table as JSON lines (.jsonl, .ndjson, also .gz and .zst): an object in each line, whose members are the columns") \
+    X(conll, ot_csv_open, "words with tags in the format of CoNLL (.conll, .bio, .iob, .iob2, also .gz and .zst), for classes at each word: a word on each line, its tag in the last column, an empty line between sentences (--tokenizer)") \
     X(tokens, ot_tokens_open, "tokens for a language model (.bin, unsigned numbers of 16 or 32 bits, or the format of llm.c; a .npy of one dimension does too): samples are windows, the target is the next token (--length, --stride)") \
     X(text, open_text, "a text (.txt) for a language model, as bytes or characters (--text) or with --tokenizer; a model that was trained on a table's column of text takes each line as a sample") \
     X(idx, ot_idx_open, "MNIST's format (plain or .gz): images, with the labels in a file beside it")

@@ -36,6 +36,11 @@ struct ot_rows_state {
     size_t cells;        /* of a row */
     size_t *spread;      /* of each member: numbers in its list, each a cell; 0: it is one cell */
 
+    /* CoNLL: the columns of each word, 0 before the first one, which is on line `of`; they are separated by tabs. */
+    int columns;
+    int64_t of;
+    bool tabs;
+
     /* A folder: its files, the next one, the rest of the current one, what file names have in common at both ends. */
     ot_members *files;
     int64_t file;
@@ -122,6 +127,9 @@ char ot_rows_mark(const char *path)
 {
     size_t n = strlen(path);
     n -= ends_in(path, n, ".gz") ? 3 : ends_in(path, n, ".zst") ? 4 : 0;
+    static const char *const conll[] = { ".conll", ".bio", ".iob", ".iob2" };
+    for (int i = 0; i < OT_LEN(conll); i++)
+        if (ends_in(path, n, conll[i])) return OT_ROWS_CONLL;
     if (ends_in(path, n, ".jsonl") || ends_in(path, n, ".ndjson")) return OT_ROWS_JSON;
     if (ends_in(path, n, ".txt")) return OT_ROWS_LINES;
     return ends_in(path, n, ".tsv") || ends_in(path, n, ".tab") ? '\t' : 0;
@@ -246,7 +254,7 @@ static ot_status start(ot_rows *r, state *x, char mark, ot_error *err)
 ot_status ot_rows_open(ot_rows *r, const char *path, char mark, ot_error *err)
 {
     *r = (ot_rows){ .path = path, .state = calloc(1, sizeof(state)) };
-    r->names = ot_rows_is_json(mark) || mark == OT_ROWS_LINES || mark == OT_ROWS_FOLDER;
+    r->names = ot_rows_has_objects(mark) || mark == OT_ROWS_LINES || mark == OT_ROWS_FOLDER;
     return r->state ? start(r, r->state, mark, err) : no_memory(path, err);
 }
 
@@ -533,15 +541,21 @@ static ot_status fill_cells(ot_rows *r, state *x, bool names, ot_error *err)
     return OT_OK;
 }
 
+/* The cells of x->object; the first object gives the names, and is the next row too. */
+static ot_status take_object(ot_rows *r, state *x, ot_error *err)
+{
+    if (x->first) return fill_cells(r, x, false, err);
+    OT_TRY(make_cells(r, x, err));
+    x->first = x->object;
+    x->object = NULL;
+    x->again = true;
+    return fill_cells(r, x, true, err);
+}
+
 static ot_status read_object(ot_rows *r, state *x, ot_error *err)
 {
     char *line;
     size_t n;
-    if (x->again) {
-        x->again = false;
-        x->object = json_incref(x->first);
-        return fill_cells(r, x, false, err);
-    }
     OT_TRY(read_line(r, x, &line, &n, err));
     if (strspn(line, " \t") == n) return OT_OK;
     json_decref(x->object);
@@ -555,12 +569,103 @@ static ot_status read_object(ot_rows *r, state *x, ot_error *err)
                        "\"label\": ...}%s%.100s%s",
                        r->path, (long long)r->line, *why.text ? " (" : "", why.text, *why.text ? ")" : "");
     }
-    if (x->first) return fill_cells(r, x, false, err);
-    OT_TRY(make_cells(r, x, err));
-    x->first = x->object;
+    return take_object(r, x, err);
+}
+
+/* ---- CoNLL ------------------------------------------------------------------------------ */
+
+/* The name of a column of x->columns. */
+static const char *conll_name(const state *x, int i, char room[16])
+{
+    if (!i) return "tokens";
+    if (i == x->columns - 1) return "tags";
+    snprintf(room, 16, "%d", i + 1);
+    return room;
+}
+
+/* Cuts the next column off, in place; NULL: there is none. */
+static char *next_column(const state *x, char **rest)
+{
+    char *from = *rest, *end;
+    if (from && !x->tabs) from += strspn(from, " \t");
+    if (!from || (!x->tabs && !*from)) return NULL;
+    end = from + strcspn(from, x->tabs ? "\t" : " \t");
+    *rest = *end ? end + 1 : NULL;
+    return trimmed(from, end);
+}
+
+/* The columns of the first word. */
+static ot_status count_columns(ot_rows *r, state *x, const char *line, ot_error *err)
+{
+    x->tabs = strchr(line, '\t');
+    x->of = r->line;
+    for (const char *p = line; *p; x->columns++) {
+        if (!x->tabs) p += strspn(p, " ");
+        if (!*p) break;
+        p += strcspn(p, x->tabs ? "\t" : " ");
+        p += *p != 0;
+    }
+    if (x->columns <= OT_MOST_COLUMNS) return OT_OK;
+    return ot_fail(err, OT_E_DATA, "%s: line %lld: more than %d columns", r->path, (long long)r->line, OT_MOST_COLUMNS);
+}
+
+/* Adds a word to the lists of x->object. */
+static ot_status add_word(ot_rows *r, state *x, char *line, ot_error *err)
+{
+    char room[16], *text, *rest = line;
+    int n = 0;
+    if (!ot_is_utf8(line))
+        return ot_fail(err, OT_E_DATA,
+                       "%s: line %lld: the text is not UTF-8; convert the file, for example with iconv -f LATIN1 -t "
+                       "UTF-8",
+                       r->path, (long long)r->line);
+    if (!x->columns) OT_TRY(count_columns(r, x, line, err));
+    if (!x->object) x->object = json_object();
+    for (; (text = next_column(x, &rest)); n++) {
+        const char *name = conll_name(x, n, room);
+        json_t *list = json_object_get(x->object, name);
+        if (n >= x->columns) continue;
+        if (!list && json_object_set_new(x->object, name, list = json_array())) return no_memory(r->path, err);
+        if (json_array_append_new(list, json_string(text))) return no_memory(r->path, err);
+    }
+    if (n == x->columns) return OT_OK;
+    return ot_fail(err, OT_E_DATA,
+                   "%s: line %lld: %d column%s, but line %lld has %d: each word has a line with the same columns, "
+                   "separated by %s, and an empty line ends a sentence",
+                   r->path, (long long)r->line, n, n == 1 ? "" : "s", (long long)x->of, x->columns,
+                   x->tabs ? "tabs" : "spaces");
+}
+
+/* The words up to the end of a sentence: an empty line, or one that begins a document. */
+static ot_status read_sentence(ot_rows *r, state *x, ot_error *err)
+{
+    static const char document[] = "-DOCSTART-";
+    size_t n, all = 0;
+    int64_t first = 0;
+    json_decref(x->object);
     x->object = NULL;
-    x->again = true;
-    return fill_cells(r, x, true, err);
+    while (!(x->ended && x->begin == x->end)) {
+        char *line;
+        OT_TRY(read_line(r, x, &line, &n, err));
+        bool between = strspn(line, " \t") == n || !strncmp(line, document, sizeof document - 1);
+        if (between && !x->object) continue;
+        if (between) break;
+        if (!first) first = r->line;
+        if ((all += n) > MOST_ROW)
+            return ot_fail(err, OT_E_DATA,
+                           "%s: line %lld: the sentence has more than %d MiB; an empty line ends a sentence", r->path,
+                           (long long)first, MOST_ROW >> 20);
+        OT_TRY(add_word(r, x, line, err));
+    }
+    r->line = first;
+    return x->object ? take_object(r, x, err) : OT_OK;
+}
+
+static ot_status read_first_again(ot_rows *r, state *x, ot_error *err)
+{
+    x->again = false;
+    x->object = json_incref(x->first);
+    return fill_cells(r, x, false, err);
 }
 
 static ot_status read_text(ot_rows *r, state *x, ot_error *err)
@@ -583,7 +688,9 @@ ot_status ot_rows_next(ot_rows *r, bool *more, ot_error *err)
     if (x->mark == OT_ROWS_FOLDER) return read_file_row(r, x, more, err);
     while (!r->n && !(x->ended && x->begin == x->end && !(x->first && x->again))) {
         if (x->begin == x->end && !x->ended) OT_TRY(refill(x, x->line, err));
-        if (ot_rows_is_json(x->mark)) OT_TRY(read_object(r, x, err));
+        if (x->first && x->again) OT_TRY(read_first_again(r, x, err));
+        else if (x->mark == OT_ROWS_CONLL) OT_TRY(read_sentence(r, x, err));
+        else if (ot_rows_has_objects(x->mark)) OT_TRY(read_object(r, x, err));
         else if (x->mark == OT_ROWS_LINES) OT_TRY(read_text(r, x, err));
         else if (x->begin < x->end) OT_TRY(read_row(r, x, err));
     }

@@ -29,7 +29,7 @@ static int first_column(const ot_columns *t, const char *text, const char *end, 
 /* The columns of a list of numbers in JSON lines, name.0, name.1 ...: how many, and from *first on; 0: there is none of that name. */
 static int columns_of_list(const ot_columns *t, const char *name, size_t length, int *first)
 {
-    for (int i = 0; i < t->columns && ot_rows_is_json(t->mark); i++) {
+    for (int i = 0; i < t->columns && ot_rows_has_objects(t->mark); i++) {
         int n = 0;
         for (; i + n < t->columns; n++) {
             char number[16];
@@ -281,6 +281,8 @@ ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
     d->column = NULL;
     d->last = false;
     if (!t->target) OT_TRY(ot_table_recall_target(t, d->arena, &recorded, err));
+    if (recorded && t->mark == OT_ROWS_CONLL && ot_column_find(t, recorded) < 0)
+        recorded = NULL; /* the file has no names of its own */
     if (t->target || recorded) {
         ot_error missing = { 0 };
         ot_status s = given_targets(d, t, t->target ? t->target : recorded, &missing);

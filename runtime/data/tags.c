@@ -26,6 +26,9 @@ static ot_status number_of(const reading *r, const ot_rows *row, int column, siz
         return OT_OK;
     }
     const char *tag = ot_rows_word(row, column, i);
+    if (!*tag)
+        return ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': the tag of word %zu is empty", r->t->path,
+                       (long long)row->line, r->t->column[column].name, i + 1);
     OT_TRY(ot_words_add(w, tag, INT32_MAX / 4, r->d->arena, r->t->path, err));
     *out = ot_words_find(w, tag);
     return OT_OK;
@@ -48,7 +51,7 @@ static ot_status read_row(void *user, const ot_rows *row, int64_t at, ot_error *
         return ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': has %zu tag%s for %lld word%s", r->t->path,
                        (long long)row->line, name, n, n == 1 ? "" : "s", (long long)words, words == 1 ? "" : "s");
     for (int64_t i = 0; i < r->length; i++) y[i] = OT_IGNORED;
-    for (int64_t i = 0, tag; i < words; i++) {
+    for (int64_t i = 0, tag = 0; i < words; i++) {
         OT_TRY(number_of(r, row, column, (size_t)i, &tag, err));
         if (place[i] >= 0) y[place[i]] = tag;
     }

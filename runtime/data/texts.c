@@ -42,7 +42,6 @@ struct ot_texts {
     ot_ids first;         /* of each word of all texts: where its first token is in its sample; -1: it has none */
     const int32_t *place; /* the same when all are read */
     int64_t *last;        /* where the words of each text end in it */
-    char *spaced;         /* a blank and a word */
     const char *json;
 };
 
@@ -77,12 +76,10 @@ void ot_texts_forget(ot_texts *x)
     free(x->end);
     free(x->middle);
     free(x->first.id);
-    free(x->spaced);
     x->k = NULL;
     x->config = NULL;
     x->number = NULL;
     x->all = x->first = (ot_ids){ 0 };
-    x->spaced = NULL;
     x->end = x->middle = NULL;
 }
 
@@ -202,7 +199,7 @@ static int longest_column(const ot_columns *t)
 /* A model that was trained on column `name`, which is not there: another one is taken where it is the only one. */
 static ot_status other_column(ot_dataset *d, const ot_columns *t, const ot_texts *x, const char *name, ot_error *err)
 {
-    if (t->mark == OT_ROWS_LINES || t->mark == OT_ROWS_FOLDER)
+    if (t->mark == OT_ROWS_LINES || t->mark == OT_ROWS_FOLDER || t->mark == OT_ROWS_CONLL)
         return OT_OK; /* there the name is no choice of the user's */
     if (t->columns > 1 && !(t->options.columns && !strcmp(t->options.columns, "auto")))
         return ot_fail(err, OT_E_DATA,
@@ -336,6 +333,17 @@ static ot_status set_length(const ot_columns *t, ot_texts *x, const json_t *one,
     if (x->fixed && asked && asked != x->fixed)
         return ot_fail(err, OT_E_USAGE, "--length %lld: input '%s' of the model has a fixed length of %lld",
                        (long long)asked, in->name, (long long)x->fixed);
+    for (int i = 0; i < x->n_inputs && x->length; i++) {
+        const ot_data_input *beside = &x->input[i];
+        if (i == x->of || !beside->rows || ot_beside_of(beside->name) != OT_PLACES || x->length <= beside->rows)
+            continue;
+        return ot_fail(
+            err, OT_E_USAGE,
+            "%s: samples of %lld tokens are too long: input '%s' of the model is looked up in a table of %lld "
+            "positions%s",
+            t->path, (long long)x->length, beside->name, (long long)beside->rows,
+            x->fixed ? "" : "; use --length with this number or a smaller one");
+    }
     if (x->most <= around(x))
         return ot_fail(err, OT_E_DATA, "%s: samples of %lld tokens have no room for a text: the tokenizer adds %d",
                        t->path, (long long)x->most, around(x));
@@ -391,13 +399,15 @@ static ot_status add(const reading *r, ot_ids *a, int32_t id, ot_error *err)
     return OT_OK;
 }
 
-static ot_status add_text(const reading *r, const ot_rows *row, const char *text, size_t n, ot_error *err)
+/* word: it is one of a list of words. */
+static ot_status add_text(const reading *r, const ot_rows *row, const char *text, size_t n, bool word, ot_error *err)
 {
     ot_texts *x = r->x;
     uint32_t c = 0;
     ot_error why = { 0 };
     if (x->k) {
-        ot_status s = ot_tokenizer_encode(x->k, text, n, false, &x->all, &why);
+        ot_status s = word ? ot_tokenizer_word(x->k, text, n, &x->all, &why)
+                           : ot_tokenizer_encode(x->k, text, n, false, &x->all, &why);
         return s == OT_E_DATA ? not_utf8(r, row, err) : s ? no_memory(r->t, err) : OT_OK;
     }
     for (size_t i = 0, k = 1; i < n; i += k) {
@@ -413,24 +423,14 @@ static ot_status add_text(const reading *r, const ot_rows *row, const char *text
     return OT_OK;
 }
 
-/* A word of the sample that begins at x->all.id[begin].  A tokenizer whose tokens begin with the blank in front of a word gets one with
- * every word; bytes and characters have one between words, which is no word's. */
+/* A word of the sample that begins at x->all.id[begin].  Bytes and characters have a blank between words, which is no word's. */
 static ot_status add_word(const reading *r, const ot_rows *row, const char *word, size_t n, int64_t begin,
                           ot_error *err)
 {
     ot_texts *x = r->x;
-    bool spaced = x->k && n && ot_tokenizer_takes_blanks(x->k); /* an empty word has no token */
-    if (!x->k && x->all.n > begin) OT_TRY(add_text(r, row, " ", 1, err));
-    if (spaced) {
-        char *own = realloc(x->spaced, n + 2);
-        if (!own) return no_memory(r->t, err);
-        x->spaced = own;
-        *own = ' ';
-        memcpy(own + 1, word, n);
-    }
+    if (!x->k && x->all.n > begin) OT_TRY(add_text(r, row, " ", 1, false, err));
     int64_t at = x->all.n;
-    bool blank = spaced && *word == ' ';
-    OT_TRY(add_text(r, row, spaced && !blank ? x->spaced : word, n + (spaced && !blank), err));
+    OT_TRY(add_text(r, row, word, n, true, err));
     return add(r, &x->first, x->all.n > at ? (int32_t)(at - begin) : -1, err);
 }
 
@@ -484,9 +484,9 @@ static ot_status read_row(void *user, const ot_rows *row, int64_t at, ot_error *
     ot_texts *x = r->x;
     int64_t begin = x->all.n, most = x->most - around(x), words = x->first.n;
     const char *one = row->cell[x->column], *two = x->second >= 0 ? row->cell[x->second] : "";
-    OT_TRY(x->words ? add_words(r, row, err) : add_text(r, row, one, strlen(one), err));
+    OT_TRY(x->words ? add_words(r, row, err) : add_text(r, row, one, strlen(one), false, err));
     int64_t n[2] = { x->all.n - begin, 0 };
-    OT_TRY(add_text(r, row, two, strlen(two), err));
+    OT_TRY(add_text(r, row, two, strlen(two), false, err));
     n[1] = x->all.n - begin - n[0];
     int64_t was = n[0];
     if (n[0] + n[1] > most) {

@@ -71,16 +71,20 @@ static ot_status read_with(spng_ctx *z, ot_reading *r)
     if (code) return failed(r, code);
     const uint8_t *exif = find_chunk(r, "eXIf", false, &size);
     if (exif) r->out->orientation = ot_exif_orientation(exif, size);
-    bool grey = !(h.color_type & 2), alpha = h.color_type & 4, palette = h.color_type == SPNG_COLOR_TYPE_INDEXED;
-    if (palette) alpha = find_chunk(r, "tRNS", true, &size) != NULL;
+    bool grey = !(h.color_type & 2), own = h.color_type & 4, palette = h.color_type == SPNG_COLOR_TYPE_INDEXED;
+    bool key = !own && find_chunk(r, "tRNS", true, &size),
+         alpha = own || key; /* of a palette, or one transparent colour */
     if (r->most >= 0 && raw_bytes(&h) / DEFLATE_MOST > (int64_t)r->n)
         return ot_picture_bad(r, "%zu bytes are too few for %u x %u pixels", r->n, h.width, h.height);
-    if (r->numbers && (palette || (grey && !alpha && h.bit_depth <= 8))) return read_numbers(z, r, &h);
+    if (r->numbers && (palette || (grey && !own && h.bit_depth <= 8))) return read_numbers(z, r, &h);
     OT_TRY(ot_picture_begin(r, h.width, h.height, (grey ? 1 : 3) + alpha, h.bit_depth == 16 ? 16 : 8));
     if (!r->out->data) return OT_OK;
-    if (palette) format = alpha ? SPNG_FMT_RGBA8 : SPNG_FMT_RGB8;
-    else format = grey && !alpha && h.bit_depth <= 8 ? SPNG_FMT_G8 : SPNG_FMT_PNG;
-    if (palette && alpha) flags = SPNG_DECODE_TRNS;
+    bool wide = h.bit_depth == 16;
+    if (palette) format = key ? SPNG_FMT_RGBA8 : SPNG_FMT_RGB8;
+    else if (key && grey) format = wide ? SPNG_FMT_GA16 : SPNG_FMT_GA8;
+    else if (key) format = wide ? SPNG_FMT_RGBA16 : SPNG_FMT_RGBA8;
+    else format = grey && !own && !wide ? SPNG_FMT_G8 : SPNG_FMT_PNG;
+    if (key) flags = SPNG_DECODE_TRNS;
     code = spng_decoded_image_size(z, format, &bytes);
     if (!code && bytes != (size_t)(r->out->width * r->out->height) * (size_t)(r->out->channels * r->out->bits / 8))
         return ot_picture_bad(r, "the size differs from the header");

@@ -30,8 +30,9 @@ int64_t ot_tokenizer_size(const ot_tokenizer *t);
  * Errors: OT_E_DATA: no UTF-8, with the byte; OT_E_NOMEM. */
 ot_status ot_tokenizer_encode(ot_tokenizer *t, const char *text, size_t n, bool specials, ot_ids *out, ot_error *err);
 
-/* Whether a token begins with the blank in front of its word. */
-bool ot_tokenizer_takes_blanks(const ot_tokenizer *t);
+/* The same of a word of a list of words.  Where words are bytes, it begins with a blank, as with add_prefix_space: so does what is
+ * between added tokens in it. */
+ot_status ot_tokenizer_word(ot_tokenizer *t, const char *word, size_t n, ot_ids *out, ot_error *err);
 
 /* The tokens that are put around a text, those in front first; borrowed.  *front, *behind: how many. */
 const int32_t *ot_tokenizer_around(const ot_tokenizer *t, int *front, int *behind);

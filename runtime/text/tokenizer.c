@@ -56,7 +56,9 @@ struct ot_tokenizer {
     const char *missed; /* UNIGRAM: unknown characters that are not written yet; NULL: none */
     size_t n_missed;
     ot_template around;
-    ot_ids *out; /* what is encoded to */
+    ot_ids *out;      /* what is encoded to */
+    bool spaced;      /* a blank is put in front of what is between added tokens */
+    ot_buffer begins; /* that, with the blank */
 };
 
 static ot_status no_memory(const ot_tokenizer *t, ot_error *err)
@@ -462,6 +464,7 @@ void ot_tokenizer_free(ot_tokenizer *t)
     free(t->bpe.heap);
     free(t->bpe.piece.p);
     free(t->piece.piece.p);
+    free(t->begins.p);
     free(t->unigram.best);
     ot_normalizer_free(t->normalizer);
     ot_cutter_free(t->cutter);
@@ -491,8 +494,6 @@ const char *ot_tokenizer_piece(const ot_tokenizer *t, int64_t id, size_t *n, boo
     *blank = false;
     return !p || !t->decoder ? p : ot_decoder_piece(t->decoder, p, n, blank);
 }
-
-bool ot_tokenizer_takes_blanks(const ot_tokenizer *t) { return t->bytes; }
 
 const int32_t *ot_tokenizer_around(const ot_tokenizer *t, int *front, int *behind)
 {
@@ -578,6 +579,12 @@ static bool encode_word(void *user, const char *p, size_t n)
 /* What is between two added tokens; first: the text begins with it. */
 static bool encode_words(ot_tokenizer *t, const char *p, size_t n, bool first)
 {
+    if (t->spaced && n && *p != ' ') {
+        t->begins.n = 0;
+        if (!ot_buffer_add(&t->begins, " ", 1) || !ot_buffer_add(&t->begins, p, n)) return false;
+        p = t->begins.p;
+        n = t->begins.n;
+    }
     return t->sentence ? ot_sentencepiece_encode(t->sentence, p, n, t->out)
                        : ot_cutter_run(t->cutter, p, n, first, encode_word, t);
 }
@@ -650,4 +657,12 @@ ot_status ot_tokenizer_encode(ot_tokenizer *t, const char *text, size_t n, bool 
             "a line or text from each of its characters",
             t->name);
     return good ? OT_OK : no_memory(t, err);
+}
+
+ot_status ot_tokenizer_word(ot_tokenizer *t, const char *word, size_t n, ot_ids *out, ot_error *err)
+{
+    t->spaced = t->bytes;
+    ot_status s = ot_tokenizer_encode(t, word, n, false, out, err);
+    t->spaced = false;
+    return s;
 }

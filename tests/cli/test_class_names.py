@@ -55,6 +55,12 @@ with tempfile.TemporaryDirectory() as d:
     animal, year = told.split("output 'year'")
     check('  0 cat' in animal.split("output 'animal'")[1] and 'cat' not in year and 'dog' not in year, told)
 
+    # A new last layer of one output leaves the names of the other.
+    model(f'{d}/named.onnx', [('animal', 2, None, 'w'), ('year', 2, None, 'v')], {'animal': ['cat', 'dog'], 'year': ['one', 'two']})
+    np.savez(f'{d}/t.npz', x=rng.standard_normal((N, 2)).astype('f4'), target_animal=rng.integers(0, 2, N), target_year=rng.integers(0, 5, N))
+    call('train', f'{d}/named.onnx', '--data', f'{d}/t.npz', '--classes', 'year=5', '-o', f'{d}/o5.onnx', *OPTIONS)
+    check(classes(f'{d}/o5.onnx') == {'animal': ['cat', 'dog']}, f'--classes of one output: {classes(f"{d}/o5.onnx")}')
+
     # Rows of one class alone keep its number.
     with open(f'{d}/t2.csv') as f, open(f'{d}/dogs.csv', 'w') as g:
         g.writelines(line for line in f if 'cat' not in line)

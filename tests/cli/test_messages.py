@@ -3,9 +3,12 @@
 usage: test_messages.py PROGRAM
 """
 import os
+import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 try:
     import cv2
@@ -49,6 +52,73 @@ def test_arrays():
     run('predict', 'net.onnx', 'a.npz', 'z.npz', says=("'z' is not used: no input of the model has its name",))
     run('predict', 'net.onnx', 'b.npz', not_says=('not used',))
     run('predict', 'net.onnx', 'x.npy', not_says=('not used',))
+
+
+def stopped(ready, sig, code, *words, says):
+    """Ends as soon as `ready` holds of the process."""
+    p = subprocess.Popen([program, *words], stderr=subprocess.PIPE, text=True)
+    end = time.time() + 60
+    while time.time() < end and p.poll() is None and not ready(p):
+        time.sleep(0.001)
+    p.send_signal(sig)
+    text = p.communicate()[1]
+    if p.returncode != code or any(s not in text for s in says):
+        bad.append(f'{sig.name} of {" ".join(words)}: exit {p.returncode}, not {code} with {says}:\n{text}')
+
+
+def test_small_things():
+    model('net.onnx', [('MatMul', ['x', 'w'], ['out'])], ('x', 1, ['N', 4]), ['N', 1], w=(4, 1))
+    np.save('words.npy', np.array([['a', 'b', 'c', 'd']]))
+    run('predict', 'net.onnx', 'words.npy', rc=4, says=("words.npy: the array is string, but input 'x' is float32",))
+    np.savez('values.npz', x=rng.standard_normal((8, 4)).astype('f4'), target=rng.standard_normal((8, 1)).astype('f4'))
+    train = 'net.onnx', '--data', 'values.npz', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx'
+    run(*train, '--augment', 'noise:std=0', says=('--augment noise: std is 0: nothing is added',))
+    run(*train, '--monitor', 'val_loss', rc=2, says=('metrics are named without val_', '--val-split', 'use --monitor loss'))
+    run('sweep', 'net.onnx', 'lr=0.1,0.01', *train[1:5], '--monitor', 'val_mae', rc=2, says=('use --monitor mae',))
+    run('--help-all', says=('128+N', '129 SIGHUP', '141 SIGPIPE', '152 SIGXCPU'))
+
+
+def test_positions():
+    """Texts that are longer than the model's table of positions, which an input looks up."""
+    with open('texts.csv', 'w') as f:
+        f.write('text,label\n' + ''.join(f'{"abcdefghijklmnop"[:8 + i % 8]},{"pn"[i % 2]}\n' for i in range(20)))
+    ends = [('Add', ['t', 'p'], ['s']), ('ReduceMean', ['s'], ['r'], {'axes': [1], 'keepdims': 0}), ('MatMul', ['r', 'w'], ['out'])]
+    shapes = dict(e=(256, 8), pe=(8, 8), w=(8, 2))
+    train = '--data', 'texts.csv', '--text', 'bytes', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx'
+    model('fed.onnx', [('Gather', ['pe', 'position_ids'], ['p']), ('Gather', ['e', 'input_ids'], ['t']), *ends], ('input_ids', 7, ['N', 'T']), ['N', 2], **shapes)
+    m = onnx.load('fed.onnx')
+    m.graph.input.append(helper.make_tensor_value_info('position_ids', 7, ['N', 'T']))
+    onnx.save(m, 'fed.onnx')
+    run('fed.onnx', *train, '--length', '12', rc=2, says=("samples of 12 tokens are too long: input 'position_ids' of the model is looked up in a table of 8 positions; use --length",))
+    run('fed.onnx', *train)
+
+
+def catches(p):
+    """SIGTERM has a handler: the program has begun to read the model and the data."""
+    try:
+        lines = pathlib.Path(f'/proc/{p.pid}/status').read_text().splitlines()
+    except OSError:
+        return False
+    return any(int(s.split()[1], 16) >> (signal.SIGTERM - 1) & 1 for s in lines if s.startswith('SigCgt'))
+
+
+def test_stopped_early():
+    """Before the training and within its first step: nothing that could be continued, which is said."""
+    model('deep.onnx', [('MatMul', ['x', 'w'], ['h'])] + [('MatMul', ['h', 'v'], ['h2']), ('MatMul', ['h2', 'u'], ['out'])],
+          ('x', 1, ['N', 1000]), ['N', 3], w=(1000, 2000), v=(2000, 2000), u=(2000, 3))
+    n = 20000
+    with open('long.csv', 'w') as f:
+        f.writelines(','.join(['0.5'] * 60) + '\n' for _ in range(60000))
+    np.savez('wide.npz', x=np.zeros((n, 1000), 'f4'), target=np.zeros(n, int))
+    model('thin.onnx', [('MatMul', ['x', 'w'], ['out'])], ('x', 1, ['N', 59]), ['N', 1], w=(59, 1))
+    stopped(catches, signal.SIGTERM, -signal.SIGTERM, 'thin.onnx', '--data', 'long.csv', '-o', 'early.onnx', '--run-dir', 'early',
+            says=('stopped before the training began; nothing was written',))
+    if os.path.exists('early.onnx') or os.path.exists('early'):
+        bad.append('stopped before the training began: something was written')
+    started = lambda _: os.path.exists('first/log.jsonl') and '"start"' in pathlib.Path('first/log.jsonl').read_text()
+    stopped(started, signal.SIGINT, 130, 'deep.onnx', '--data', 'wide.npz', '-o', 'first.onnx', '--run-dir', 'first', '--batch-size', str(n), '--threads', '1', '--device', 'cpu',
+            says=('cancelled after 0 steps', 'no step was completed: the weights are as they were, and there is no checkpoint; start the training again'))
+    run('resume', 'first', rc=7, says=('has no checkpoint; start the training again',))
 
 
 def test_threads():

@@ -652,6 +652,8 @@ def tags_of_words(d):
         with open(f'{d}/{name}.jsonl', 'w') as f:
             f.writelines(json.dumps({'id': str(i), 'tokens': r, 'ner_tags': [tag(w) for w in r]}) + '\n' for i, r in enumerate(rows))
     options = ['--epochs', '20', '--lr', '0.02', '--length', '20', '--seed', '1', '--run-dir', 'none']
+    with open(f'{d}/names.conll', 'w') as f:
+        f.writelines('-DOCSTART- -X- O\n\n' * (i % 50 == 0) + ''.join(f'{w} NN {lexicon[w]}\n' for w in r) + '\n' for i, r in enumerate(rows))
     for name in 'names', 'numbers':
         call('train', f'{d}/tagger.onnx', '--data', f'{d}/{name}.jsonl', '--text', 'bytes', '--val-split', '0.1', *options, '-o', f'{d}/tagged-{name}.onnx')
     trained = [onnx.load(f'{d}/tagged-{name}.onnx') for name in ('names', 'numbers')]
@@ -660,25 +662,43 @@ def tags_of_words(d):
     check(json.loads(meta['onnxtrain.classes']) == names, f'tags: classes {meta["onnxtrain.classes"]}')
     e = json.loads(call('eval', f'{d}/tagged-names.onnx', '--data', f'{d}/names.jsonl', '--json').stdout)
     check(e['accuracy'] == 1, f'tags: {e}')
+    call('train', f'{d}/tagger.onnx', '--data', f'{d}/names.conll', '--text', 'bytes', '--val-split', '0.1', *options, '-o', f'{d}/tagged-conll.onnx')
+    a, b = (onnx.load(f'{d}/tagged-{name}.onnx').graph.initializer for name in ('names', 'conll'))
+    check(all(p.raw_data == q.raw_data for p, q in zip(a, b)), 'sentences of CoNLL: weights')
+    for model, data, *more in ('conll', 'names.jsonl', '--target', 'ner_tags'), ('names', 'names.conll'):
+        e = json.loads(call('eval', f'{d}/tagged-{model}.onnx', '--data', f'{d}/{data}', *more, '--json').stdout)
+        check(e['accuracy'] == 1, f'trained on another format, {data}: {e}')
+
+    for name, last, order in ('id', 'id', ('tokens', 'tags', 'id')), ('words', 'sentence', ('tags', 'sentence')):  # the tags are not last
+        with open(f'{d}/{name}.jsonl', 'w') as f:
+            f.writelines(json.dumps({k: {'id': str(i), 'tags': [lexicon[w] for w in r]}.get(k, r) for k in order}) + '\n' for i, r in enumerate(rows))
+        said = call('train', f'{d}/tagger.onnx', '--data', f'{d}/{name}.jsonl', '--text', 'bytes', *options, code=4).stderr
+        check(f"the target is column '{last}', the last one (change with --target)" in said, f'tags that are not last: {said}')
+        call('train', f'{d}/tagger.onnx', '--data', f'{d}/{name}.jsonl', '--text', 'bytes', '--target', 'tags', *options, '-o', f'{d}/o.onnx')
 
     rows = [['king', 'of', 'Rome'], ['x'], ['is'] * 9]  # the last one's seventh word begins at byte 18, the eighth is truncated
     with open(f'{d}/new.jsonl', 'w') as f:
         f.writelines(json.dumps({'tokens': r}) + '\n' for r in rows)
     with open(f'{d}/new.txt', 'w') as f:
         f.writelines(' '.join(r) + '\n' for r in rows)
+    with open(f'{d}/new.iob2', 'w') as f:
+        f.writelines(''.join(f'{w}\tO\n' for w in r) + '\n' for r in rows)
+    with open(f'{d}/new.bio', 'w') as f:
+        f.writelines(''.join(f'{w}\n' for w in r) + '\n' for r in rows)
     ids = np.array([list(' '.join(r).encode()[:20].ljust(20, b'\0')) for r in rows], 'i8')
     p = np.exp(onnxruntime.InferenceSession(f'{d}/tagged-names.onnx').run(None, {'input_ids': ids})[0].astype(float))
     p /= p.sum(-1, keepdims=True)
     at = [[len(' '.join(r[:k] + [''])) for k in range(len(r))] for r in rows]
     want = [[names[p[i, a].argmax()] if a < 20 else None for a in r] for i, r in enumerate(at)]
     check([[lexicon[w] if k < 7 else None for k, w in enumerate(r)] for r in rows] == want, f'tags: learnt {want}')
-    for data in 'new.jsonl', 'new.txt':
+    for data in 'new.jsonl', 'new.txt', 'new.iob2', 'new.bio':
         got = json.loads(call('predict', f'{d}/tagged-names.onnx', f'{d}/{data}', '--json').stdout)
         check([[w and w[0]['class_name'] for w in s['logits']] for s in got] == want, f'{data}: {got}')
         check(near([w[0]['probability'] for w in got[0]['logits']], p[0, at[0]].max(-1)), f'{data}: probabilities')
         head, lines = table(call('predict', f'{d}/tagged-names.onnx', f'{d}/{data}').stdout)
-        check(head[-3:] == ['class[8]', 'class_name[8]', 'probability[8]'] and len(head) == 28, f'{data}: {head}')
-        check([[v or None for v in r[2::3]] for r in lines] == [(w + 9 * [None])[:9] for w in want], f'{data}: {lines}')
+        first = 1 + ('line' in head)  # sentences are on several lines
+        check(head[-3:] == ['class[8]', 'class_name[8]', 'probability[8]'] and len(head) == 27 + first, f'{data}: {head}')
+        check([[v or None for v in r[first + 1::3]] for r in lines] == [(w + 9 * [None])[:9] for w in want], f'{data}: {lines}')
     call('predict', f'{d}/tagged-names.onnx', f'{d}/new.jsonl', '-o', f'{d}/p.npz')
     with np.load(f'{d}/p.npz') as got:
         check(got['logits'].shape == (3, 20, 5), f'tags: arrays {got["logits"].shape}')

@@ -49,7 +49,7 @@ static void every_format(void **state)
 {
     (void)state;
     for (const ot_entry *const *e = ot_data_sources.entries; *e; e++) {
-        static const char *const elsewhere[] = { "csv", "jsonl", "tokens", "text", "tar", "zip", "audio" };
+        static const char *const elsewhere[] = { "csv", "jsonl", "conll", "tokens", "text", "tar", "zip", "audio" };
         bool found = ot_registry_find(&ot_data_sets, (*e)->name) != NULL;
         for (int i = 0; i < OT_LEN(elsewhere); i++) found |= !strcmp((*e)->name, elsewhere[i]);
         for (int i = 0; i < OT_LEN(fixture); i++) found |= strstr(fixture[i], (*e)->name) != NULL;

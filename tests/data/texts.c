@@ -448,10 +448,90 @@ static void tags_of_words(void **state)
     expect_row(d, "target", 0, (int[]){ -100, 3, -100, -100, -100, -100, -100, -100, -100, -100, -100, -100 }, LENGTH);
     assert_true(ot_dataset_words(d, 0, &words)[1] == -1 && words == 2);
     ot_dataset_free(d);
+    /* A word that is an added token is that token alone; what is between such tokens in a word begins with a blank. */
+    static const char added[] = "{\"words\":[\"the\",\"<s>\",\"king<mask>of\",\"<|endoftext|>\"],\"tags\":[3,4,1,2]}\n";
+    static const int tokens[] = { 272, 1, 350, 303, 4, 305, 0 }, first[] = { 0, 1, 2, 6 };
+    for (int k = 0; k < 2; k++) {
+        o.tokenizer = k ? TOKENIZERS "gpt2.json" : TOKENIZERS "roberta.json";
+        d = opened("t.jsonl", added, &o);
+        const ot_array *got = ot_dataset_find(d, "input_ids");
+        for (int i = 0; i < OT_LEN(tokens); i++)
+            assert_int_equal(ot_get_i64(got->t.data, got->t.dtype, i + !k),
+                             tokens[i]); /* <s> is in front of RoBERTa's */
+        const int32_t *at = ot_dataset_words(d, 0, &words);
+        for (int i = 0; i < 4; i++) assert_int_equal(at[i], first[i] + !k);
+        ot_dataset_free(d);
+    }
     o = (ot_data_options){ .input = open_length, .n_inputs = 2, .text = "bytes" };
     d = opened("t.jsonl", "{\"text\":\"the whole\",\"of\":[\"a\",\"c\"],\"pos\":[\"TTTTTTTTTT\",\"T\"]}\n", &o);
     expect_row(d, "ids", 0, (int[]){ 'a', ' ', 'c' }, 3);
     ot_dataset_free(d);
+}
+
+/* Sentences of CoNLL are the lists of JSON lines: the same arrays and classes. */
+static void conll(void **state)
+{
+    (void)state;
+    static const char
+        json[] = "{\"tokens\":[\"the\",\"#\"],\"pos\":[\"DT\",\"NN\"],\"tags\":[\"O\",\"B-X\"]}\n"
+                 "{\"tokens\":[\"king\"],\"pos\":[\"NN\"],\"tags\":[\"B-X\"]}\n",
+        *const same[] = { "the DT O\n# NN B-X\n\nking NN B-X\n",
+                          "\xEF\xBB\xBF-DOCSTART- -X- O\r\n\r\nthe  DT O \r\n#  NN\tB-X\r\n \r\n\r\nking NN B-X",
+                          "-DOCSTART-\nthe\tDT\tO\n#\tNN\tB-X\n-DOCSTART- x y z z\nking\tNN\tB-X\n\n\n",
+                          "the 1 2 DT O\n# 1 2 NN B-X\n\nking 1 2 NN B-X\n" },
+        *const name[] = { "t.conll", "t.bio", "t.iob", "t.iob2" };
+    ot_data_options o = { .input = fixed, .n_inputs = 3, .tokenizer = TOKENIZERS "bert.json" };
+    ot_dataset *d = opened("t.jsonl", json, &o), *again;
+    for (int i = 0; i < OT_LEN(same); i++) {
+        ot_dataset *c = opened(name[i], same[i], &o);
+        for (int k = 0; k < d->n; k++) {
+            const ot_array *a = ot_dataset_find(c, d->array[k].t.name);
+            ot_shape shape = ot_array_shape(a);
+            assert_memory_equal(a->t.data, d->array[k].t.data, ot_bytes(&shape, a->t.dtype));
+        }
+        assert_true(c->samples == 2 && c->n_classes == 2 && !strcmp(c->class_name[0], "B-X"));
+        ot_dataset_free(c);
+    }
+    ot_dataset_free(d);
+    d = opened("t.conll", same[1], &o);
+    assert_int_equal(ot_dataset_line(d, 0), 3);
+    assert_int_equal(ot_dataset_line(d, 1), 7);
+    /* Words alone, and other columns by their numbers. */
+    ot_data_options q = { .input = fixed, .n_inputs = 3, .preprocess = d->preprocess, .unlabelled = true };
+    again = opened("u.conll", "the\n#\n\nking\n", &q);
+    assert_int_equal(again->n, d->n - 1);
+    assert_memory_equal(again->array[0].t.data, ot_dataset_find(d, "input_ids")->t.data, 2 * LENGTH);
+    ot_dataset_free(again);
+    ot_dataset_free(d);
+    for (size_t n = 0; n < strlen(same[1]); n++) {
+        char part[100] = "";
+        ot_error e;
+        memcpy(part, same[1], n);
+        if (!open_with("t.conll", part, &o, &d, &e)) ot_dataset_free(d);
+        else assert_true(e.status == OT_E_DATA && strstr(e.text, "t.conll"));
+    }
+    o.target = "2";
+    d = opened("t.conll", same[0], &o);
+    assert_true(d->n_classes == 2 && !strcmp(d->class_name[0], "DT"));
+    ot_dataset_free(d);
+}
+
+static void conll_refused(void **state)
+{
+    (void)state;
+    ot_data_options o = { .input = fixed, .n_inputs = 3, .tokenizer = TOKENIZERS "bert.json" };
+    expect_refused(
+        "t.conll", "\nthe DT O\n\nking B-X\n", &o, OT_E_DATA,
+        "t.conll: line 4: 2 columns, but line 2 has 3: each word has a line with the same columns, separated by "
+        "spaces");
+    expect_refused("t.conll", "New York\tB-X\nking O\n", &o, OT_E_DATA, "line 2: 1 column, but line 1 has 2");
+    expect_refused("t.conll", "the\tO\nking\t\n", &o, OT_E_DATA, "line 1, column 'tags': the tag of word 2 is empty");
+    expect_refused("t.conll", "the\nking\n", &o, OT_E_DATA, "one input column and one target column");
+    expect_refused("t.conll", "the O\n\nk\xFCng O\n", &o, OT_E_DATA, "line 3: the text is not UTF-8");
+    expect_refused("t.conll", "-DOCSTART- O\n\n", &o, OT_E_DATA, "has 0 columns");
+    o = (ot_data_options){ 0 };
+    expect_refused("t.conll", "the O\n", &o, OT_E_DATA,
+                   "tags of words need a list of words in another column, and --tokenizer");
 }
 
 /* Numbers of the classes that a model has. */
@@ -502,7 +582,7 @@ int ot_test_texts(void)
         cmocka_unit_test(as_bert),      cmocka_unit_test(as_roberta),      cmocka_unit_test(bytes_and_characters),
         cmocka_unit_test(lengths),      cmocka_unit_test(refused),         cmocka_unit_test(json_lines),
         cmocka_unit_test(folders),      cmocka_unit_test(tags_of_words),   cmocka_unit_test(tags_renumbered),
-        cmocka_unit_test(tags_refused),
+        cmocka_unit_test(tags_refused), cmocka_unit_test(conll),           cmocka_unit_test(conll_refused),
     };
     return cmocka_run_group_tests_name("texts", tests, ot_folder_make, ot_folder_remove);
 }

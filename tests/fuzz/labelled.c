@@ -1,5 +1,5 @@
 /* labelled.c - the input as a text for a language model (bytes, characters), as tokens of 16 bits, and as texts with labels (JSON lines,
- * CSV); what is recorded of a set gives the same one again. */
+ * CoNLL, CSV); what is recorded of a set gives the same one again. */
 #include "tests/fuzz/arrays.h"
 
 const char *const fuzz_words[] = { "{\"tokens\":[\"a\",\"b\"],\"tags\":[\"O\",1]}\n",
@@ -11,6 +11,9 @@ const char *const fuzz_words[] = { "{\"tokens\":[\"a\",\"b\"],\"tags\":[\"O\",1]
                                    "\"\"",
                                    "\r\n",
                                    "null",
+                                   "-DOCSTART-\n\n",
+                                   "a\tB-X\n",
+                                   "\n\nb c O\n",
                                    "\xC3\xA9",
                                    "\xEF\xBF\xBD",
                                    "\xF0\x9F\x98",
@@ -41,5 +44,6 @@ void ot_fuzz(const uint8_t *p, size_t n)
     open_text(fuzz_write("y.txt", p, n), (ot_data_options){ .length = 3, .text = "chars" });
     open_text(fuzz_write("x.bin", p, n), (ot_data_options){ .length = 3 });
     open_text(fuzz_write("x.jsonl", p, n), (ot_data_options){ .text = "chars" });
+    open_text(fuzz_write("x.conll", p, n), (ot_data_options){ .text = "chars" });
     open_text(fuzz_write("x.csv", p, n), (ot_data_options){ .text = "bytes" });
 }

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -186,7 +187,9 @@ def main():
     itself = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"])], "g", [helper.make_tensor_value_info("x", 1, ["n", 3, SIDE, SIDE])],
                                [helper.make_tensor_value_info("y", 1, ["n", 3, SIDE, SIDE])], [numpy_helper.from_array(np.eye(3, dtype="f4").reshape(3, 3, 1, 1), "w")])
     onnx.save(helper.make_model(itself, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "itself.onnx")
-    for data in "set", "set/class1":
+    shutil.copytree("set/class1", "single/only")
+    assert "all images are in one class folder, 'only'" in train("x.onnx", "single", expect=4)
+    for data in "set", "set/class1", "single":
         for target in "image", "x":
             same = ["itself.onnx", "--data", data, "--target", target, "--loss", "mse", "--lr", 0, "--epochs", 1, "-o", "x.onnx", "--run-dir", "none", "--augment", "flip"]
             said = run(*same)

@@ -64,6 +64,8 @@ def same(what, t, v, data, batch, loss, tail=(), fixed='N', line=None):
         why = f'exit {code}, {code2}: {said} {said2}'
     elif not np.allclose(got, want, rtol=1e-5) or any(abs(seen[k] - seen2[k]) > 1e-5 for k in ('loss', 'accuracy')):
         why = f'{got}, {seen}; {want}, {seen2} are right'
+    elif seen.keys() != seen2.keys() or 'f1' not in seen or seen['confusion'] != seen2['confusion'] or any(not np.isclose(seen[k], v) for k, v in seen2.items() if isinstance(v, float)):
+        why = f'metrics {seen}; {seen2} are right'
     elif rows not in said or line and line not in said:
         why = f'does not say {rows!r} {line}: {said}'
     verdict(what, why)

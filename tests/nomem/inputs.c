@@ -113,6 +113,8 @@ ot_status tables(ot_error *err)
     OT_TRY(put_file("texts.jsonl", lines, strlen(lines), err));
     const char *tags = "{\"tokens\":[\"ab\",\"c\"],\"tags\":[\"p\",\"o\"]}\n{\"tokens\":[\"d\"],\"tags\":[\"o\"]}\n";
     OT_TRY(put_file("tags.jsonl", tags, strlen(tags), err));
+    const char *conll = "-DOCSTART- O\n\nab X p\nc X o\n\nd X o\n";
+    OT_TRY(put_file("tags.conll", conll, strlen(conll), err));
     OT_TRY(put_file("run.conf", conf, strlen(conf), err));
     return pictures(err);
 }

@@ -41,7 +41,8 @@ ot_status part_files(ot_error *err);    /* x.npz, y.npz */
 ot_status image_list(ot_error *err);    /* list.csv and its images */
 ot_status masks(ot_error *err);         /* the same images with masks.csv, and the folder set */
 ot_status recordings(ot_error *err);    /* the folder spoken */
-ot_status tables(ot_error *err);        /* table.csv, mixed.csv, texts.jsonl, tags.jsonl, run.conf, and pictures() */
+ot_status tables(
+    ot_error *err); /* table.csv, mixed.csv, texts.jsonl, tags.jsonl, tags.conll, run.conf, and pictures() */
 
 /* ---- ways (ways.c) --------------------------------------------------------------- */
 

@@ -627,6 +627,7 @@ static ot_status data(char **text, ot_error *err)
     OT_TRY(several(err));
     OT_TRY(labelled_texts("texts.jsonl", err));
     OT_TRY(labelled_texts("tags.jsonl", err));
+    OT_TRY(labelled_texts("tags.conll", err));
     for (int i = 0; i < OT_LEN(specs); i++) {
         ot_dataset *d = NULL;
         OT_TRY(ot_dataset_open(specs[i], OT_SPLIT_TRAIN, NULL, &d, err));

@@ -102,6 +102,29 @@ static void holds_what_the_list_says(void **state)
     }
 }
 
+/* PNG's one transparent colour: of these fixtures, that of the first pixel. */
+static void transparent_colour(void **state)
+{
+    int keyed = 0;
+    (void)state;
+    for (int i = 0; i < count; i++) {
+        const fixture *f = &list[i];
+        if (!strstr(f->name, "_key.png")) continue;
+        ot_pixels x = decoded(f);
+        int64_t size = x.bits / 8, colours = (x.channels - 1) * size, pixel = x.channels * size, clear = 0;
+        for (int64_t k = 0; k < x.width * x.height; k++) {
+            const uint8_t *p = (const uint8_t *)x.data + k * pixel;
+            bool same = !memcmp(p, x.data, (size_t)colours);
+            for (int64_t b = 0; b < size; b++) assert_int_equal(p[colours + b], same ? 0 : 255);
+            clear += same;
+        }
+        assert_true(clear > 0 && clear < x.width * x.height);
+        ot_pixels_free(&x);
+        keyed++;
+    }
+    assert_int_equal(keyed, 5);
+}
+
 /* Prints, per format, the mean and the largest difference; each must be within its fixture's tolerance. */
 static void equals_pillow(void **state)
 {
@@ -388,10 +411,15 @@ static void says_what_it_is(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(holds_what_the_list_says), cmocka_unit_test(equals_pillow),
-        cmocka_unit_test(keeps_all_of_16_bits),     cmocka_unit_test(luma_is_pillows),
-        cmocka_unit_test(says_what_it_is),          cmocka_unit_test(refuses_what_is_cut),
-        cmocka_unit_test(survives_turned_bits),     cmocka_unit_test(refuses_bombs),
+        cmocka_unit_test(holds_what_the_list_says),
+        cmocka_unit_test(transparent_colour),
+        cmocka_unit_test(equals_pillow),
+        cmocka_unit_test(keeps_all_of_16_bits),
+        cmocka_unit_test(luma_is_pillows),
+        cmocka_unit_test(says_what_it_is),
+        cmocka_unit_test(refuses_what_is_cut),
+        cmocka_unit_test(survives_turned_bits),
+        cmocka_unit_test(refuses_bombs),
     };
     if (argc > 1) flips = atoi(argv[1]);
     return cmocka_run_group_tests(tests, load_all, free_all);

@@ -124,8 +124,22 @@ def pngs():
     four = np.pad(four, ((0, 0), (0, 1)))
     packed = (four[:, ::2] << 4 | four[:, 1::2]).astype(np.uint8)
     keep("grey4.png", png(21, 14, 4, 0, plain_rows(packed)), "PNG", 1)
+    keyed(packed, deep)
     for o in range(2, 9):
         save(f"turned{o}.png", Image.fromarray(small), "PNG", 3, orientation=o, exif=exif(o))
+
+
+def keyed(packed, deep):
+    """One transparent colour (tRNS), that of the first pixel."""
+    def key(*samples):
+        body = b"tRNS" + struct.pack(f">{len(samples)}H", *(int(v) for v in samples))
+        return struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+
+    keep("grey_key.png", png(21, 14, 8, 0, plain_rows(grey), extra=key(grey[0, 0])), "PNG", 2)
+    keep("grey4_key.png", png(21, 14, 4, 0, plain_rows(packed), extra=key(grey[0, 0] >> 4)), "PNG", 2)
+    keep("grey16_key.png", png(21, 14, 16, 0, plain_rows(wide.astype(">u2")), extra=key(wide[0, 0])), "PNG", 2, 16, pixels=(wide >> 8).astype(np.uint8))
+    keep("rgb_key.png", png(21, 14, 8, 2, plain_rows(rgb), extra=key(*rgb[0, 0])), "PNG", 4)
+    keep("rgb16_key.png", png(21, 14, 16, 2, plain_rows(deep), extra=key(*deep[0, 0])), "PNG", 4, 16, pixels=(deep >> 8).astype(np.uint8))
 
 
 def webp():

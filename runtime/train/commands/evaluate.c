@@ -11,7 +11,12 @@
 #include "runtime/train/run/checkpoint.h"
 #include "runtime/train/options/metrics.h"
 
-enum { MOST_CLASSES = 100, NAME = 16 /* columns */, NAME_BYTES = 4 * NAME + 1 };
+enum {
+    MOST_CLASSES = 100,
+    MOST_PRINTED = 20 /* of a confusion matrix */,
+    NAME = 16 /* columns */,
+    NAME_BYTES = 4 * NAME + 1
+};
 
 /* Of the classes of one target. */
 typedef struct names {
@@ -32,53 +37,6 @@ static ot_status names_measured(const ot_trainer *t, const ot_measured *m, names
 }
 
 static const char *name_of(const names *c, int64_t i) { return i < c->n ? c->name[i] : ""; }
-
-/* A confusion matrix needs one output (N, C) and one target of class numbers. */
-static ot_status want_confusion(ot_trainer *t, ot_error *err)
-{
-    const ot_plan *p = t->x.slot[t->eval.slot].plan;
-    const ot_feeder *target = NULL;
-    int n = 0;
-    for (int i = 0; i < t->eval.fs.n; i++)
-        if (t->eval.fs.f[i].target) target = &t->eval.fs.f[i], n++;
-    if (n != 1 || !ot_is_int(target->dtype) || target->sample.rank != 0 || p->graph->n_outputs != 1) return OT_OK;
-    if (target->batch_axis) return OT_OK; /* (C, N) */
-    const ot_value *y = p->graph->outputs[0];
-    if (y->shape.rank != 2 || y->shape.dim[1] < 2 || y->shape.dim[1] > MOST_CLASSES) return OT_OK;
-    t->confusion.classes = y->shape.dim[1];
-    t->confusion.count =
-        ot_arena_alloc(t->a, (size_t)(t->confusion.classes * t->confusion.classes) * sizeof *t->confusion.count);
-    t->confusion.scores = ot_arena_alloc(t->a, ot_bytes(&y->shape, y->dtype) + 1); /* the last batch is smaller */
-    return t->confusion.count && t->confusion.scores ? OT_OK
-                                                     : ot_fail(err, OT_E_NOMEM, "no memory for the confusion matrix");
-}
-
-static ot_status print_confusion(const ot_trainer *t, FILE *f, ot_error *err)
-{
-    names of;
-    int target = -1;
-    for (int i = 0; i < t->eval.fs.n; i++)
-        if (t->eval.fs.f[i].target) target = i;
-    OT_TRY(find_names(t, target, t->m->outputs[0], &of, err));
-    ot_print(f,
-             "\n"
-             "confusion matrix: rows are true classes, columns are predicted classes\n"
-             "%*s",
-             NAME + 4, "");
-    for (int64_t c = 0; c < t->confusion.classes; c++) ot_print(f, " %6lld", (long long)c);
-    ot_print(f, "   recall\n");
-    for (int64_t r = 0; r < t->confusion.classes; r++) {
-        int64_t all = 0, *row = t->confusion.count + r * t->confusion.classes;
-        char name[NAME_BYTES];
-        ot_shown_in(name_of(&of, r), NAME, name, sizeof name);
-        ot_print(f, "%3lld %s", (long long)r, name);
-        for (int64_t c = 0; c < t->confusion.classes; c++) all += row[c];
-        for (int64_t c = 0; c < t->confusion.classes; c++) ot_print(f, " %6lld", (long long)row[c]);
-        if (all) ot_print(f, "  %6.2f %%\n", 100.0 * (double)row[r] / (double)all);
-        else ot_print(f, "       -\n");
-    }
-    return OT_OK;
-}
 
 /* Correct predictions, predictions and targets of class c; those of class 0 of a binary output follow from class 1. */
 static void count_class(const ot_meter *m, int64_t c, int64_t out[3])
@@ -205,18 +163,60 @@ static ot_status fill_parts(const ot_trainer *t, json_t **json, ot_error *err)
     return s;
 }
 
-/* The confusion matrix of a binary output. */
-static ot_status confuse_two(ot_trainer *t, ot_error *err)
+/* ---- confusion matrix -------------------------------------------------------------------- */
+
+/* [target][prediction] of the only output that is measured; n 0: there is none. */
+typedef struct confusion {
+    int64_t n, of_two[4];
+    const int64_t *count;
+} confusion;
+
+static confusion find_confusion(const ot_trainer *t)
 {
+    int64_t no[3], yes[3];
+    confusion c = { 0 };
     const ot_meter *m = t->eval.n_measured == 1 ? &t->eval.measured[0].meter : NULL;
-    if (t->confusion.count || !m || m->kind != OT_METER_BINARY || classes_of(m) != 2) return OT_OK;
-    int64_t no[3], yes[3], *c = t->confusion.count = ot_arena_alloc(t->a, 4 * sizeof *c);
-    if (!c) return ot_fail(err, OT_E_NOMEM, "no memory for the confusion matrix");
+    if (m && m->kind == OT_METER_CLASSES && m->confusion) return (confusion){ .n = m->classes, .count = m->confusion };
+    if (!m || m->kind != OT_METER_BINARY || classes_of(m) != 2) return c;
     count_class(m, 0, no);
     count_class(m, 1, yes);
-    t->confusion.classes = 2;
-    c[0] = no[0], c[1] = no[2] - no[0], c[2] = yes[2] - yes[0], c[3] = yes[0];
-    c[1] -= m->odd - m->odd_yes, c[2] -= m->odd_yes; /* NaN is counted as the other class, and is none */
+    c = (confusion){ 2, { no[0], no[2] - no[0], yes[2] - yes[0], yes[0] }, NULL };
+    c.of_two[1] -= m->odd - m->odd_yes, c.of_two[2] -= m->odd_yes; /* NaN is counted as the other class, and is none */
+    return c;
+}
+
+static int64_t confused(const confusion *c, int64_t target, int64_t answer)
+{
+    return (c->count ? c->count : c->of_two)[target * c->n + answer];
+}
+
+static ot_status print_confusion(const ot_trainer *t, FILE *f, ot_error *err)
+{
+    names of;
+    const confusion c = find_confusion(t);
+    int64_t most = 0;
+    if (!c.n || c.n > MOST_PRINTED) return OT_OK;
+    OT_TRY(names_measured(t, &t->eval.measured[0], &of, err));
+    for (int64_t i = 0; i < c.n * c.n; i++) most = most > confused(&c, 0, i) ? most : confused(&c, 0, i);
+    int width = snprintf(NULL, 0, "%lld", (long long)most);
+    if (width < 6) width = 6;
+    ot_print(f,
+             "\n"
+             "confusion matrix: rows are true classes, columns are predicted classes\n"
+             "%*s",
+             NAME + 4, "");
+    for (int64_t i = 0; i < c.n; i++) ot_print(f, " %*lld", width, (long long)i);
+    ot_print(f, "   recall\n");
+    for (int64_t r = 0; r < c.n; r++) {
+        int64_t all = 0;
+        char name[NAME_BYTES];
+        ot_shown_in(name_of(&of, r), NAME, name, sizeof name);
+        ot_print(f, "%3lld %s", (long long)r, name);
+        for (int64_t i = 0; i < c.n; i++) all += confused(&c, r, i);
+        for (int64_t i = 0; i < c.n; i++) ot_print(f, " %*lld", width, (long long)confused(&c, r, i));
+        if (all) ot_print(f, "  %6.2f %%\n", 100.0 * (double)confused(&c, r, r) / (double)all);
+        else ot_print(f, "       -\n");
+    }
     return OT_OK;
 }
 
@@ -274,7 +274,7 @@ static ot_status print_text(const ot_trainer *t, FILE *f, ot_error *err)
         if (classes) print_classes(m, &of, f);
         else OT_TRY(print_parts(t, &t->eval.measured[i], f, err));
     }
-    return t->confusion.count && t->confusion.classes <= 20 ? print_confusion(t, f, err) : OT_OK;
+    return print_confusion(t, f, err);
 }
 
 static ot_status fill_json(const ot_trainer *t, ot_page *p, ot_error *err)
@@ -285,12 +285,12 @@ static ot_status fill_json(const ot_trainer *t, ot_page *p, ot_error *err)
     ot_json_set(&p->json, "samples", json_integer(t->eval.fs.samples));
     ot_log_scores(&p->json, t, &t->eval);
     OT_TRY(fill_parts(t, &p->json, err));
-    if (!t->confusion.count) return OT_OK;
+    const confusion c = find_confusion(t);
+    if (!c.n) return OT_OK;
     json_t *m = json_array();
-    for (int64_t r = 0; r < t->confusion.classes; r++) {
+    for (int64_t r = 0; r < c.n; r++) {
         json_t *row = json_array();
-        for (int64_t c = 0; c < t->confusion.classes; c++)
-            ot_json_add(&row, json_integer(t->confusion.count[r * t->confusion.classes + c]));
+        for (int64_t i = 0; i < c.n; i++) ot_json_add(&row, json_integer(confused(&c, r, i)));
         ot_json_add(&m, row);
     }
     ot_json_set(&p->json, "confusion", m);
@@ -326,11 +326,9 @@ static ot_status evaluate(ot_trainer *t, const ot_checkpoint *c, source from, ch
     bool last = from == OF_LAST;
     OT_TRY(last || from == OF_BEST_RUN ? ot_trainer_open_run(t, err) : ot_trainer_open_evaluation(t, err));
     if (c) OT_TRY(last ? ot_checkpoint_weights(c, t, err) : ot_checkpoint_check_split(c, t, err));
-    OT_TRY(want_confusion(t, err));
     t->eval.all = true;
     OT_TRY(ot_trainer_score(t, &t->eval, err));
     OT_TRY(ot_import_intact(t->m->file, err)); /* weights that are pages of a file */
-    OT_TRY(confuse_two(t, err));
     warn_of_nan(t);
     OT_TRY(ot_page_open(&p, t->s.json, err));
     ot_error why = { 0 };

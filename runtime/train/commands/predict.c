@@ -61,10 +61,10 @@ static form form_of(const ot_options *o)
 static ot_status check_form(const ot_options *o, form f, ot_error *err)
 {
     static const char *const others[] = {
-        "xlsx", "xls", "ods",    "parquet", "feather", "arrow",       "orc", "avro", "npy",    "h5",      "hdf5",
-        "mat",  "pkl", "pickle", "pt",      "pth",     "safetensors", "xml", "yaml", "yml",    "html",    "htm",
-        "pdf",  "svg", "png",    "jpg",     "jpeg",    "bmp",         "tif", "tiff", "webp",   "tsv",     "tab",
-        "gz",   "bz2", "xz",     "zst",     "zip",     "tar",         "tgz", "db",   "sqlite", "tfrecord"
+        "xlsx", "xls",    "ods",  "parquet", "feather",     "arrow",  "orc",      "avro",  "npy",  "h5",  "hdf5", "mat",
+        "pkl",  "pickle", "pt",   "pth",     "safetensors", "xml",    "yaml",     "yml",   "html", "htm", "pdf",  "svg",
+        "png",  "jpg",    "jpeg", "bmp",     "tif",         "tiff",   "webp",     "tsv",   "tab",  "gz",  "bz2",  "xz",
+        "zst",  "zip",    "tar",  "tgz",     "db",          "sqlite", "tfrecord", "conll", "bio",  "iob", "iob2"
     };
     if (ot_options_count(o, "copy") && (f == FORM_NPZ || f == FORM_MASKS))
         return ot_fail(err, OT_E_USAGE, "--copy: columns are written to .csv, .json and .jsonl only");

@@ -338,7 +338,12 @@ static ot_status nothing_found(const ot_adapt_env *e, bool automatic, ot_error *
             ot_adapt_note(e, "--augment auto: the data has no images of bytes (uint8); nothing is augmented");
         return OT_OK;
     }
-    if (!strcmp(name, "noise"))
+    bool noise = !strcmp(name, "noise");
+    if (noise && ot_spec_num(&e->s->augment[0], "std") == 0) {
+        ot_adapt_note(e, "--augment noise: std is 0: nothing is added");
+        return OT_OK;
+    }
+    if (noise)
         return ot_fail(err, OT_E_USAGE,
                        "--augment noise: needs images of bytes (uint8) or inputs of floats; the data has none");
     return ot_fail(

@@ -76,8 +76,8 @@ static ot_status set_dtype(ot_feeder *f, const ot_array *a, ot_dtype want, ot_er
     }
     if (f->dtype == have) return OT_OK;
     if (f->dtype == OT_STRING || have == OT_STRING)
-        return ot_fail_more(err, OT_E_DATA, "array '%s' is %s, but input '%s' is %s", a->t.name, ot_dtype_name(have),
-                            f->name, ot_dtype_name(f->dtype));
+        return ot_fail_more(err, OT_E_DATA, "%s%s%s is %s, but input '%s' is %s", *a->t.name ? "array '" : "the array",
+                            a->t.name, *a->t.name ? "'" : "", ot_dtype_name(have), f->name, ot_dtype_name(f->dtype));
     ot_error e = { 0 };
     if (ot_array_fits(a, f->dtype, &e)) return ot_fail_more(err, e.status, "input '%s': %-s", f->name, e.text);
     return OT_OK;

@@ -61,9 +61,10 @@ static ot_status check_rows(const ot_adapt_env *e, const ot_dataset *d, ot_feede
         const char *column = f->whole ? NULL : ot_dataset_number_column(d, f->src, i % each);
         return ot_fail_more(
             err, OT_E_DATA,
-            "array '%s': %s %lld has index %lld; %s looks it up in a table of %lld rows, valid are 0 to %lld%s%s%s",
-            t->name, f->whole ? "element" : "sample", (long long)(i / each), (long long)v, n->name, (long long)rows,
-            (long long)rows - 1, column ? " (--categories " : "", column ? column : "",
+            "%s%s%s: %s %lld has index %lld; %s looks it up in a table of %lld rows, valid are 0 to %lld%s%s%s",
+            *t->name ? "array '" : "the array", t->name, *t->name ? "'" : "", f->whole ? "element" : "sample",
+            (long long)(i / each), (long long)v, n->name, (long long)rows, (long long)rows - 1,
+            column ? " (--categories " : "", column ? column : "",
             column ? " numbers the values of the column from 0)" : "");
     }
     return OT_OK;

@@ -77,7 +77,9 @@ ot_status ot_help_text(bool all, char **text, ot_error *err)
 #define ROW(code, number, what) fprintf(f, "  %3d  %s\n", number, what);
         OT_STATUS_LIST(ROW)
 #undef ROW
-        fputs("  130, 143  stopped by a signal; the model is written\n", f);
+        fputs(
+            "  128+N  stopped by signal N (129 SIGHUP, 130 SIGINT, 141 SIGPIPE, 143 SIGTERM, 152 SIGXCPU); the model is written\n",
+            f);
     }
     if (ot_memstream_close(f)) return OT_OK;
     free(*text);

@@ -128,7 +128,9 @@ ot_status ot_man_text(char **text, ot_error *err)
 #define ROW(code, number, what) fprintf(p.f, ".TP\n\\fB%d\\fR\n%s\n", number, what);
     OT_STATUS_LIST(ROW)
 #undef ROW
-    fputs(".TP\n\\fB130\\fR, \\fB143\\fR\nstopped by a signal; the model is written\n.SH EXAMPLES\n.nf\n", p.f);
+    fputs(
+        ".TP\n\\fB128+N\\fR\nstopped by signal N (129 SIGHUP, 130 SIGINT, 141 SIGPIPE, 143 SIGTERM, 152 SIGXCPU); the model is written\n.SH EXAMPLES\n.nf\n",
+        p.f);
     print_text(&p, ot_help_examples);
     fputs(".fi\n.SH SEE ALSO\n\\fBonnxtrain help\\fR \\fITOPIC NAME\\fR prints one entry of these lists.\n", p.f);
     return ot_help_close(&p, s, text, err);

@@ -543,9 +543,15 @@ static ot_status read_monitor(const ot_options *o, const char *const *outputs, o
     for (int i = 0; point && outputs && outputs[i]; i++)
         if (strlen(outputs[i]) == (size_t)(point - text) && !strncmp(outputs[i], text, (size_t)(point - text)))
             s->monitor_output = outputs[i], known = true;
+    const char *name = point ? point + 1 : text, *set = strncmp(name, "val_", 4) ? NULL : name + 4;
+    for (int i = 0; set && s->monitor < 0 && ot_metrics.entries[i]; i++)
+        if (!strcmp(set, ot_metrics.entries[i]->name))
+            return ot_fail(err, OT_E_USAGE,
+                           "--monitor %s: metrics are named without val_ and measured on the validation set (--val, "
+                           "--val-split): use --monitor %.*s%s",
+                           text, (int)(name - text), text, set);
     if (s->monitor < 0)
-        return ot_fail(err, OT_E_USAGE, "--monitor: unknown metric '%s'; see 'onnxtrain help metric'",
-                       point ? point + 1 : text);
+        return ot_fail(err, OT_E_USAGE, "--monitor: unknown metric '%s'; see 'onnxtrain help metric'", name);
     if (!known)
         return ot_fail(err, OT_E_USAGE, "--monitor %s: the model has no output '%.*s'", text, (int)(point - text),
                        text);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exporter/classifier.h"
 #include "runtime/losses/losses.h"
 #include "runtime/losses/tails.h"
 #include "runtime/train/feed/bind_inputs.h"
@@ -212,6 +213,37 @@ ot_status ot_trainer_classes_text(const ot_trainer *t, ot_arena *a, ot_classes_k
     }
     if (*out) *kind = of[OT_CLASSES_NAMED] ? OT_CLASSES_NAMED : OT_CLASSES_COLUMNS;
     else if (gone && ot_import_metadata(t->loaded->file, OT_CLASSES_KEY)) *kind = OT_CLASSES_GONE;
+    json_decref(was);
+    return s;
+}
+
+/* Is the last layer before the output replaced? */
+static ot_status is_replaced(const ot_trainer *t, const char *output, bool *is, ot_error *err)
+{
+    ot_classifier h;
+    *is = false;
+    OT_TRY(ot_classifier_find(t->loaded->file, output, t->a, &h, err));
+    for (int i = 0; i < t->classifiers.n && !h.why; i++)
+        *is |= t->classifiers.list[i].layer == h.layer && t->classifiers.list[i].now != t->classifiers.list[i].classes;
+    return OT_OK;
+}
+
+ot_status ot_classes_kept(const ot_trainer *t, const char **out, ot_error *err)
+{
+    json_t *was, *now, *list;
+    const char *output;
+    ot_status s = OT_OK;
+    *out = NULL;
+    OT_TRY(recorded(t->loaded, &was, err));
+    now = json_object();
+    json_object_foreach(was, output, list)
+    {
+        bool gone = false;
+        if (!s) s = is_replaced(t, output, &gone, err);
+        if (!gone) ot_json_set(&now, output, json_incref(list));
+    }
+    if (!s && (!now || json_object_size(now))) s = spell(now, t->a, out, err);
+    else json_decref(now);
     json_decref(was);
     return s;
 }

@@ -181,6 +181,7 @@ static bool keep(ot_trainer *t, ot_classifier *h)
 static ot_status replace(ot_trainer *t, ot_error *err)
 {
     ot_imported *now = NULL;
+    const char *names;
     for (int i = 0; i < t->s.n_classes; i++) OT_TRY(add_wish(t, &t->s.classes[i], err));
     for (int i = 0; i < t->classifiers.n; i++)
         if (!keep(t, &t->classifiers.list[i])) return no_memory(err);
@@ -189,8 +190,9 @@ static ot_status replace(ot_trainer *t, ot_error *err)
         for (int k = 0; k < i; k++) before |= t->classifiers.list[k].layer == t->classifiers.list[i].layer;
         if (!before) OT_TRY(say(t, &t->classifiers.list[i], err));
     }
+    OT_TRY(ot_classes_kept(t, &names, err));
     OT_TRY(ot_classifiers_replace(t->loaded->file, t->classifiers.list, t->classifiers.n, t->s.seed, OT_CLASSES_KEY,
-                                  &now, err));
+                                  names, &now, err));
     t->classifiers.replaced = now != NULL;
     return now ? ot_trainer_take(t, now, err) : OT_OK;
 }

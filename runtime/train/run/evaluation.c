@@ -17,31 +17,6 @@ typedef struct tally {
 /* The weight of a batch's mean loss. */
 static double counts_by(double divisor, double otherwise) { return isnan(divisor) ? otherwise : divisor; }
 
-/* Adds predicted and true classes to t->confusion; labels that are not classes are ignored. */
-static ot_status count_answers(ot_trainer *t, int slot, ot_error *err)
-{
-    const ot_slot *q = &t->x.slot[slot];
-    const ot_value *y = q->plan->graph->outputs[0]; /* (N, C) */
-    ot_feeder *target = NULL;
-    for (int i = 0; i < q->feeders->n; i++)
-        if (q->feeders->f[i].target) target = &q->feeders->f[i];
-    if (!target || y->shape.rank != 2 || y->shape.dim[1] != t->confusion.classes) return OT_OK;
-    OT_TRY(ot_exec_read(q->exec, y, t->confusion.scores, err));
-    OT_TRY(ot_feeder_take(target, t->index, q->batch, OT_NOT_AUGMENTED, target->buffer, 1, err));
-    for (int64_t i = 0; i < q->batch; i++) {
-        int64_t right = ot_get_i64(target->buffer, target->dtype, i), best = 0, at = i * t->confusion.classes;
-        bool odd = false;
-        for (int64_t c = 0; c < t->confusion.classes; c++) {
-            double score = ot_get_f64(t->confusion.scores, y->dtype, at + c);
-            odd |= isnan(score);
-            if (score > ot_get_f64(t->confusion.scores, y->dtype, at + best)) best = c;
-        }
-        if (!odd && right >= 0 && right < t->confusion.classes)
-            t->confusion.count[right * t->confusion.classes + best]++;
-    }
-    return OT_OK;
-}
-
 static ot_status take_batch(ot_trainer *t, tally *y, ot_error *err)
 {
     int slot;
@@ -73,8 +48,7 @@ static ot_status evaluate_batch(ot_trainer *t, ot_scored *e, int slot, int64_t f
     t->x.position = first / t->x.slot[e->slot].batch;
     OT_TRY(ot_session_submit(&t->x, slot, OT_RUN_BATCH, t->index, err));
     OT_TRY(ot_measure_batch(t, e, slot, err)); /* outputs are read before the next run writes them */
-    OT_TRY(ot_detail_batch(t, e, slot, err));
-    return t->confusion.count ? count_answers(t, slot, err) : OT_OK;
+    return ot_detail_batch(t, e, slot, err);
 }
 
 void ot_trainer_report_evaluation(const ot_trainer *t, const ot_scored *e, int64_t batches, double began)

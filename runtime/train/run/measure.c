@@ -23,6 +23,18 @@ static ot_meter_scale scale_of(ot_tail_kind k)
                                                         : OT_SCALE_LOGITS;
 }
 
+/* The shape of an output by samples: rows that belong to one have the target's leading axes, (N*T,C) is (N,T,C). */
+static ot_shape by_samples(const ot_shape *s, const ot_feeder *f, int64_t batch)
+{
+    ot_shape out = { .rank = 1, .dim = { batch } };
+    for (int64_t n = batch; f->by_rows && n != s->dim[0] && out.rank <= f->sample.rank; out.rank++)
+        n *= out.dim[out.rank] = f->sample.dim[out.rank - 1];
+    if (!f->by_rows || out.rank + s->rank - 1 > OT_MAX_RANK) return *s;
+    memcpy(out.dim + out.rank, s->dim + 1, (size_t)(s->rank - 1) * sizeof *s->dim);
+    out.rank += s->rank - 1;
+    return out;
+}
+
 /* Is y the shape of the target with one more axis, at `axis`?  y: (N, ...); target: of one sample, without N. */
 static bool fits(const ot_shape *y, const ot_shape *sample, int axis)
 {
@@ -49,10 +61,11 @@ static bool look_at(const ot_trainer *t, const ot_slot *q, const ot_feeder *f, i
 {
     const ot_value *y = q->plan->graph->outputs[output];
     const char *name = t->m->outputs[output];
-    const ot_shape *s = &y->shape;
-    int64_t per = q->batch > 0 ? ot_numel(s) / q->batch : 0, each = ot_numel(&f->sample);
+    if (f->whole || f->batch_axis || y->shape.rank < 1 || q->batch < 1) return false;
+    const ot_shape shape = by_samples(&y->shape, f, q->batch), *s = &shape;
+    int64_t per = ot_numel(s) / q->batch, each = ot_numel(&f->sample);
     bool counted = is_counted(q->plan, name);
-    if (f->whole || f->batch_axis || s->rank < 1 || s->dim[0] != q->batch || !ot_is_float(y->dtype)) return false;
+    if (s->dim[0] != q->batch || !ot_is_float(y->dtype)) return false;
     *m = (ot_meter){ .scale = scale_of(q->plan->tails[output]), .inner = 1, .columns = each, .classes = 1 };
     m->mask = s->rank >= 4;
     m->exponential = q->plan->exponential && q->plan->exponential[output];

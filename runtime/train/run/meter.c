@@ -26,8 +26,10 @@ ot_status ot_meter_open(ot_meter *m, ot_error *err)
     size_t c = (size_t)tasks_of(m), k = (size_t)(m->columns > 0 ? m->columns : 1);
     m->right = calloc(3 * c, sizeof *m->right);
     m->off = calloc(4 * k, sizeof *m->off);
+    bool confused = m->kind == OT_METER_CLASSES && c <= OT_MOST_CONFUSED;
+    if (confused) m->confusion = calloc(c * c, sizeof *m->confusion);
     m->ranks = ot_meter_gives(m, OT_METRIC_AUC);
-    if (!m->right || !m->off) {
+    if (!m->right || !m->off || (confused && !m->confusion)) {
         ot_meter_close(m);
         return ot_fail(err, OT_E_NOMEM, "no memory for metrics");
     }
@@ -40,10 +42,11 @@ void ot_meter_close(ot_meter *m)
 {
     free(m->right);
     free(m->off);
+    free(m->confusion);
     free(m->score);
     free(m->label);
     free(m->ranked);
-    m->right = m->label = NULL;
+    m->right = m->label = m->confusion = NULL;
     m->off = m->score = NULL;
     m->ranked = NULL;
 }
@@ -139,6 +142,7 @@ static ot_status add_class(ot_meter *m, const void *y, ot_dtype type, const ot_j
     }
     if (m->ranks) m->label[m->n] = j->label;
     m->right[j->label] += !j->odd && j->best == j->label;
+    if (m->confusion) m->confusion[j->label * m->classes + j->best] += !j->odd;
     m->said[j->best] += !j->odd;
     m->is[j->label]++;
     m->in_five += !j->odd && j->above < 5;

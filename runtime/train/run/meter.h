@@ -10,6 +10,8 @@ typedef enum ot_meter_kind { OT_METER_CLASSES, OT_METER_BINARY, OT_METER_VALUES 
 /* The scale of its scores. */
 typedef enum ot_meter_scale { OT_SCALE_LOGITS, OT_SCALE_PROBABILITIES, OT_SCALE_LOGS } ot_meter_scale;
 
+enum { OT_MOST_CONFUSED = 100 }; /* classes of a confusion matrix */
+
 typedef struct ot_meter {
     ot_meter_kind kind;
     ot_meter_scale scale;
@@ -23,9 +25,10 @@ typedef struct ot_meter {
     int64_t n;                  /* predictions with a valid label, or rows */
     int64_t odd, odd_yes;       /* those with a score of NaN; BINARY: those of them whose target is class 1 */
     int64_t *right, *said, *is; /* by class: correct predictions, predictions, targets.  BINARY: of class 1, by label */
-    int64_t in_five;            /* CLASSES: the label is among the five highest scores */
-    int64_t shares;             /* CLASSES: predictions whose scores are from 0 to 1 and add up to 1 */
-    double log_loss;            /* sum */
+    int64_t *confusion; /* CLASSES: (classes, classes), [target][prediction]; NULL: more than OT_MOST_CONFUSED */
+    int64_t in_five;    /* CLASSES: the label is among the five highest scores */
+    int64_t shares;     /* CLASSES: predictions whose scores are from 0 to 1 and add up to 1 */
+    double log_loss;    /* sum */
     /* By column: sums of |y - t| and (y - t)^2, mean of t, sum of its squared deviations. */
     double *off, *square, *mean, *spread;
     double *score; /* (n, classes) probabilities, for AUC; BINARY: (n) */

@@ -131,6 +131,15 @@ ot_status ot_trainer_open_training(ot_trainer *t, ot_error *err)
     return t->data ? OT_OK : open_part(t, t->s.data, OT_SPLIT_TRAIN, keeps_back(t), false, &t->data, err);
 }
 
+/* Are class numbers the target, not the images themselves? */
+static bool learns_classes(const ot_trainer *t)
+{
+    bool classes = false;
+    for (int i = 0; i < t->data->n; i++)
+        classes |= t->data->array[i].role == OT_ARRAY_TARGET && !t->data->array[i].source;
+    return classes && !needs_no_target(t);
+}
+
 ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
 {
     const char *test = t->s.test ? t->s.test : t->s.data;
@@ -138,7 +147,7 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
     OT_TRY(ot_trainer_open_training(t, err));
     OT_TRY(ot_trainer_number_classes(t, t->data, true, err));
     OT_TRY(ot_trainer_note_classes(t, err));
-    if (t->data->renumbers && t->data->n_classes < 2)
+    if (t->data->renumbers && t->data->n_classes < 2 && learns_classes(t))
         return ot_fail(err, OT_E_DATA,
                        "%s: all images are in one class folder, '%s'; training needs at least two classes",
                        t->data->name, t->data->class_name[0]);

@@ -193,12 +193,8 @@ struct ot_trainer {
     int64_t log_bytes[2]; /* resumed: of the run's log, and of --log, at the checkpoint; -1: unknown */
     int64_t planned;      /* bytes */
     bool labels_in_graph; /* the class names are labels in the graph (labels.c) */
-    struct {
-        int64_t classes, *count; /* classes x classes, [target][answer]; NULL: not counted */
-        void *scores;            /* a batch of the evaluated output; NULL: not counted batch by batch */
-    } confusion;
-    void **copies; /* of file states, for ot_trainer_weight_at; NULL: not yet */
-    void **plain;  /* --ema, --swa: the weights while their averages are in use; NULL: they are not */
+    void **copies;        /* of file states, for ot_trainer_weight_at; NULL: not yet */
+    void **plain;         /* --ema, --swa: the weights while their averages are in use; NULL: they are not */
 };
 
 /* steps.c: the caller's tensors.  OT_ENDLESS: option "steps" of a training that the caller ends. */
@@ -257,6 +253,9 @@ typedef enum ot_classes_kind {
 /* *out NULL where kind is KEPT or GONE. */
 ot_status ot_trainer_classes_text(const ot_trainer *t, ot_arena *a, ot_classes_kind *kind, const char **out,
                                   ot_error *err);
+
+/* What the model records without the outputs of last layers that are replaced, in the trainer's arena; *out NULL: nothing. */
+ot_status ot_classes_kept(const ot_trainer *t, const char **out, ot_error *err);
 
 /* recorded_loss.c: the metadata key of the values of --loss, a JSON list of strings. */
 #define OT_LOSS_KEY "onnxtrain.loss"
