@@ -27,29 +27,18 @@ static bool can(const ot_node *n, const char **why)
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ot_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
         if (!v) continue;
-        if (v->dtype != OT_F32) {
-            *why = "only float32";
-            return false;
-        }
-        if (!all_positive(v)) {
-            *why = "an empty or huge tensor";
-            return false;
-        }
+        if (!ot_f32_can(v, why)) return false;
+        if (!all_positive(v)) return ot_refuse(why, "an empty or huge tensor");
     }
     const ot_convolve *a = n->attrs;
-    if (n->out[0] == NULL) {
-        *why = "dw is not needed";
-        return false;
-    }
+    if (n->out[0] == NULL) return ot_refuse(why, "dw is not needed");
     const ot_value *x = n->op == &ot_op_Convolve ? n->in[0] : n->op == &ot_op_ConvolveDx ? n->out[0] : n->in[1];
     const ot_value *y = n->op == &ot_op_Convolve ? n->out[0] : n->in[0];
     for (int j = 0; j < a->window.nd; j++) {
         const ot_window *w = &a->window;
         int64_t span = (y->shape.dim[2 + j] - 1) * w->stride[j] + (w->kernel[j] - 1) * w->dilation[j] + 1;
-        if (span - x->shape.dim[2 + j] - w->pad_lo[j] + w->stride[j] <= 0) {
-            *why = "some rows of x are in no window";
-            return false;
-        }
+        if (span - x->shape.dim[2 + j] - w->pad_lo[j] + w->stride[j] <= 0)
+            return ot_refuse(why, "some rows of x are in no window");
     }
     return true;
 }

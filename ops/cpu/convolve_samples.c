@@ -71,9 +71,9 @@ static bool values_fit(const ot_node *n, const char **why)
 {
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ot_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
-        if (v && v->dtype != OT_F32) return *why = "only float32", false;
+        if (!ot_f32_can(v, why)) return false;
         if (v && (ot_numel(&v->shape) <= 0 || ot_numel(&v->shape) >= INT32_MAX))
-            return *why = "an empty or huge tensor", false;
+            return ot_refuse(why, "an empty or huge tensor");
     }
     return true;
 }
@@ -81,8 +81,8 @@ static bool values_fit(const ot_node *n, const char **why)
 static bool can(const ot_node *n, const char **why)
 {
     const ot_convolve *a = n->attrs;
-    if (a->group != 1 || a->window.nd > 2) return *why = "groups, or three axes", false;
-    if (!n->out[0]) return *why = "dw is not needed", false;
+    if (a->group != 1 || a->window.nd > 2) return ot_refuse(why, "groups, or three axes");
+    if (!n->out[0]) return ot_refuse(why, "dw is not needed");
     return values_fit(n, why);
 }
 

@@ -18,15 +18,9 @@ static bool can(const ot_node *n, const char **why)
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const ot_value *v = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
         if (!v) continue;
-        if (v->dtype != OT_F32) {
-            *why = "only float32";
-            return false;
-        }
+        if (!ot_f32_can(v, why)) return false;
         for (int d = 0; d < v->shape.rank; d++)
-            if (v->shape.dim[d] <= 0 || v->shape.dim[d] >= INT32_MAX) {
-                *why = "an empty or huge tensor";
-                return false;
-            }
+            if (v->shape.dim[d] <= 0 || v->shape.dim[d] >= INT32_MAX) return ot_refuse(why, "an empty or huge tensor");
     }
     return true;
 }

@@ -43,22 +43,12 @@ static const ot_recurrent_steps *best_steps(void)
 static bool can(const ot_node *n, const char **why)
 {
     ot_recurrent_sizes z = ot_recurrent_sizes_of(n);
-    if (n->in[n->op == &ot_op_Recurrent ? OT_REC_R : OT_RECDX_R]->dtype != OT_F32) {
-        *why = "only float32";
-        return false;
-    }
-    if (z.I && ((const ot_recurrent *)n->attrs)->cell == OT_CELL_GRU) {
-        *why = "GRU does not add the product of the inputs to that of the state";
-        return false;
-    }
-    if (z.I && z.G * z.H * (z.H + z.I) * (int64_t)sizeof(float) > CACHED) {
-        *why = "w and r are larger than a cache: a product of all steps reads w once";
-        return false;
-    }
-    if (z.T * z.N * z.H == 0) {
-        *why = "an empty tensor";
-        return false;
-    }
+    if (!ot_f32_can(n->in[n->op == &ot_op_Recurrent ? OT_REC_R : OT_RECDX_R], why)) return false;
+    if (z.I && ((const ot_recurrent *)n->attrs)->cell == OT_CELL_GRU)
+        return ot_refuse(why, "GRU does not add the product of the inputs to that of the state");
+    if (z.I && z.G * z.H * (z.H + z.I) * (int64_t)sizeof(float) > CACHED)
+        return ot_refuse(why, "w and r are larger than a cache: a product of all steps reads w once");
+    if (z.T * z.N * z.H == 0) return ot_refuse(why, "an empty tensor");
     return true;
 }
 
