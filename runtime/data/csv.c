@@ -315,7 +315,10 @@ static ot_status find_columns(ot_dataset *d, ot_columns *t, ot_error *err)
     OT_TRY(ot_table_find_images(d, t, err));
     if (!t->rows)
         return ot_fail(err, OT_E_DATA,
-                       t->columns ? "%s: has no samples, only the names of its columns" : "%s: is empty", t->path);
+                       t->columns                 ? "%s: has no samples, only the names of its columns"
+                       : t->mark == OT_ROWS_CONLL ? "%s: has no sentences"
+                                                  : "%s: is empty",
+                       t->path);
     if (t->columns < 2 && !t->options.unlabelled)
         return ot_fail(err, OT_E_DATA, "%s: has 1 column; expected at least one input column and one target column%s",
                        t->path, t->mark ? "" : "; columns are separated by commas, semicolons or tabs");

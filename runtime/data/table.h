@@ -63,7 +63,7 @@ typedef struct ot_words {
 /* Adds a word if it is new; its text is copied.  Errors: OT_E_NOMEM. */
 ot_status ot_words_add(ot_words *w, const char *text, int most, ot_arena *a, const char *path, ot_error *err);
 int ot_words_find(const ot_words *w, const char *text); /* -1: it is none of them */
-void ot_words_sort(ot_words *w);                        /* by bytes */
+void ot_words_sort(ot_words *w);                        /* whole numbers by size, others by bytes */
 void ot_words_free(ot_words *w);                        /* the slots; words are the arena's */
 
 /* ---- columns ----------------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ typedef struct ot_column {
     double first;     /* its first cell, a number, and */
     int64_t counted;  /* cells that count on from it: 0, 1, 2 ... */
     ot_kind kind;
-    bool named;     /* a category by --categories, whatever it holds */
+    bool named;     /* a category by --categories, or a target recorded as one, whatever it holds */
     bool passed;    /* not standardised, by --passthrough */
     ot_words words; /* of a category, and of a target of texts */
 } ot_column;
@@ -250,8 +250,8 @@ int ot_column_find(const ot_columns *t, const char *name);
  * Errors: OT_E_NOMEM. */
 ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, bool apart, bool *known, ot_error *err);
 
-/* Marks the columns of --categories and --passthrough, or tells that the model records its columns.  Errors: OT_E_DATA: there is none
- * of a name, or a category is a target or of images. */
+/* Marks the columns of --categories, other than targets, and of --passthrough, or tells that the model records its columns.  Errors:
+ * OT_E_DATA: there is none of a name, or a category is of images. */
 ot_status ot_table_name_columns(ot_dataset *d, ot_columns *t, ot_error *err);
 
 /* Which columns the targets are, by --target, by what was recorded, or by the rule: `target`, else the last one. */
@@ -271,6 +271,9 @@ ot_status ot_table_tell_anew(ot_dataset *d, const ot_columns *t, ot_error *err);
 bool ot_table_recorded(
     const ot_data_options *o); /* whether the model that the data are for records columns of a table */
 ot_status ot_table_recall_target(const ot_columns *t, ot_arena *a, const char **out, ot_error *err);
+bool ot_table_recalls_classes(const ot_columns *t,
+                              const char *column); /* whether it records that column as a target whose
+                                                                          numbers are names of classes */
 
 /* Sets t->order if the model records columns of numbers that it takes as they are, and the file names one of them at least.
  * Errors: OT_E_DATA: another one is missing, or there twice. */

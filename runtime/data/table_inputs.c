@@ -164,13 +164,24 @@ static ot_status check_target(ot_dataset *d, const ot_columns *t, const ot_colum
     return ot_table_list_columns(t, err);
 }
 
+/* Whether the numbers of a target are names of classes: by --categories, or as the model records. */
+static ot_status names_classes(ot_dataset *d, const ot_columns *t, int column, bool *is, ot_error *err)
+{
+    int n = 0, *list = ot_arena_alloc(d->arena, (size_t)(t->columns + 1) * sizeof *list);
+    if (!list) return no_memory(t, err);
+    if (t->options.categories) OT_TRY(ot_table_columns(t, t->options.categories, "--categories", list, &n, err));
+    *is = ot_table_recalls_classes(t, t->column[column].name);
+    for (int i = 0; i < n; i++) *is |= list[i] == column;
+    return OT_OK;
+}
+
 static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, const int *list, int n, ot_error *err)
 {
     ot_goal *w = &t->wanted[t->n_targets++];
     *w = (ot_goal){ .name = name, .n = n, .column = ot_arena_copy(d->arena, list, (size_t)n * sizeof *list) };
     if (!name || !w->column) return no_memory(t, err);
     for (int i = 0; i < n; i++) {
-        const ot_column *q = &t->column[list[i]];
+        ot_column *q = &t->column[list[i]];
         OT_TRY(check_target(d, t, q, err));
         if (q->kind == OT_KIND_IMAGE && n == 1) {
             w->member = ot_arena_alloc(d->arena, sizeof *w->member * ((size_t)t->rows + 1));
@@ -178,7 +189,8 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
             break;
         }
         w->tags = n == 1 && q->listed && t->text && ot_texts_are_words(t->text);
-        w->text = w->tags ? q->strings : w->text || is_text(q);
+        OT_TRY(names_classes(d, t, list[i], &q->named, err));
+        w->text = w->tags ? q->strings : w->text || is_text(q) || q->named;
         if (q->listed && !w->tags)
             return ot_fail(
                 err, OT_E_DATA,
@@ -186,7 +198,12 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
                 "and 1 for each label; tags of words need a list of words in another column, and --tokenizer",
                 t->path, (long long)q->odd.line, q->name, q->odd.text);
         bool values = q->whole < q->count[OT_CELL_NUMBER] + q->count[OT_CELL_CODE]; /* whole numbers may name classes */
-        if (values) OT_TRY(check_stray(t, q, false, err));
+        if (values && !q->named) OT_TRY(check_stray(t, q, false, err));
+        if (q->named && n > 1)
+            return ot_fail(
+                err, OT_E_DATA,
+                "%s: --categories: column '%s' is one of several targets of an output, which must be numbers", t->path,
+                q->name);
         if (w->text && n > 1)
             return ot_fail(err, OT_E_DATA,
                            "%s: line %lld, column '%s': contains '%.40s'; several targets together must be numbers",
@@ -354,13 +371,17 @@ static bool is_target(const ot_columns *t, int column)
     return false;
 }
 
-/* An option that lists columns.  *n 0: it is not given, or has no effect. */
+/* An option that lists columns of inputs.  *n 0: it is not given, or has no effect. */
 static ot_status named_columns(ot_dataset *d, const ot_columns *t, const char *option, const char *text, int *list,
                                int *n, ot_error *err)
 {
+    int inputs = 0;
     *n = 0;
     if (!text) return OT_OK;
-    if (!t->recorded && !t->order) return ot_table_columns(t, text, option, list, n, err);
+    OT_TRY(ot_table_columns(t, text, option, list, n, err));
+    for (int i = 0; i < *n; i++) inputs += !is_target(t, list[i]);
+    if (!inputs || (!t->recorded && !t->order)) return OT_OK;
+    *n = 0;
     return ot_dataset_tell(
         d, err, "%s: %s has no effect: the model records how it takes the columns (change with --inputs auto)", t->path,
         option);
@@ -373,10 +394,9 @@ ot_status ot_table_name_columns(ot_dataset *d, ot_columns *t, ot_error *err)
     OT_TRY(named_columns(d, t, "--categories", t->options.categories, list, &n, err));
     for (int i = 0; i < n; i++) {
         ot_column *q = &t->column[list[i]];
-        const bool target = is_target(t, list[i]);
-        if (target || q->kind == OT_KIND_IMAGE)
-            return ot_fail(err, OT_E_DATA, "%s: --categories: column '%s' %s", t->path, q->name,
-                           target ? "is the target" : "has names of images");
+        if (q->kind == OT_KIND_IMAGE)
+            return ot_fail(err, OT_E_DATA, "%s: --categories: column '%s' has names of images", t->path, q->name);
+        if (is_target(t, list[i])) continue; /* names_classes */
         q->named = true;
         if (q->kind != OT_KIND_EMPTY) q->kind = OT_KIND_CATEGORY;
     }

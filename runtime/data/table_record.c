@@ -10,6 +10,8 @@
  *
  *   {"target": "price", "columns": ["rooms", "area"]}
  *
+ * A target whose numbers are names of classes (--categories) is named once more, as "target_category".
+ *
  * An input's elements are those of its columns, in this order.  `missing`: the number that replaces a missing value before
  * mean and std apply; of a category, whether missing values are one more, the last.  A date as parts has lists of numbers. */
 #include <math.h>
@@ -20,6 +22,7 @@
 #include "runtime/data/table.h"
 
 #define ORDER "columns"
+#define CLASSES "target_category"
 
 static ot_status no_memory(const ot_columns *t, ot_error *err)
 {
@@ -120,36 +123,49 @@ static ot_status dump(const ot_dataset *d, const ot_columns *t, json_t *root, si
     return *out ? OT_OK : no_memory(t, err);
 }
 
+static void record_target(json_t **root, const ot_dataset *d, const ot_columns *t)
+{
+    const char *target = t->target ? t->target : d->column;
+    if (!t->n_targets || !target) return;
+    json_object_del(*root, CLASSES);
+    ot_json_set(root, "target", json_string(target));
+    for (int i = 0; i < t->n_targets; i++) {
+        const ot_column *q = &t->column[t->wanted[i].column[0]];
+        if (q->named) ot_json_set(root, CLASSES, json_string(q->name));
+    }
+}
+
 ot_status ot_table_record(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err)
 {
     json_t *root = json_object();
-    const char *target = t->target ? t->target : d->column;
     ot_json_set(&root, "inputs", inputs_json(t));
-    if (t->n_targets && target) ot_json_set(&root, "target", json_string(target));
+    record_target(&root, d, t);
     /* What was measured has so many digits; scores of a tokenizer have all. */
     return dump(d, t, root, t->text ? 0 : JSON_REAL_PRECISION(OT_TABLE_DIGITS), out, err);
 }
 
 ot_status ot_table_record_target(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err)
 {
-    const char *target = t->target ? t->target : d->column, *before;
-    json_t *root;
+    json_t *root, *before;
     *out = NULL;
-    if (!t->n_targets || !target) return OT_OK;
     OT_TRY(load(t, &root, err));
-    before = json_string_value(json_object_get(root, "target"));
-    if (!root || (before && !strcmp(before, target))) {
-        json_decref(root);
-        return OT_OK;
+    if (!root) return OT_OK;
+    before = json_deep_copy(root);
+    if (before) record_target(&root, d, t);
+    bool same = json_equal(root, before);
+    if (before && !same) {
+        json_decref(before);
+        return dump(d, t, root, 0, out, err);
     }
-    ot_json_set(&root, "target", json_string(target));
-    return dump(d, t, root, 0, out, err);
+    json_decref(root);
+    json_decref(before);
+    return before ? OT_OK : no_memory(t, err);
 }
 
 ot_status ot_table_record_order(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err)
 {
     const ot_table_input *in = t->input;
-    const char *target = t->target ? t->target : d->column, *twice;
+    const char *twice;
     *out = NULL;
     OT_TRY(ot_table_name_twice(t, &twice, err));
     if (!t->header || twice) return OT_OK;
@@ -159,7 +175,7 @@ ot_status ot_table_record_order(const ot_dataset *d, const ot_columns *t, const 
     json_t *columns = json_array();
     for (int i = 0; i < in->n; i++) ot_json_add(&columns, json_string(in->field[i].name));
     ot_json_set(&root, ORDER, columns);
-    if (t->n_targets && target) ot_json_set(&root, "target", json_string(target));
+    record_target(&root, d, t);
     return dump(d, t, root, 0, out, err);
 }
 
@@ -270,6 +286,17 @@ ot_status ot_table_recall_target(const ot_columns *t, ot_arena *a, const char **
     ot_status s = text && !elsewhere && !*out ? no_memory(t, err) : OT_OK;
     json_decref(root);
     return s;
+}
+
+bool ot_table_recalls_classes(const ot_columns *t, const char *column)
+{
+    json_t *root = NULL;
+    const char *text = t->options.preprocess;
+    if (!text || ot_json_parse(text, strlen(text), &root)) return false;
+    const char *name = json_string_value(json_object_get(root, CLASSES));
+    bool is = name && !strcmp(name, column);
+    json_decref(root);
+    return is;
 }
 
 static ot_status invalid(const char *what, const char *where, ot_error *err)

@@ -59,10 +59,29 @@ ot_status ot_words_add(ot_words *w, const char *text, int most, ot_arena *a, con
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
+/* -12 or 0, but not 012: two such texts are one number only if they are equal. */
+static bool is_whole(const char *text)
+{
+    size_t sign = *text == '-', digits = strspn(text + sign, "0123456789");
+    return digits && !text[sign + digits] && (text[sign] != '0' || (digits == 1 && !sign));
+}
+
+/* Of such texts. */
+static int by_number(const void *a, const void *b)
+{
+    const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+    size_t n = strlen(x), m = strlen(y);
+    if ((*x == '-') != (*y == '-')) return *x == '-' ? -1 : 1;
+    int order = n != m ? (n < m ? -1 : 1) : strcmp(x, y);
+    return *x == '-' ? -order : order;
+}
+
 void ot_words_sort(ot_words *w)
 {
+    bool whole = true;
     if (!w->n) return;
-    qsort(w->word, (size_t)w->n, sizeof *w->word, by_text);
+    for (int i = 0; i < w->n && whole; i++) whole = is_whole(w->word[i]);
+    qsort(w->word, (size_t)w->n, sizeof *w->word, whole ? by_number : by_text);
     number_all(w);
 }
 

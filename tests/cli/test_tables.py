@@ -95,6 +95,31 @@ def whole_numbers():
     check('--categories: e.npz is not a table' in call('e.onnx', '--data', 'e.npz', '--categories', 'kind', *OUT, code=2).stderr, 'categories of arrays')
 
 
+def numbers_as_classes():
+    """--categories of the target: its numbers are names, in their order; the model records that for eval, --val and another training."""
+    model('c.onnx', classes=3)
+    kind = np.array([[-5, 2, 10][i] for i in np.argmax(x[:, :3], 1)])
+    write('c.csv', 'a,b,c,d,kind', [[*r, k] for r, k in zip(x.tolist(), kind)])
+    write('v.csv', 'a,b,c,d,kind', [[*r, k] for r, k in zip(x.tolist(), kind) if k > 0])
+    said = call('c.onnx', '--data', 'c.csv', *OUT, code=4).stderr
+    check('has class' in said, said)
+    call('c.onnx', '--data', 'c.csv', '--val', 'v.csv', '--categories', 'kind', '--epochs', '20', *OUT)
+    record = {p.key: json.loads(p.value) for p in onnx.load('o.onnx').metadata_props if p.key in ('onnxtrain.classes', 'onnxtrain.preprocess')}
+    check(record['onnxtrain.classes'] == ['-5', '2', '10'] and record['onnxtrain.preprocess']['target_category'] == 'kind', record)
+    y = onnxruntime.InferenceSession('o.onnx').run(None, {'x': x})[0].argmax(1)
+    for file, rows in ('c.csv', kind == kind), ('v.csv', kind > 0):
+        accuracy = json.loads(call('eval', 'o.onnx', '--data', file, '--json').stdout)['accuracy']
+        right = np.mean(np.array([-5, 2, 10])[y][rows] == kind[rows])
+        check(abs(accuracy - right) < 1e-6, f'{file}: accuracy {accuracy}, with ONNX Runtime {right}')
+    again = call('o.onnx', '--data', 'c.csv', '--categories', 'kind', '--epochs', '1', '--run-dir', 'none', '-o', 'p.onnx').stderr
+    check('no effect' not in again, again)
+    call('o.onnx', '--data', 'c.csv', '--epochs', '1', '--run-dir', 'none', '-o', 'q.onnx')
+    check(open('p.onnx', 'rb').read() == open('q.onnx', 'rb').read(), 'the record stands for the option')
+    write('two.csv', 'a,b,c,d,kind,other', [[*r, k, k] for r, k in zip(x.tolist(), kind)])
+    said = call('c.onnx', '--data', 'two.csv', '--target', 'kind,other', '--categories', 'kind', *OUT, code=4).stderr
+    check("--categories: column 'kind' is one of several targets" in said, said)
+
+
 def messages():
     """The target in another case, names that end in digits, many columns, infinite cells."""
     model('m.onnx')
@@ -249,6 +274,7 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     headers()
     whole_numbers()
+    numbers_as_classes()
     messages()
     evaluation_line()
     endings()

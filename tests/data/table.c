@@ -141,12 +141,12 @@ static void named_categories(void **state)
     ot_data_input in = { .name = "x", .dtype = OT_F32, .shape = { 2, { -1, 3 } } };
     ot_data_options o = { .input = &in, .n_inputs = 1, .normalize = "none", .categories = "user,kind" };
     ot_error e;
-    ot_dataset *d = open_with(text, &o, OT_OK, &e); /* sorted as strings: 10, 7 */
-    assert_row(d, "x", 0, 3, (float[]){ 29, 0, 0.5f });
-    assert_row(d, "x", 1, 3, (float[]){ 28, 1, 0.5f });
+    ot_dataset *d = open_with(text, &o, OT_OK, &e); /* whole numbers in their order: 7, 10 */
+    assert_row(d, "x", 0, 3, (float[]){ 29, 1, 0.5f });
+    assert_row(d, "x", 1, 3, (float[]){ 28, 0, 0.5f });
     ot_data_options again = { .input = &in, .n_inputs = 1, .preprocess = d->preprocess, .unlabelled = true };
     ot_dataset *r = open_with("x,kind,user\n1,7,1003\n", &again, OT_OK, &e);
-    assert_row(r, "x", 0, 3, (float[]){ 3, 1, 1 });
+    assert_row(r, "x", 0, 3, (float[]){ 3, 0, 1 });
     ot_dataset_free(r);
     again.categories = "user";
     r = open_with("x,kind,user\n1,7,1003\n", &again, OT_OK, &e);
@@ -158,16 +158,27 @@ static void named_categories(void **state)
     in.shape.dim[1] = 4;
     o.categories = "kind";
     d = open_with(text, &o, OT_OK, &e);
-    assert_row(d, "x", 0, 4, (float[]){ 1029, 1, 0, 0.5f });
+    assert_row(d, "x", 0, 4, (float[]){ 1029, 0, 1, 0.5f });
     ot_dataset_free(d);
     /* A stray cell is one more category. */
     d = open_with("a,b,y\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\n1,1,0\nx,1,0\n",
                   &(ot_data_options){ .categories = "a", .normalize = "none" }, OT_OK, &e);
     assert_row(d, "", 9, 3, (float[]){ 0, 1, 1 });
     ot_dataset_free(d);
-    o.categories = "y";
-    assert_null(open_with(text, &o, OT_E_DATA, &e));
-    assert_non_null(strstr(e.text, "--categories: column 'y' is the target"));
+    /* The numbers of a target are names of classes; -10 is below -9, and 010 is no whole number. */
+    o = (ot_data_options){ .categories = "y" };
+    const char *const *name;
+    d = open_with("x,y\n0,-9\n0,2\n0,-10\n0,10\n", &o, OT_OK, &e);
+    assert_int_equal(ot_dataset_classes(d, d->array + 1, &name), 4);
+    const char *const whole[] = { "-10", "-9", "2", "10" };
+    for (int i = 0; i < 4; i++) assert_string_equal(name[i], whole[i]);
+    ot_dataset_free(d);
+    d = open_with("x,y\n0,9\n0,010\n0,10\n", &o, OT_OK, &e);
+    assert_int_equal(ot_dataset_classes(d, d->array + 1, &name), 3);
+    const char *const text_order[] = { "010", "10", "9" };
+    for (int i = 0; i < 3; i++) assert_string_equal(name[i], text_order[i]);
+    ot_dataset_free(d);
+    o = (ot_data_options){ .input = &in, .n_inputs = 1, .normalize = "none" };
     o.categories = "kind,nosuch";
     assert_null(open_with(text, &o, OT_E_DATA, &e));
     assert_non_null(strstr(e.text, "no column 'nosuch' for --categories"));

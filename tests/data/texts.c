@@ -528,7 +528,7 @@ static void conll_refused(void **state)
     expect_refused("t.conll", "the\tO\nking\t\n", &o, OT_E_DATA, "line 1, column 'tags': the tag of word 2 is empty");
     expect_refused("t.conll", "the\nking\n", &o, OT_E_DATA, "one input column and one target column");
     expect_refused("t.conll", "the O\n\nk\xFCng O\n", &o, OT_E_DATA, "line 3: the text is not UTF-8");
-    expect_refused("t.conll", "-DOCSTART- O\n\n", &o, OT_E_DATA, "has 0 columns");
+    expect_refused("t.conll", "-DOCSTART- O\n\n", &o, OT_E_DATA, "has no sentences");
     o = (ot_data_options){ 0 };
     expect_refused("t.conll", "the O\n", &o, OT_E_DATA,
                    "tags of words need a list of words in another column, and --tokenizer");

@@ -85,7 +85,10 @@ bool ot_labels_from_one(const ot_array *target, int64_t skip, int64_t classes, c
     }
     if (least != 1) return false;
     bool shifted = most == classes;
-    snprintf(text, size, "; class numbers count from 0, and those of the target are 1 to %lld%s", (long long)most,
-             shifted ? ": subtract 1 from them, or use names (strings of a table) as classes" : "");
+    snprintf(
+        text, size, "; class numbers count from 0, and those of the target are 1 to %lld%s", (long long)most,
+        shifted
+            ? ": subtract 1 from them, or use names as classes (strings of a table, or its numbers with --categories)"
+            : "");
     return shifted;
 }

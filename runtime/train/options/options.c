@@ -102,8 +102,8 @@ static const row table[] = {
         "the model; auto: by names and types); the column of text, or a,b for pairs of two; of arrays INPUT=ARRAY;INPUT=ARRAY",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_RUN, 0, 0, TEXT, 0, 0),
     ROW("categories", 0, "COLUMN,...", NULL, G,
-        "CSV columns whose values are categories, such as ids that are numbers: one-hot or numbered from 0, as strings are; "
-        "recorded in the model",
+        "CSV columns whose values are categories, such as ids that are numbers: one-hot or numbered from 0, as strings are; the "
+        "target: its numbers are names of classes; recorded in the model",
         FIT | OT_CMD_DATA | OT_CMD_EVAL, 0, 0, TEXT, 0, 0),
     ROW("passthrough", 0, "COLUMN,...", NULL, G,
         "CSV columns of numbers that are not standardised, such as sample weights", FIT | OT_CMD_DATA | OT_CMD_EVAL, 0,
