@@ -209,7 +209,7 @@ static ot_status name_columns(ot_dataset *d, survey *x, ot_error *err)
     for (int i = 0; i < t->columns; i++) {
         double v;
         ot_cell cell = ot_cell_of(x->first[i], t->point, &v);
-        t->odd_header |= t->header && (cell == OT_CELL_NUMBER || cell == OT_CELL_CODE);
+        t->odd_header |= names && !x->names && (cell == OT_CELL_NUMBER || cell == OT_CELL_CODE);
         t->column[i].name = t->header ? x->first[i] : ot_arena_printf(d->arena, "%d", i + 1);
         if (!t->column[i].name) return no_memory(t, err);
         if (t->header && !ot_is_utf8(t->column[i].name))

@@ -662,7 +662,8 @@ def tags_of_words(d):
     check(json.loads(meta['onnxtrain.classes']) == names, f'tags: classes {meta["onnxtrain.classes"]}')
     e = json.loads(call('eval', f'{d}/tagged-names.onnx', '--data', f'{d}/names.jsonl', '--json').stdout)
     check(e['accuracy'] == 1, f'tags: {e}')
-    call('train', f'{d}/tagger.onnx', '--data', f'{d}/names.conll', '--text', 'bytes', '--val-split', '0.1', *options, '-o', f'{d}/tagged-conll.onnx')
+    said = call('train', f'{d}/tagger.onnx', '--data', f'{d}/names.conll', '--text', 'bytes', '--val-split', '0.1', *options, '-o', f'{d}/tagged-conll.onnx').stderr
+    check('column names' not in said, f'names that the format gives to columns: {said}')
     a, b = (onnx.load(f'{d}/tagged-{name}.onnx').graph.initializer for name in ('names', 'conll'))
     check(all(p.raw_data == q.raw_data for p, q in zip(a, b)), 'sentences of CoNLL: weights')
     for model, data, *more in ('conll', 'names.jsonl', '--target', 'ner_tags'), ('names', 'names.conll'):
