@@ -58,8 +58,10 @@ static void read_line(ot_job *j, const ot_scope *s, const char *line, size_t n, 
         if (!memmem(line, n, kinds[i].mark, strlen(kinds[i].mark))) continue;
         const char *target = target_of(j, line, n);
         ot_value *v = target ? ot_table_find(&s->values, target) : NULL;
-        if (v && v->source >= 0) v->said = kinds[i].said;
-        else if (target && kinds[i].said == OT_SAID_PARAMETER && !quantised(j, s, target)) {
+        if (v && v->source >= 0) {
+            v->said = kinds[i].said;
+            s->graph->listed |= v->said == OT_SAID_PARAMETER;
+        } else if (target && kinds[i].said == OT_SAID_PARAMETER && !quantised(j, s, target)) {
             if (!m->n++) m->first = target;
             m->biases |= !scales(target);
         }

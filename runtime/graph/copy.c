@@ -160,6 +160,7 @@ ot_graph *ot_graph_clone(const ot_graph *src, ot_error *err)
     ot_graph *g = ot_graph_new(err);
     if (!g) return NULL;
     g->name = src->name;
+    g->listed = src->listed;
     g->lost_parameters = src->lost_parameters;
     g->lost_biases = src->lost_biases;
     g->accounted = src->accounted;

@@ -196,7 +196,8 @@ struct ot_graph {
     ot_assign *assigns;
     int n_assigns, cap_assigns;
     int n_nodes;
-    int lost_parameters;      /* tensors that the file's signature lists and that it does not contain by name */
+    bool listed;              /* the file's signature lists its parameters, some of which it contains by name */
+    int lost_parameters;      /* tensors that it lists and that the file does not contain by name */
     bool lost_biases;         /* some of those may be biases */
     bool accounted;           /* operands of products stand for all of those; set by pass classify */
     bool tie;                 /* set by classify: ot_plan_options.tie */

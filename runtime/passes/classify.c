@@ -86,11 +86,11 @@ static ot_status find_uses(ot_graph *g, uses *u)
     *u = (uses){ .first = ot_graph_alloc(g, (size_t)(g->n_values + 2) * sizeof *u->first),
                  .output = ot_graph_alloc(g, (size_t)g->n_values + 1),
                  .seen = ot_graph_alloc(g, ((size_t)g->n_values + 1) * 2 * sizeof *u->seen),
-                 .walk = ot_graph_alloc(g, sizeof *u->walk) };
+                 .walk = ot_graph_alloc(g, sizeof *u->walk),
+                 .listed = g->listed };
     if (!u->first || !u->output || !u->seen || !u->walk) return g->err->status;
     for (int i = 0; i < g->n_outputs; i++)
         if (of_graph(g, g->outputs[i])) u->output[g->outputs[i]->id] = true;
-    for (int i = 0; i < g->n_values; i++) u->listed |= g->values[i]->said == OT_SAID_PARAMETER;
     visit_uses(g, g, u, &total);
     for (int i = 2; i < g->n_values + 2; i++) u->first[i] += u->first[i - 1];
     u->list = ot_graph_alloc(g, (size_t)total * sizeof *u->list);

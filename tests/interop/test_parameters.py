@@ -85,10 +85,10 @@ def computed(d):
     angles = np.arange(30)[:, None] * 10000.0 ** (-np.arange(WIDTH // 2) / 4)
     table = np.concatenate([np.sin(angles), np.cos(angles)], 1).astype('f4')
     table[1] = 0
-    nodes = [('Gather', '/embed/Constant_3_output_0 x', 'a', {}), ('MatMul', 'a layer.weight', 'y', {})]
-    for values, trains in (table, False), (random(30, WIDTH), True):
-        save(f'{d}/m.onnx', nodes, {'layer.weight': random(WIDTH, 3), '/embed/Constant_3_output_0': values}, x=('x', T.INT64, ['n', LENGTH]))
-        expect(f'{d}/m.onnx', '/embed/Constant_3_output_0', trains, 'a table of positions')
+    for name, values, trains in ('onnx::Gather_3', table, False), ('onnx::Gather_3', random(30, WIDTH), True), ('/embed/Constant_3_output_0', random(30, WIDTH), False):
+        save(f'{d}/m.onnx', [('Gather', f'{name} x', 'a', {}), ('MatMul', 'a layer.weight', 'y', {})], {'layer.weight': random(WIDTH, 3), name: values},
+             x=('x', T.INT64, ['n', LENGTH]))
+        expect(f'{d}/m.onnx', name, trains, 'a table of positions')
     save(f'{d}/m.onnx', [('MatMul', 'x layer.weight', 'a', {}), ('Add', 'a final_logits_bias', 'y', {})], {'layer.weight': random(WIDTH, 3), 'final_logits_bias': np.zeros((1, 3), 'f4')})
     expect(f'{d}/m.onnx', 'final_logits_bias', False, 'zeros that are a buffer by name')
 
