@@ -271,9 +271,10 @@ ot_status ot_table_tell_anew(ot_dataset *d, const ot_columns *t, ot_error *err);
 bool ot_table_recorded(
     const ot_data_options *o); /* whether the model that the data are for records columns of a table */
 ot_status ot_table_recall_target(const ot_columns *t, ot_arena *a, const char **out, ot_error *err);
-bool ot_table_recalls_classes(const ot_columns *t,
-                              const char *column); /* whether it records that column as a target whose
-                                                                          numbers are names of classes */
+
+/* *is: the numbers of that target are names of classes, by --categories or as the model records.  Errors: OT_E_DATA: --categories
+ * names a column that is not there; OT_E_NOMEM. */
+ot_status ot_table_names_classes(ot_dataset *d, const ot_columns *t, int column, bool *is, ot_error *err);
 
 /* Sets t->order if the model records columns of numbers that it takes as they are, and the file names one of them at least.
  * Errors: OT_E_DATA: another one is missing, or there twice. */

@@ -164,17 +164,6 @@ static ot_status check_target(ot_dataset *d, const ot_columns *t, const ot_colum
     return ot_table_list_columns(t, err);
 }
 
-/* Whether the numbers of a target are names of classes: by --categories, or as the model records. */
-static ot_status names_classes(ot_dataset *d, const ot_columns *t, int column, bool *is, ot_error *err)
-{
-    int n = 0, *list = ot_arena_alloc(d->arena, (size_t)(t->columns + 1) * sizeof *list);
-    if (!list) return no_memory(t, err);
-    if (t->options.categories) OT_TRY(ot_table_columns(t, t->options.categories, "--categories", list, &n, err));
-    *is = ot_table_recalls_classes(t, t->column[column].name);
-    for (int i = 0; i < n; i++) *is |= list[i] == column;
-    return OT_OK;
-}
-
 static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, const int *list, int n, ot_error *err)
 {
     ot_goal *w = &t->wanted[t->n_targets++];
@@ -189,7 +178,7 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
             break;
         }
         w->tags = n == 1 && q->listed && t->text && ot_texts_are_words(t->text);
-        OT_TRY(names_classes(d, t, list[i], &q->named, err));
+        OT_TRY(ot_table_names_classes(d, t, list[i], &q->named, err));
         w->text = w->tags ? q->strings : w->text || is_text(q) || q->named;
         if (q->listed && !w->tags)
             return ot_fail(
@@ -396,7 +385,7 @@ ot_status ot_table_name_columns(ot_dataset *d, ot_columns *t, ot_error *err)
         ot_column *q = &t->column[list[i]];
         if (q->kind == OT_KIND_IMAGE)
             return ot_fail(err, OT_E_DATA, "%s: --categories: column '%s' has names of images", t->path, q->name);
-        if (is_target(t, list[i])) continue; /* names_classes */
+        if (is_target(t, list[i])) continue; /* ot_table_names_classes */
         q->named = true;
         if (q->kind != OT_KIND_EMPTY) q->kind = OT_KIND_CATEGORY;
     }

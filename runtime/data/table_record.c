@@ -288,7 +288,8 @@ ot_status ot_table_recall_target(const ot_columns *t, ot_arena *a, const char **
     return s;
 }
 
-bool ot_table_recalls_classes(const ot_columns *t, const char *column)
+/* Whether the model records that the numbers of that target are names of classes. */
+static bool recalls_classes(const ot_columns *t, const char *column)
 {
     json_t *root = NULL;
     const char *text = t->options.preprocess;
@@ -297,6 +298,16 @@ bool ot_table_recalls_classes(const ot_columns *t, const char *column)
     bool is = name && !strcmp(name, column);
     json_decref(root);
     return is;
+}
+
+ot_status ot_table_names_classes(ot_dataset *d, const ot_columns *t, int column, bool *is, ot_error *err)
+{
+    int n = 0, *list = ot_arena_alloc(d->arena, (size_t)(t->columns + 1) * sizeof *list);
+    if (!list) return no_memory(t, err);
+    if (t->options.categories) OT_TRY(ot_table_columns(t, t->options.categories, "--categories", list, &n, err));
+    *is = recalls_classes(t, t->column[column].name);
+    for (int i = 0; i < n; i++) *is |= list[i] == column;
+    return OT_OK;
 }
 
 static ot_status invalid(const char *what, const char *where, ot_error *err)
