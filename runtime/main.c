@@ -191,7 +191,7 @@ static void say_result(const job *j, const ot_result *r, const char *path)
     }
     if (!r->steps) {
         fputs(
-            "no step was completed: the weights are as they were, and there is no checkpoint; start the training again\n",
+            "stopped before the first step was complete: no weight changed, and no checkpoint was written; run the command again\n",
             stderr);
         return;
     }

@@ -2,6 +2,7 @@
 #ifndef OT_ATTENTION_TILES_H
 #define OT_ATTENTION_TILES_H
 
+#include "ops/cpu/vector.h"
 #include "ops/kernels/attention.h"
 
 /* Queries and keys per block: their scores, 16 KiB, and the operands of the products stay in the L1 and L2 caches. */
@@ -38,12 +39,10 @@ typedef struct ot_attention_tiles {
 
 extern const ot_attention_tiles ot_attention_tiles_base, ot_attention_tiles_avx2, ot_attention_tiles_avx512;
 
-static inline int64_t ot_attention_up(int64_t n) { return (n + 15) / 16 * 16; }
-
 /* Floats of workspace per thread, as the two functions divide them. */
 static inline int64_t ot_attention_work(const ot_attention_sizes *z, bool gradient)
 {
-    int64_t D = ot_attention_up(z->D), E = ot_attention_up(z->E), T = (z->T + 63) / 64 * 64, S = (z->S + 63) / 64 * 64;
+    int64_t D = ot_floats_up(z->D), E = ot_floats_up(z->E), T = (z->T + 63) / 64 * 64, S = (z->S + 63) / 64 * 64;
     if (!gradient) return S * (D + E) + OT_ATTEND_ROWS * (D + E + OT_ATTEND_KEYS);
     return T * (2 * D + E + 2) + OT_ATTEND_KEYS * (3 * D + 2 * E) + 2 * OT_ATTEND_ROWS * OT_ATTEND_KEYS;
 }

@@ -29,7 +29,7 @@ static int64_t pixels_of(const int64_t size[2]) { return size[0] * size[1]; }
 static int64_t taps_of(const ot_pixels_dw *s) { return pixels_of(s->job.kernel); }
 
 /* An odd number of lines of the caches: rows are then in different sets of them. */
-static int64_t step_of(int64_t M) { return ot_rows_up(M) | 16; }
+static int64_t step_of(int64_t M) { return ot_floats_up(M) | 16; }
 
 static int64_t sums_of(const ot_pixels_dw *s) { return taps_of(s) * BLOCK * s->tiles->columns; }
 
@@ -51,7 +51,7 @@ ot_status ot_pixels_dw_new(const ot_node *n, const ot_conv_call *c, int set, ot_
     }
     int64_t blocks = (j->M + BLOCK - 1) / BLOCK;
     s->threads = blocks < p->threads ? (int)blocks : p->threads;
-    s->x = ot_work_floats(&p->work, pixels_of(j->in) * j->N * ot_rows_up(j->C));
+    s->x = ot_work_floats(&p->work, pixels_of(j->in) * j->N * ot_floats_up(j->C));
     s->dy = ot_work_floats(&p->work, pixels_of(j->out) * j->N * j->step);
     s->sums = ot_work_floats(&p->work, s->threads * sums_of(s));
     return OT_OK;
@@ -71,9 +71,9 @@ static void copy_x(const ot_pixels_dw *s, const float *x, int64_t i, float *to)
 {
     const ot_pixels_job *j = &s->job;
     int64_t pixels = pixels_of(j->in);
-    to += i * j->N * ot_rows_up(j->C);
+    to += i * j->N * ot_floats_up(j->C);
     for (int64_t c = 0; c < j->C; c += s->tiles->columns) {
-        int64_t left = j->C - c, n = left < s->tiles->columns ? left : s->tiles->columns, width = ot_rows_up(n);
+        int64_t left = j->C - c, n = left < s->tiles->columns ? left : s->tiles->columns, width = ot_floats_up(n);
         for (int64_t k = 0; k < j->N; k++, to += width) {
             copy(x + k * pixels * j->C, s->x_last, pixels, j->C, i, c, n, to);
             memset(to + n, 0, (size_t)(width - n) * sizeof *to);

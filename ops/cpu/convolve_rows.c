@@ -28,7 +28,7 @@ struct ot_row_conv {
     int64_t width; /* floats of y in a unit */
     float *packed; /* NULL: packed in every run, in the workspace */
     int64_t
-        copied; /* pixels of x that a block reads and that are copied first (ot_rows_share_sets); 0: read in place */
+        copied; /* pixels of x that a block reads and that are copied first (ot_floats_share_sets); 0: read in place */
     size_t weights, buffers; /* where they are in the workspace; depthwise: zeros */
 };
 
@@ -105,7 +105,7 @@ static int64_t taps_of(const ot_row_conv *s) { return s->form == PRODUCT ? 1 : s
 static int64_t packed_floats(const ot_row_conv *s)
 {
     const ot_rows_job *j = &s->job;
-    return s->form == DEPTHWISE ? taps_of(s) * j->C : taps_of(s) * j->C * ot_rows_up(j->M);
+    return s->form == DEPTHWISE ? taps_of(s) * j->C : taps_of(s) * j->C * ot_floats_up(j->M);
 }
 
 enum { PIECE = 64, MOST_COLUMNS = 64 };
@@ -130,7 +130,7 @@ static void pack_product(const ot_row_conv *s, const float *w, int64_t c, int64_
     float piece[PIECE * MOST_COLUMNS];
     for (int64_t m = 0; m < j->M; m += s->tiles->columns) {
         int64_t left = j->M - m, columns = left < s->tiles->columns ? left : s->tiles->columns,
-                width = ot_rows_up(columns);
+                width = ot_floats_up(columns);
         float *panel = to + m * taps * j->C;
         memset(piece, 0, sizeof piece);
         for (int64_t i = c * taps; i < c_end * taps; i += PIECE) {
@@ -197,7 +197,7 @@ static int64_t last_columns(const ot_row_conv *s)
 }
 
 /* Floats of a thread's work: they, and the copied pixels. */
-static int64_t buffer_of(const ot_row_conv *s) { return last_columns(s) + s->copied * ot_rows_apart(s->job.C); }
+static int64_t buffer_of(const ot_row_conv *s) { return last_columns(s) + s->copied * ot_floats_apart(s->job.C); }
 
 /* Lines of x, counted through all samples, that a row of y reads. */
 static void lines_of(const ot_rows_job *j, int64_t row, int64_t *from, int64_t *to)
@@ -235,7 +235,7 @@ static void plan_copies(ot_row_conv *s)
     int64_t step = s->form == PRODUCT   ? j->step
                    : s->form == WINDOWS ? j->step * j->stride[1]
                                         : j->step * j->in[0] * j->in[1];
-    if (s->form == DEPTHWISE || j->M < FEWEST || !ot_rows_share_sets(step)) return;
+    if (s->form == DEPTHWISE || j->M < FEWEST || !ot_floats_share_sets(step)) return;
     for (int t = 0; t < s->threads; t++) {
         int64_t from, end, pixel, pixel_end;
         for (ot_part(s->units, t, s->threads, &from, &end); from < end; from += s->block) {
@@ -322,7 +322,7 @@ static ot_rows_job on_copies(const ot_row_conv *s, const ot_rows_job *j, int64_t
 {
     ot_rows_job own = *j;
     int64_t pixel, pixel_end;
-    own.step = ot_rows_apart(j->C);
+    own.step = ot_floats_apart(j->C);
     pixels_of(s, from, end, &pixel, &pixel_end);
     for (int64_t i = 0; i < pixel_end - pixel; i++)
         memcpy(to + i * own.step, j->x + (pixel + i) * j->C, (size_t)j->C * sizeof *to);

@@ -93,9 +93,9 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     st->depth = st->gradient ? wide : z->I + z->H;
     st->part_work = ot_recurrent_work(z, rows, units, st->gradient);
     st->zeros = st->groups * st->strips * st->depth * st->steps->strip;
-    st->bias = st->zeros + ot_recurrent_up(z->H);
-    st->spare = st->bias + ot_recurrent_up(wide + z->H);
-    st->work = st->spare + ot_recurrent_up(st->gradient ? 2 * z->N * wide : 3 * z->N * z->H);
+    st->bias = st->zeros + ot_floats_up(z->H);
+    st->spare = st->bias + ot_floats_up(wide + z->H);
+    st->work = st->spare + ot_floats_up(st->gradient ? 2 * z->N * wide : 3 * z->N * z->H);
     p->work = (size_t)(st->work + st->groups * st->parts * st->part_work) * sizeof(float);
     p->state = st;
     return OT_OK;

@@ -2,6 +2,7 @@
 #ifndef OT_RECURRENT_STEPS_H
 #define OT_RECURRENT_STEPS_H
 
+#include "ops/cpu/vector.h"
 #include "ops/kernels/recurrent.h"
 
 typedef struct ot_recurrent_job {
@@ -45,29 +46,23 @@ typedef struct ot_recurrent_steps {
 
 extern const ot_recurrent_steps ot_recurrent_steps_base, ot_recurrent_steps_avx2, ot_recurrent_steps_avx512;
 
-static inline int64_t ot_recurrent_up(int64_t n) { return (n + 15) / 16 * 16; }
-
-/* From row to row of a product's first operand: an odd number of cache lines.  Rows a power of two apart share sets of the
- * cache: with 512 floats a product has two thirds of its speed, with 256 nine tenths. */
-static inline int64_t ot_recurrent_step(int64_t n) { return ot_recurrent_up(n) | 16; }
-
 /* Strips of some columns; products write whole vectors of 16. */
 static inline int64_t ot_recurrent_strips(const ot_recurrent_steps *s, int64_t columns)
 {
-    return (ot_recurrent_up(columns) + s->strip - 1) / s->strip;
+    return (ot_floats_up(columns) + s->strip - 1) / s->strip;
 }
 
 /* Columns of sums for the gradient of the biases: of each gate, and one more for GRU's q. */
 static inline int64_t ot_recurrent_sums(const ot_recurrent_sizes *z, int64_t units)
 {
-    return ot_recurrent_up((z->G + 1) * units);
+    return ot_floats_up((z->G + 1) * units);
 }
 
 /* Floats of a part's `work`.  The gradient's begins with the sums, in f64, and those of one step. */
 static inline int64_t ot_recurrent_work(const ot_recurrent_sizes *z, int64_t rows, int64_t units, bool gradient)
 {
-    if (!gradient) return rows * (ot_recurrent_up(z->G * units) + ot_recurrent_step(z->I + z->H));
-    return 3 * ot_recurrent_sums(z, units) + rows * (3 * ot_recurrent_up(units) + ot_recurrent_step(z->G * z->H));
+    if (!gradient) return rows * (ot_floats_up(z->G * units) + ot_floats_apart(z->I + z->H));
+    return 3 * ot_recurrent_sums(z, units) + rows * (3 * ot_floats_up(units) + ot_floats_apart(z->G * z->H));
 }
 
 #endif

@@ -5,6 +5,7 @@
 #ifndef OT_ROW_TILES_H
 #define OT_ROW_TILES_H
 
+#include "ops/cpu/vector.h"
 #include "runtime/base/base.h"
 
 /* Axes are rows and columns. */
@@ -56,12 +57,5 @@ static inline const ot_rows_tiles *ot_rows_tiles_of(int set)
     const ot_rows_tiles *const sets[] = { &ot_rows_tiles_base, &ot_rows_tiles_avx2, &ot_rows_tiles_avx512 };
     return sets[set];
 }
-
-static inline int64_t ot_rows_up(int64_t n) { return (n + 15) / 16 * 16; }
-
-/* Rows of a product's first operand that are a multiple of 1 KiB apart share sets of the L1 cache: of 100 GFLOP/s a core of AMD's Zen 3
- * reached 88, at multiples of 2 KiB 62 and of 4 KiB 40.  Copies of them are an odd number of cache lines apart. */
-static inline bool ot_rows_share_sets(int64_t step) { return step % 256 == 0; }
-static inline int64_t ot_rows_apart(int64_t n) { return ot_rows_up(n) | 16; }
 
 #endif

@@ -45,6 +45,15 @@ static inline int ot_instruction_set(void)
     return OT_CPU_BASE;
 }
 
+/* Floats of whole cache lines. */
+static inline int64_t ot_floats_up(int64_t n) { return (n + 15) / 16 * 16; }
+
+/* From row to row of n floats: an odd number of cache lines, so that rows that are used together are in different sets of the L1 cache.
+ * Rows of a product's first operand that are a multiple of 1 KiB apart share sets: of 100 GFLOP/s a core of AMD's Zen 3 reached 88, at
+ * multiples of 2 KiB 62 and of 4 KiB 40. */
+static inline int64_t ot_floats_apart(int64_t n) { return ot_floats_up(n) | 16; }
+static inline bool ot_floats_share_sets(int64_t step) { return step % 256 == 0; }
+
 #define OT_ALWAYS static inline __attribute__((always_inline))
 
 #endif

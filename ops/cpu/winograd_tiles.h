@@ -4,6 +4,7 @@
 #ifndef OT_WINOGRAD_TILES_H
 #define OT_WINOGRAD_TILES_H
 
+#include "ops/cpu/vector.h"
 #include "runtime/base/base.h"
 
 /* A tile of 4 x 4 pixels of y is computed from 6 x 6 of x by 36 products instead of 144; with a window of 5 x 5 one of 2 x 2, instead
@@ -56,27 +57,23 @@ extern const ot_winograd_tiles ot_winograd_tiles_base, ot_winograd_tiles_avx2, o
 /* Pixels of y along a side of a tile. */
 static inline int ot_winograd_side(int window) { return OT_WINOGRAD_X + 1 - window; }
 
-/* Strides in floats are odd multiples of a cache line: rows that are used together are then in different sets of it. */
-static inline int64_t ot_winograd_up(int64_t n) { return (n + 15) / 16 * 16; }
-static inline int64_t ot_winograd_step(int64_t n) { return ot_winograd_up(n) | 16; }
-
 static inline int64_t ot_winograd_u_step(const ot_winograd_job *j)
 {
-    return ot_winograd_step(j->x.C * ot_winograd_up(j->y.C));
+    return ot_floats_apart(j->x.C * ot_floats_up(j->y.C));
 }
 static inline int64_t ot_winograd_x_step(const ot_winograd_job *j)
 {
-    return ot_winograd_step(j->block * ot_winograd_step(j->x.C));
+    return ot_floats_apart(j->block * ot_floats_apart(j->x.C));
 }
 static inline int64_t ot_winograd_y_step(const ot_winograd_job *j, int64_t columns)
 {
-    return ot_winograd_step(j->block * ot_winograd_up(columns));
+    return ot_floats_apart(j->block * ot_floats_up(columns));
 }
 
 /* Floats of workspace for a part of so many columns. */
 static inline int64_t ot_winograd_work(const ot_winograd_job *j, int64_t columns)
 {
-    return OT_WINOGRAD_POINTS * (ot_winograd_x_step(j) + ot_winograd_y_step(j, columns)) + ot_winograd_up(columns);
+    return OT_WINOGRAD_POINTS * (ot_winograd_x_step(j) + ot_winograd_y_step(j, columns)) + ot_floats_up(columns);
 }
 
 #endif

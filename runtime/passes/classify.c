@@ -45,7 +45,6 @@ typedef struct uses {
     bool *output; /* by value id: of the graph */
     int *seen;    /* [2 * id + computed]: in which walk, and how deep */
     int *walk;    /* walks so far */
-    bool listed;  /* the file lists its parameters */
 } uses;           /* list[first[id] .. first[id+1]) */
 
 enum { DEEP = 24 }; /* nodes between an initializer and its slot */
@@ -86,8 +85,7 @@ static ot_status find_uses(ot_graph *g, uses *u)
     *u = (uses){ .first = ot_graph_alloc(g, (size_t)(g->n_values + 2) * sizeof *u->first),
                  .output = ot_graph_alloc(g, (size_t)g->n_values + 1),
                  .seen = ot_graph_alloc(g, ((size_t)g->n_values + 1) * 2 * sizeof *u->seen),
-                 .walk = ot_graph_alloc(g, sizeof *u->walk),
-                 .listed = g->listed };
+                 .walk = ot_graph_alloc(g, sizeof *u->walk) };
     if (!u->first || !u->output || !u->seen || !u->walk) return g->err->status;
     for (int i = 0; i < g->n_outputs; i++)
         if (of_graph(g, g->outputs[i])) u->output[g->outputs[i]->id] = true;
@@ -237,9 +235,9 @@ static bool scales_integers(const ot_node *n, int input)
 
 /* May what is computed from v alone lead to the slot that v feeds?  Not from single elements with generated names, and in files
  * that list their parameters from none with such names: from parameters the exporter would have computed the rest as well. */
-static bool is_source(const uses *u, const ot_value *v)
+static bool is_source(const ot_graph *g, const ot_value *v)
 {
-    return !v->from_constant && (!ot_name_is_made(v->name) || (!u->listed && ot_numel(&v->shape) > 1));
+    return !v->from_constant && (!ot_name_is_made(v->name) || (!g->listed && ot_numel(&v->shape) > 1));
 }
 
 /* Finds where start is used, following v; keeps the strongest slot.  computed: v no longer has the elements of
@@ -256,7 +254,7 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
         bool moved = here && is_one_of(slot, ">~");
         bool apart =
             here && !(n->out[0]->mark & FED) && !n->op->grad_zero && !(k->input < 32 && n->op->nondiff >> k->input & 1);
-        if (depth < DEEP && (moved || (apart && is_source(u, start)))) {
+        if (depth < DEEP && (moved || (apart && is_source(g, start)))) {
             verdict before = *best;
             for (int o = 0; o < n->n_out; o++)
                 if (n->out[o]) judge(g, u, start, n->out[o], computed || !moved, depth + 1, best);
@@ -377,7 +375,7 @@ static bool copies_operand(const ot_value *v, const habits *h)
 
 static habits habits_of(ot_graph *g, const uses *u)
 {
-    habits h = { .uses = u, .in_constants = true, .listed = u->listed, .biases = g->lost_biases };
+    habits h = { .uses = u, .in_constants = true, .listed = g->listed, .biases = g->lost_biases };
     int tied = 0; /* computed by the exporter from parameters that have two names */
     if (g->lost_parameters) h.operand = ot_graph_alloc(g, (size_t)g->n_values * sizeof *h.operand);
     for (int i = 0; i < g->n_values; i++) {

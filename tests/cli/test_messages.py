@@ -117,7 +117,7 @@ def test_stopped_early():
         bad.append('stopped before the training began: something was written')
     started = lambda _: os.path.exists('first/log.jsonl') and '"start"' in pathlib.Path('first/log.jsonl').read_text()
     stopped(started, signal.SIGINT, 130, 'deep.onnx', '--data', 'wide.npz', '-o', 'first.onnx', '--run-dir', 'first', '--batch-size', str(n), '--threads', '1', '--device', 'cpu',
-            says=('cancelled after 0 steps', 'no step was completed: the weights are as they were, and there is no checkpoint; start the training again'))
+            says=('cancelled after 0 steps', 'stopped before the first step was complete: no weight changed, and no checkpoint was written; run the command again'))
     run('resume', 'first', rc=7, says=('has no checkpoint; start the training again',))
 
 

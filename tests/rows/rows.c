@@ -22,10 +22,10 @@ static const ot_rows_tiles *const sets[] = { &ot_rows_tiles_base, &ot_rows_tiles
 static float *packed(const float *w, int64_t C, int64_t M, int64_t taps, int64_t columns)
 {
     int64_t depth = taps * C;
-    float *to = numbers(depth * ot_rows_up(M));
-    memset(to, 0, (size_t)(depth * ot_rows_up(M)) * sizeof *to);
+    float *to = numbers(depth * ot_floats_up(M));
+    memset(to, 0, (size_t)(depth * ot_floats_up(M)) * sizeof *to);
     for (int64_t m = 0; m < M; m++) {
-        int64_t first = m / columns * columns, left = ot_rows_up(M - first), width = left < columns ? left : columns;
+        int64_t first = m / columns * columns, left = ot_floats_up(M - first), width = left < columns ? left : columns;
         for (int64_t i = 0; i < depth; i++)
             to[first * depth + i * width + m - first] = w[(m * C + i % C) * taps + i / C];
     }
