@@ -442,8 +442,7 @@ static ot_status choose(chooser *x)
     spread_rest(x);
     for (int i = 0; i < x->n; i++) all = all && x->g[i].n;
     if (!all && !t->mapped && !t->options.columns && x->n > 1) { /* ot_adapt_inputs says what the inputs need */
-        static const ot_data_input any = { .name = "", .dtype = OT_F32, .shape = { .rank = -1 } };
-        x->g[0] = (group){ .of = &any, .column = x->g[0].column };
+        x->g[0] = (group){ .of = &ot_table_any_input, .column = x->g[0].column };
         x->n = 1;
         memset(x->taken, 0, (size_t)t->columns);
         return choose(x);
