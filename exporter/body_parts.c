@@ -118,42 +118,26 @@ void ot_body_payload(ot_body *b, Onnx__TensorProto *t, ot_dtype dtype, const ot_
     t->n_dims = (size_t)s->rank;
 }
 
-/* A list with room for one more. */
-static void *room(ot_body *b, void *list, size_t n, size_t *cap)
-{
-    if (n < *cap) return list;
-    size_t more = 2 * n + 16;
-    void **wide = ot_body_alloc(b, more * sizeof *wide);
-    if (!wide) return NULL;
-    if (n) memcpy(wide, list, n * sizeof *wide);
-    *cap = more;
-    return wide;
-}
-
 /* Up to IR version 3 every initializer is listed as an input too. */
 static bool list_as_input(ot_body *b, ot_name *v, ot_dtype dtype, const ot_shape *s)
 {
     Onnx__GraphProto *g = b->frames->graph;
-    Onnx__ValueInfoProto *info = ot_message_value(b->arena, v->text, dtype, s->rank, s->dim, NULL),
-                         **list = room(b, g->input, g->n_input, &b->cap_input);
-    if (!info) b->no_memory = true;
-    if (!info || !list) return false;
-    list[g->n_input++] = v->input = info;
-    g->input = list;
-    return true;
+    v->input = ot_message_value(b->arena, v->text, dtype, s->rank, s->dim, NULL);
+    if (ot_message_push(b->arena, &g->input, &g->n_input, &b->cap_input, v->input)) return true;
+    b->no_memory = true;
+    return false;
 }
 
 ot_name *ot_body_initializer(ot_body *b, const char *stem, ot_dtype dtype, const ot_shape *s, void *bytes)
 {
     Onnx__GraphProto *g = b->frames->graph;
     ot_name *v = ot_body_new(b, stem);
-    Onnx__TensorProto *t = v && bytes ? ot_message_tensor(b->arena, v->text, dtype, s) : NULL,
-                      **list = room(b, g->initializer, g->n_initializer, &b->cap_initializer);
-    if (!t) b->no_memory = true;
-    if (!t || !list) return NULL;
+    Onnx__TensorProto *t = v && bytes ? ot_message_tensor(b->arena, v->text, dtype, s) : NULL;
+    if (!ot_message_push(b->arena, &g->initializer, &g->n_initializer, &b->cap_initializer, t)) {
+        b->no_memory = true;
+        return NULL;
+    }
     ot_message_payload(t, ot_bytes(s, dtype), bytes);
-    list[g->n_initializer++] = t;
-    g->initializer = list;
     v->tensor = t;
     v->frame = b->frames;
     v->makers = 1;

@@ -58,19 +58,15 @@ const char *ot_net_name(ot_net *b, const char *fmt, ...)
     return s ? s : "";
 }
 
-/* Appends to a repeated field; the arena keeps outgrown lists, which sum to less than the last. */
-#define NET_PUSH(b, msg, field, cap, item)                                          \
-    do {                                                                            \
-        if ((msg)->n_##field == (cap)) {                                            \
-            size_t want_ = (cap) ? 2 * (cap) : 16;                                  \
-            void *list_ = net_alloc(b, want_ * sizeof *(msg)->field);               \
-            if (!list_) break;                                                      \
-            if (cap) memcpy(list_, (msg)->field, (cap) * sizeof *(msg)->field);     \
-            (msg)->field = list_;                                                   \
-            (cap) = want_;                                                          \
-        }                                                                           \
-        (msg)->field[(msg)->n_##field++] = (item);                                  \
-    } while (0)
+static void net_push(ot_net *b, void *list, size_t *n, size_t *cap, void *item)
+{
+    if (b->status == OT_OK && !ot_message_push(b->arena, list, n, cap, item)) net_fail_memory(b);
+}
+
+static void net_add_input(ot_net *b, Onnx__ValueInfoProto *v)
+{
+    net_push(b, &b->graph.input, &b->graph.n_input, &b->cap_input, v);
+}
 
 /* ---- graph inputs and outputs ---------------------------------------------- */
 
@@ -107,11 +103,8 @@ static void *net_bytes(ot_net *b, const char *name, ot_dtype type, int rank, con
     Onnx__TensorProto *t = data ? net_made(b, ot_message_tensor(b->arena, name, type, &s)) : NULL;
     if (!t) return NULL;
     ot_message_payload(t, (size_t)bytes, data);
-    NET_PUSH(b, &b->graph, initializer, b->cap_initializer, t);
-    if (b->model.ir_version < 4) {
-        Onnx__ValueInfoProto *v = net_value(b, name, type, rank, dim);
-        if (v) NET_PUSH(b, &b->graph, input, b->cap_input, v);
-    }
+    net_push(b, &b->graph.initializer, &b->graph.n_initializer, &b->cap_initializer, t);
+    if (b->model.ir_version < 4) net_add_input(b, net_value(b, name, type, rank, dim));
     *count = n;
     return b->status == OT_OK ? data : NULL;
 }
@@ -209,7 +202,7 @@ ot_net_node *ot_net_op(ot_net *b, const char *op, const char *name, int n_out, i
         p->output[i] =
             ot_message_text(n_out == 1 ? ot_net_name(b, "%s.out", name) : ot_net_name(b, "%s.out%d", name, i));
     p->node.n_output = (size_t)n_out;
-    NET_PUSH(b, &b->graph, node, b->cap_node, &p->node);
+    net_push(b, &b->graph.node, &b->graph.n_node, &b->cap_node, &p->node);
     return b->status == OT_OK ? &p->node : NULL;
 }
 
@@ -451,15 +444,13 @@ ot_feature ot_net_input(ot_net *b, bool flat)
 {
     ot_feature x = { "input", b->o.channels, b->o.height, b->o.width, 0 };
     if (flat) x = (ot_feature){ "input", x.c * x.h * x.w, 0, 0, 0 };
-    Onnx__ValueInfoProto *v = net_feature_info(b, x);
-    if (v) NET_PUSH(b, &b->graph, input, b->cap_input, v);
+    net_add_input(b, net_feature_info(b, x));
     return x;
 }
 
 ot_feature ot_net_tokens(ot_net *b, const char *name)
 {
-    Onnx__ValueInfoProto *v = net_value(b, name, OT_I64, 2, (int64_t[]){ net_batch(b), b->o.tokens });
-    if (v) NET_PUSH(b, &b->graph, input, b->cap_input, v);
+    net_add_input(b, net_value(b, name, OT_I64, 2, (int64_t[]){ net_batch(b), b->o.tokens }));
     return (ot_feature){ .name = name, .t = b->o.tokens };
 }
 

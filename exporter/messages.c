@@ -97,6 +97,24 @@ Onnx__StringStringEntryProto *ot_message_entry(ot_arena *a, const char *key, con
     return e;
 }
 
+bool ot_message_push(ot_arena *a, void *list, size_t *n, size_t *cap, void *item)
+{
+    void **at;
+    memcpy(&at, list, sizeof at); /* fields are pointers of many types */
+    if (!item) return false;
+    if (*n >= *cap) {
+        size_t more = 2 * *n + 16;
+        void **wide = ot_arena_alloc(a, more * sizeof *wide);
+        if (!wide) return false;
+        if (*n) memcpy(wide, at, *n * sizeof *wide);
+        memcpy(list, &wide, sizeof wide);
+        at = wide;
+        *cap = more;
+    }
+    at[(*n)++] = item;
+    return true;
+}
+
 /* ---- reading ------------------------------------------------------------------------- */
 
 bool ot_node_is(const Onnx__NodeProto *n, const char *op)

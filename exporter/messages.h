@@ -27,6 +27,10 @@ bool ot_message_constant(ot_arena *a, Onnx__NodeProto *n, Onnx__TensorProto *t);
 
 Onnx__StringStringEntryProto *ot_message_entry(ot_arena *a, const char *key, const char *value);
 
+/* Appends to a repeated field.  list: the address of the field; *cap: how many it has room for, 0 at first.  The arena keeps outgrown
+ * lists, which sum to less than the last. */
+bool ot_message_push(ot_arena *a, void *list, size_t *n, size_t *cap, void *item);
+
 /* Whether the metadata entry `key` of a file may be replaced: other tools' keys keep their values. */
 static inline bool ot_metadata_is_ours(const char *key) { return !strncmp(key, "onnxtrain.", 10); }
 

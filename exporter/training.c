@@ -63,18 +63,10 @@ static ot_status status_of(const writer *w, const void *made)
     return w->err->status != OT_OK ? w->err->status : OT_E_NOMEM;
 }
 
-static ot_status push(writer *w, void ***list, size_t *n, size_t *cap, void *item)
+static ot_status push(writer *w, void *list, size_t *n, size_t *cap, void *item)
 {
-    if (*n == *cap) {
-        size_t more = *cap ? 2 * *cap : 16;
-        void **now = room(w, more * sizeof *now);
-        OT_TRY(status_of(w, now));
-        if (*n) memcpy(now, *list, *n * sizeof *now);
-        *list = now;
-        *cap = more;
-    }
-    (*list)[(*n)++] = item;
-    return status_of(w, item);
+    OT_TRY(status_of(w, item));
+    return status_of(w, made(w, ot_message_push(w->a, list, n, cap, item) ? item : NULL));
 }
 
 static char *fresh(writer *w, const char *what)
@@ -97,7 +89,7 @@ static Onnx__NodeProto *node(writer *w, const char *op, const char *domain, int 
     n->n_input = (size_t)n_in;
     n->n_output = (size_t)n_out;
     if (!n->input || !n->output || !n->attribute) return NULL;
-    return push(w, (void ***)&w->g.node, &w->g.n_node, &w->cap[0], n) == OT_OK ? n : NULL;
+    return push(w, &w->g.node, &w->g.n_node, &w->cap[0], n) == OT_OK ? n : NULL;
 }
 
 static Onnx__AttributeProto *attribute(writer *w, Onnx__NodeProto *n, const char *name,
@@ -147,7 +139,7 @@ static const char *initializer(writer *w, const char *name, ot_dtype t, const ot
     if (!copy) return NULL;
     if (n && bytes) memcpy(copy, bytes, n); /* else zeros */
     ot_message_payload(p, n, copy);
-    return push(w, (void ***)&w->g.initializer, &w->g.n_initializer, &w->cap[1], p) == OT_OK ? name : NULL;
+    return push(w, &w->g.initializer, &w->g.n_initializer, &w->cap[1], p) == OT_OK ? name : NULL;
 }
 
 static const char *number(writer *w, ot_dtype t, double v)
@@ -172,12 +164,12 @@ static Onnx__ValueInfoProto *info(writer *w, const char *name, ot_dtype t, const
 
 static ot_status add_output(writer *w, const char *name, ot_dtype t, const ot_shape *s)
 {
-    return push(w, (void ***)&w->g.output, &w->g.n_output, &w->cap[3], info(w, name, t, s, NULL));
+    return push(w, &w->g.output, &w->g.n_output, &w->cap[3], info(w, name, t, s, NULL));
 }
 
 static ot_status bind(writer *w, const char *key, const char *name)
 {
-    return push(w, (void ***)&w->info.update_binding, &w->info.n_update_binding, &w->cap_binding,
+    return push(w, &w->info.update_binding, &w->info.n_update_binding, &w->cap_binding,
                 made(w, ot_message_entry(w->a, key, name)));
 }
 
@@ -557,7 +549,7 @@ static ot_status write_inputs(writer *w)
                 if (!strcmp(f->node[k]->output[j], v->name))
                     return ot_fail(w->err, OT_E_MODEL, "a tensor of the file has the name of the target, '%s'",
                                    v->name);
-        OT_TRY(push(w, (void ***)&w->g.input, &w->g.n_input, &w->cap[2],
+        OT_TRY(push(w, &w->g.input, &w->g.n_input, &w->cap[2],
                     info(w, v->name, v->dtype, &v->shape, o ? &o->shape : NULL)));
         w->name[v->id] = v->name;
     }

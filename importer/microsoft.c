@@ -138,7 +138,7 @@ static ot_status order_of(ot_form *f, const ot_value *x, bool trans, bool batch,
     *order = trans ? "...ij->...ji" : NULL;
     if (!batch || rank == 2) return OT_OK; /* of a matrix the rows are moved where they are */
     if (rank < 0 || rank >= (int)sizeof letters)
-        return ot_form_finding(f, "transBatchA or transBatchB of an operand whose rank the file does not say");
+        return ot_form_finding(f, "transBatchA and transBatchB need an operand of known rank");
     if (rank < 2) return OT_OK;
     *order = trans ? ot_arena_printf(f->job->f->arena, "%.*s->%.*s%c%c", rank, letters, rank - 2, letters + 1,
                                      letters[rank - 1], letters[0])
@@ -267,7 +267,8 @@ static ot_value *group_norm_of(ot_form *f, ot_value *x)
     bool last = ot_form_int(f, "channels_last", 1) != 0;
     int64_t act = ot_form_int(f, "activation", 0);
     if (last) x = ot_channels(f, x, 4, true);
-    if (act != 0 && act != 1) ot_form_finding(f, "activation %lld; 0 (none) and 1 (SiLU) are known", (long long)act);
+    if (act != 0 && act != 1)
+        ot_form_finding(f, "activation %lld is not supported; supported: 0 (none), 1 (SiLU)", (long long)act);
     ot_value *scale = as_type_of(f, f->in[1], x), *bias = as_type_of(f, f->in[2], x);
     if (!x || !scale || !bias || ot_form_begin(f, &g, "GroupNormalization", IN(x, scale, bias), 1) ||
         ot_form_set_int(&g, "num_groups", ot_form_int(f, "groups", 1)) ||
@@ -615,7 +616,7 @@ static ot_status grouped(ot_form *f)
         ot_note(f->job, "%.200s: GroupQueryAttention: all sequences are assumed to fill the cache", f->name);
     if (ot_form_int(f, "do_rotary", 0)) {
         bool pairs = ot_form_int(f, "rotary_interleaved", 0) != 0;
-        if (!input(f, 7) || !input(f, 8)) return ot_form_finding(f, "do_rotary without tables of cosines and sines");
+        if (!input(f, 7) || !input(f, 8)) return ot_form_finding(f, "do_rotary needs tables of cosines and sines");
         if (!places) places = places_of(f, a.q, 1, a.past_key ? size_of(f, a.past_key, 2) : NULL);
         a.q = rotated(f, a.q, f->in[7], f->in[8], places, a.heads, pairs);
         a.k = rotated(f, a.k, f->in[7], f->in[8], places, a.kv_heads, pairs);
@@ -726,7 +727,10 @@ ot_status ot_microsoft(ot_form *f)
         bool whole = f->n_in >= r->inputs && f->n_out <= r->outputs && f->n_in && f->in[0];
         for (int k = 0; whole && k < r->inputs && r->inputs < 4; k++)
             whole = f->in[k] != NULL; /* longer lists have holes */
-        if (!whole) return ot_form_finding(f, "%d inputs and %d outputs", f->n_in, f->n_out);
+        if (!whole)
+            return ot_form_finding(f,
+                                   "%d inputs and %d outputs do not fit the operator, or a required input is missing",
+                                   f->n_in, f->n_out);
         return r->rewrite(f);
     }
     return OT_OK;

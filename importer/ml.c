@@ -474,7 +474,10 @@ ot_status ot_ml(ot_form *f)
         bool whole =
             (table_of[i].inputs ? f->n_in == table_of[i].inputs : f->n_in > 0) && f->n_out <= table_of[i].outputs;
         for (int k = 0; k < f->n_in; k++) whole &= f->in[k] != NULL;
-        if (!whole) return ot_form_finding(f, "%d inputs and %d outputs", f->n_in, f->n_out);
+        if (!whole)
+            return ot_form_finding(f,
+                                   "%d inputs and %d outputs do not fit the operator, or a required input is missing",
+                                   f->n_in, f->n_out);
         return table_of[i].rewrite(f);
     }
     return OT_OK;

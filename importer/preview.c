@@ -117,7 +117,10 @@ ot_status ot_preview_training(ot_form *f)
         bool whole =
             k > 0 && f->n_in == FIRST + k * each && f->n_out <= k * (1 + optimizers[i].states) && f->n_out >= k;
         for (int n = 0; n < f->n_in; n++) whole &= f->in[n] != NULL;
-        if (!whole) return ot_form_finding(f, "%d inputs and %d outputs", f->n_in, f->n_out);
+        if (!whole)
+            return ot_form_finding(f,
+                                   "%d inputs and %d outputs do not fit the operator, or a required input is missing",
+                                   f->n_in, f->n_out);
         for (int n = 0; n < k; n++) OT_TRY(optimizers[i].one(f, n, k));
         f->done = true;
         return OT_OK;

@@ -90,7 +90,7 @@ ot_status ot_qlinear_conv(ot_form *f)
     bool last = ot_form_int(f, "channels_last", 0) != 0;
     OT_TRY(require(f, 0xff));
     int rank = f->in[3]->shape.rank;
-    if (last && rank < 3) return ot_form_finding(f, "channels_last beside a weight whose rank the file does not say");
+    if (last && rank < 3) return ot_form_finding(f, "channels_last needs a weight of known rank");
     ot_value *x = dequantised(f, 0, 1), *w = dequantised(f, 3, 0), *b = NULL;
     if (input(f, 8)) {
         b = bias_of(f, f->in[8], f->in[1], f->in[4]);
@@ -106,7 +106,7 @@ ot_status ot_qgemm(ot_form *f)
     bool turned = ot_form_int(f, "transB", 0) != 0;
     double alpha = ot_form_float(f, "alpha", 1);
     OT_TRY(require(f, 0x1b));
-    if (input(f, 6) && alpha != 1) return ot_form_finding(f, "alpha beside a bias is not supported");
+    if (input(f, 6) && alpha != 1) return ot_form_finding(f, "alpha together with a bias is not supported");
     ot_value *a = dequantised(f, 0, 0), *b = dequantised(f, 3, turned ? 0 : 1), *c = NULL;
     if (!a || !b) return OT_E_NOMEM;
     if (input(f, 6)) {

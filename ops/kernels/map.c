@@ -326,7 +326,7 @@ static void map_grad(ot_build *b)
         return;
     }
     if (p->inst[0].row % 4) {
-        ot_node_fail(n, b->graph->err, "the derivative of %s has no derivative here", ot_fn_of(p->inst[0].row)->name);
+        ot_node_fail(n, b->graph->err, "the second derivative of %s is not supported", ot_fn_of(p->inst[0].row)->name);
         return;
     }
     ot_value *dy = ot_dout(b, 0);

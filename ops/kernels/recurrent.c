@@ -52,7 +52,7 @@ static ot_status recurrent_infer(ot_node *n, ot_error *err)
     const ot_value *x = n->in[OT_REC_X] ? n->in[OT_REC_X] : ot_node_in(n, OT_REC_INPUTS);
     if (!x || (!n->in[OT_REC_X] && !ot_node_in(n, OT_REC_W))) return ot_node_fail(n, err, "x is missing");
     if (x->shape.rank != 3 || n->in[OT_REC_R]->shape.rank != 2)
-        return ot_node_fail(n, err, "x has another rank than 3, or r than 2");
+        return ot_node_fail(n, err, "x must have rank 3, and r rank 2");
     shapes s = shapes_of(n);
     const ot_shape *in[] = { &s.r, &s.x, &s.b, &s.state, &s.state, &s.lens, &s.inputs, &s.w };
     OT_TRY(check(n, in, OT_REC_IN, err));
@@ -64,7 +64,7 @@ static ot_status recurrent_infer(ot_node *n, ot_error *err)
 
 static ot_status dx_infer(ot_node *n, ot_error *err)
 {
-    if (n->in[OT_RECDX_GATES]->shape.rank != 3) return ot_node_fail(n, err, "gates has another rank than 3");
+    if (n->in[OT_RECDX_GATES]->shape.rank != 3) return ot_node_fail(n, err, "gates must have rank 3");
     shapes s = shapes_of(n);
     const ot_shape *in[] = { &s.r, &s.y, &s.x, &s.y, &s.state, &s.state, &s.lens, &s.y, &s.state, &s.state };
     OT_TRY(check(n, in, OT_RECDX_IN, err));

@@ -56,8 +56,8 @@ static ot_status four(const ot_node *n, int i, int64_t heads, ot_shape *s, ot_er
                             "the node",
                             i, x->rank);
     if (heads < 1 || x->dim[2] % heads)
-        return ot_node_fail(n, err, "input %d has %lld channels in %lld heads", i, (long long)x->dim[2],
-                            (long long)heads);
+        return ot_node_fail(n, err, "input %d has %lld channels, which cannot be divided into %lld heads", i,
+                            (long long)x->dim[2], (long long)heads);
     *s = (ot_shape){ .rank = 4, .dim = { x->dim[0], heads, x->dim[1], x->dim[2] / heads } };
     return OT_OK;
 }

@@ -32,7 +32,9 @@ static ot_status block_infer(ot_node *n, bool to_space, ot_error *err)
     char text[128];
     bool fits = x->rank == 4 && b > 0 && ot_mul(b, b, &bb);
     if (fits) fits = to_space ? x->dim[1] % bb == 0 : x->dim[2] % b == 0 && x->dim[3] % b == 0;
-    if (!fits) return ot_node_fail(n, err, "x is %s and the block %lld", ot_shape_text(x, text), (long long)b);
+    if (!fits)
+        return ot_node_fail(n, err, "x is %s, which cannot be divided into blocks of %lld", ot_shape_text(x, text),
+                            (long long)b);
     ot_shape y = { .rank = 4, .dim = { x->dim[0], to_space ? x->dim[1] / bb : 0, 0, 0 } };
     fits = true;
     if (to_space) fits = ot_mul(x->dim[2], b, &y.dim[2]) && ot_mul(x->dim[3], b, &y.dim[3]);

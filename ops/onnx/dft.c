@@ -301,8 +301,8 @@ static ot_status stft_resolve(const ot_node *n, frames *f, ot_error *err)
     OT_TRY(scalar_input(n, 1, 0, &f->step, err));
     OT_TRY(scalar_input(n, 3, window ? window->shape.dim[0] : f->L, &f->length, err));
     if (window && window->shape.dim[0] != f->length)
-        return ot_node_fail(n, err, "a window of %lld elements for frames of %lld", (long long)window->shape.dim[0],
-                            (long long)f->length);
+        return ot_node_fail(n, err, "the window has %lld elements, but a frame has %lld",
+                            (long long)window->shape.dim[0], (long long)f->length);
     if (f->step < 1 || f->length < 1 || f->length > f->L || f->length > LONGEST)
         return ot_node_fail(n, err, "frames of %lld elements with step %lld do not fit a signal of %lld",
                             (long long)f->length, (long long)f->step, (long long)f->L);

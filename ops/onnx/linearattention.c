@@ -146,7 +146,8 @@ static void linear_lower(ot_build *b)
     sizes z;
     if (measure(n, &z, b->graph->err) != OT_OK) return;
     if (z.T > b->graph->room->copies / NODES) {
-        ot_node_fail(n, b->graph->err, "%lld tokens in sequence are too many", (long long)z.T);
+        ot_node_fail(n, b->graph->err, "sequences of %lld tokens are too long: there would be too many nodes",
+                     (long long)z.T);
         return;
     }
     b->graph->room->copies -= z.T * NODES;

@@ -39,8 +39,8 @@ static ot_status split_infer(ot_node *n, ot_error *err)
         return ot_node_fail(n, err, "num_outputs is %lld; there are %lld outputs", (long long)a->num_outputs,
                             (long long)parts);
     if (!given && equal && total % parts)
-        return ot_node_fail(n, err, "%lld elements of axis %d in %lld equal parts", (long long)total, axis,
-                            (long long)parts);
+        return ot_node_fail(n, err, "axis %d has %lld elements, which cannot be divided into %lld equal parts", axis,
+                            (long long)total, (long long)parts);
     int64_t each = total / parts + (total % parts != 0);
     for (int i = 0; i < parts; i++) {
         int64_t size = given ? sizes.v[i] : total - at < each ? total - at : each;

@@ -21,7 +21,8 @@ static ot_status trilu_infer(ot_node *n, ot_error *err)
 {
     ot_ints k;
     OT_TRY(ot_const_ints(n, 1, &k, err));
-    if (k.n > 1 || n->in[0]->shape.rank < 2) return ot_node_fail(n, err, "expected matrices and a single diagonal");
+    if (k.n > 1 || n->in[0]->shape.rank < 2)
+        return ot_node_fail(n, err, "x must have rank 2 or more, and k one element");
     return ot_like(n->out[0], n->in[0]);
 }
 

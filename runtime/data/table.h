@@ -1,6 +1,7 @@
 /* table.h - tables in parts: kinds of columns, the words of a column, and how columns become inputs.
  *
- *   file ─csv.c→ columns and their kinds ─table_inputs.c→ fields of every input ─csv.c→ arrays ─table_fit.c→ standardised
+ *   file ─table_columns.c→ columns and their kinds ─table_targets.c table_inputs.c→ fields of every input
+ *        ─table_arrays.c→ arrays ─table_fit.c→ standardised
  *        ─texts.c→ a column of texts as numbers of tokens ─tags.c→ a column of tags as a class for each token
  *
  * A field is a column in one input.  table_record.c writes fields as JSON (ot_dataset.preprocess) and reads them. */
@@ -194,13 +195,65 @@ struct ot_columns {
     locale_t point;
 };
 
-/* The columns that a list of names such as "a,b" names; list: room for t->columns.  what: the option, for messages.  Errors:
- * OT_E_DATA: no such column, or more names than columns. */
-ot_status ot_table_columns(const ot_columns *t, const char *text, const char *what, int *list, int *n, ot_error *err);
+ot_status ot_table_no_memory(const ot_columns *t, ot_error *err); /* the error of an allocation that fails */
+
+/* ---- columns of the file: table_columns.c ---- */
 
 /* Calls f with every row of data, in order.  Errors: those of f and of ot_rows_next; OT_E_IO: the file has changed. */
 typedef ot_status ot_row_function(void *user, const ot_rows *r, int64_t row, ot_error *err);
 ot_status ot_table_each_row(const ot_columns *t, ot_row_function *f, void *user, ot_error *err);
+
+/* Reads the file for its columns, their kinds and the number of rows.  Errors: those of ot_rows_next; OT_E_DATA: no rows, or a
+ * column alone. */
+ot_status ot_table_find_columns(ot_dataset *d, ot_columns *t, ot_error *err);
+
+/* Sets t->mapped: the inputs are more than numbers; then numbers with zeros in front are codes. */
+void ot_table_find_mapping(ot_columns *t);
+
+/* Reads the categories of inputs, and the classes of targets.  A column of nothing but different texts is an identifier.  Errors:
+ * OT_E_DATA: a text is not UTF-8. */
+ot_status ot_table_collect_words(ot_dataset *d, ot_columns *t, ot_error *err);
+
+int64_t ot_column_missing(const ot_column *q);             /* cells without a value, None included */
+int ot_column_find(const ot_columns *t, const char *name); /* the column of that name; -1: there is none */
+bool ot_table_is_target(const ot_columns *t, int column);
+
+/* The first cell of text among numbers or dates, where nine of ten cells are these: a mistake rather than a category.  *what: "a
+ * number", "a date ...", of which there are *n; NULL: there is none. */
+const ot_first *ot_table_stray(const ot_columns *t, const ot_column *q, const char **what, int64_t *n);
+
+/* Refuses a column with such a cell.  input false: it is a target.  Errors: OT_E_DATA. */
+ot_status ot_table_check_stray(const ot_columns *t, const ot_column *q, bool input, ot_error *err);
+
+/* ---- lists of columns, "a,b" and "NAME=a,b;NAME=c": table_lists.c ---- */
+
+/* The columns that a list of names such as "a,b" names; list: room for t->columns.  what: the option, for messages.  Errors:
+ * OT_E_DATA: no such column, or more names than columns. */
+ot_status ot_table_columns(const ot_columns *t, const char *text, const char *what, int *list, int *n, ot_error *err);
+
+/* The same of text up to `end`; the columns behind a minus are marked in `without`, unless that is NULL. */
+ot_status ot_table_read_list(const ot_columns *t, const char *text, const char *end, const char *what, int *list,
+                             int *n, bool *without, ot_error *err);
+
+/* The end of the group at p, and where the list behind its name begins: *list is p where it has none. */
+const char *ot_table_group_end(const char *p, const char **list);
+
+/* The columns of a list of numbers in JSON lines, name.0, name.1 ...: how many, and from *first on; 0: there is none of that name. */
+int ot_table_columns_of_list(const ot_columns *t, const char *name, size_t length, int *first);
+
+/* Names of columns in an error: at most so many of the thousands of a wide table, and a line that says how many more.  OT_E_DATA. */
+enum { OT_TABLE_MOST_NAMES = 20 };
+ot_status ot_table_list_rest(int n, ot_error *err);
+ot_status ot_table_list_columns(const ot_columns *t, ot_error *err);
+ot_status ot_table_no_column(const ot_columns *t, const char *text, const char *end, const char *what, ot_error *err);
+
+/* ---- arrays: table_arrays.c ---- */
+
+/* Adds an array for every input and every target that is not tags.  Errors: OT_E_NOMEM. */
+ot_status ot_table_add_arrays(ot_dataset *d, ot_columns *t, ot_error *err);
+
+/* Fills these arrays with the rows of the file, and tells missing and unknown values.  Errors, by its line: OT_E_DATA. */
+ot_status ot_table_fill(ot_dataset *d, ot_columns *t, ot_error *err);
 
 /* ---- a column of texts as tokens: texts.c ---- */
 
@@ -229,21 +282,8 @@ ot_status ot_tags_read(ot_dataset *d, ot_columns *t, ot_error *err);
 
 /* ---- columns ---- */
 
-/* *name: one that two columns have; NULL: all differ. */
-ot_status ot_table_name_twice(const ot_columns *t, const char **name, ot_error *err);
-
-/* Adds names of columns to an error, a few if there are many.  OT_E_DATA. */
-ot_status ot_table_list_columns(const ot_columns *t, ot_error *err);
-
 /* The column that element e of a sample of array a comes from; NULL: a is not of one. */
 const ot_column *ot_table_column_of(const ot_dataset *d, const ot_array *a, int64_t e);
-
-/* The first cell of text among numbers or dates, where nine of ten cells are these: a mistake rather than a category.  *what: "a
- * number", "a date ...", of which there are *n; NULL: there is none. */
-const ot_first *ot_table_stray(const ot_columns *t, const ot_column *q, const char **what, int64_t *n);
-
-/* The column of that name; -1: there is none. */
-int ot_column_find(const ot_columns *t, const char *name);
 
 /* *known: a cell of the first row, which is no number, is the name of a column that the model was trained with, or that an option
  * names, or the row has all names that the model was trained with: then it is a header.  apart: no other row has one of its cells.
@@ -259,6 +299,14 @@ ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err);
 
 /* The input of a model that is not known (command data). */
 extern const ot_data_input ot_table_any_input;
+
+/* *name: one that two columns have; NULL: all differ. */
+ot_status ot_table_name_twice(const ot_columns *t, const char **name, ot_error *err);
+
+int64_t ot_table_elements(const ot_data_input *in); /* of a sample that the input takes; -1: any number */
+
+/* The shape of a sample of n elements: the model's where it has as many. */
+ot_shape ot_table_sample(const ot_data_input *in, int64_t n);
 
 /* Which columns go to which input of the model, and in which form. */
 ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err);
@@ -305,9 +353,6 @@ ot_status ot_table_labels(ot_dataset *d, const ot_columns *t, int *list, int *n,
 /* only: the model has no other input. */
 ot_status ot_table_image_input(ot_dataset *d, const ot_columns *t, int column, const ot_data_input *of, bool only,
                                ot_table_input *in, ot_error *err);
-
-/* The shape of a sample of n elements: the model's where it has as many. */
-ot_shape ot_table_sample(const ot_data_input *in, int64_t n);
 
 /* Frees what is not in the arena. */
 void ot_table_forget(ot_columns *t);

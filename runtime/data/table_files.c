@@ -12,11 +12,6 @@
 #include "runtime/data/sound.h"
 #include "runtime/data/table.h"
 
-static ot_status no_memory(const ot_columns *t, ot_error *err)
-{
-    return ot_fail(err, OT_E_NOMEM, "%s: no memory", t->path);
-}
-
 static bool takes(const ot_data_input *in, bool sounds)
 {
     int r = in->shape.rank;
@@ -40,11 +35,11 @@ static ot_status open_folder(ot_dataset *d, ot_columns *t, ot_error *err)
     if (d->members) return OT_OK;
     const char *slash = strrchr(t->path, '/');
     t->folder = !slash ? "." : ot_arena_printf(d->arena, "%.*s", slash > t->path ? (int)(slash - t->path) : 1, t->path);
-    if (!t->folder) return no_memory(t, err);
+    if (!t->folder) return ot_table_no_memory(t, err);
     char *real = realpath(t->folder, NULL);
     t->real = real ? ot_arena_strdup(d->arena, real) : t->folder;
     free(real);
-    return t->real ? ot_members_beside(t->folder, &d->members, err) : no_memory(t, err);
+    return t->real ? ot_members_beside(t->folder, &d->members, err) : ot_table_no_memory(t, err);
 }
 
 /* What is behind `folder` in an absolute path; NULL: it is elsewhere. */
@@ -88,7 +83,7 @@ ot_status ot_table_names_image(ot_dataset *d, ot_columns *t, const char *text, b
     if (!text || !*text || (!ot_picture_name(text) && !wants(t, text))) return OT_OK;
     OT_TRY(open_folder(d, t, err));
     *is = take(d, t, text, &at);
-    return !*is && errno == ENOMEM ? no_memory(t, err) : OT_OK;
+    return !*is && errno == ENOMEM ? ot_table_no_memory(t, err) : OT_OK;
 }
 
 ot_status ot_table_find_images(ot_dataset *d, ot_columns *t, ot_error *err)
@@ -173,7 +168,7 @@ ot_status ot_table_labels(ot_dataset *d, const ot_columns *t, int *list, int *n,
         if (t->column[i].kind == OT_KIND_IMAGE) continue;
         numbers &= t->column[i].kind == OT_KIND_NUMBER;
         all = ot_arena_printf(d->arena, "%s%s%s", all, *n ? "," : "", t->column[i].name);
-        if (!all) return no_memory(t, err);
+        if (!all) return ot_table_no_memory(t, err);
         list[(*n)++] = i;
     }
     for (int i = 0; i < t->options.n_inputs; i++) numbers &= ot_table_takes_images(t, &t->options.input[i]);
@@ -188,7 +183,7 @@ ot_status ot_table_image_input(ot_dataset *d, const ot_columns *t, int column, c
     *in = (ot_table_input){ .name = only ? "" : of->name, .of = of->name, .dtype = OT_U8, .n = 1 };
     in->field = ot_arena_alloc(d->arena, sizeof *in->field);
     in->member = ot_arena_alloc(d->arena, sizeof *in->member * ((size_t)t->rows + 1));
-    if (!in->field || !in->member) return no_memory(t, err);
+    if (!in->field || !in->member) return ot_table_no_memory(t, err);
     *in->field = (ot_column_field){
         .column = column, .name = t->column[column].name, .kind = OT_KIND_IMAGE, .form = OT_FORM_IMAGE, .measured = true
     };

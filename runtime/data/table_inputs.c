@@ -1,320 +1,9 @@
-/* table_inputs.c - which columns of a table are targets, which go to which input of the model, and in which form. */
+/* table_inputs.c - which columns of a table go to which input of the model, and in which form. */
 #include <string.h>
-#include <strings.h>
 
 #include "runtime/data/table.h"
 
-static ot_status no_memory(const ot_columns *t, ot_error *err)
-{
-    return ot_fail(err, OT_E_NOMEM, "%s: no memory", t->path);
-}
-
-/* ---- lists of columns: "a,b" and "NAME=a,b;NAME=c" ------------------------------------------ */
-
-/* The column that `text` begins with, up to a comma or to `end`; names may have commas.  -1: there is none. */
-static int first_column(const ot_columns *t, const char *text, const char *end, const char **behind)
-{
-    for (const char *stop = text; stop <= end; stop++) {
-        if (stop < end && *stop != ',') continue;
-        size_t n = (size_t)(stop - text);
-        for (int i = 0; i < t->columns; i++) {
-            if (strlen(t->column[i].name) != n || memcmp(t->column[i].name, text, n)) continue;
-            *behind = stop < end ? stop + 1 : end;
-            return i;
-        }
-    }
-    return -1;
-}
-
-/* The columns of a list of numbers in JSON lines, name.0, name.1 ...: how many, and from *first on; 0: there is none of that name. */
-static int columns_of_list(const ot_columns *t, const char *name, size_t length, int *first)
-{
-    for (int i = 0; i < t->columns && ot_rows_has_objects(t->mark); i++) {
-        int n = 0;
-        for (; i + n < t->columns; n++) {
-            char number[16];
-            const char *is = t->column[i + n].name;
-            snprintf(number, sizeof number, "%d", n);
-            if (strncmp(is, name, length) || is[length] != '.' || strcmp(is + length + 1, number)) break;
-        }
-        *first = i;
-        if (n) return n;
-    }
-    return 0;
-}
-
-/* Of a list of names in an error; a wide table has thousands. */
-enum { MOST_NAMES = 20 };
-
-static ot_status list_rest(int n, ot_error *err)
-{
-    if (n > MOST_NAMES) ot_fail_more(err, OT_E_DATA, "  (%d more)", n - MOST_NAMES);
-    return OT_E_DATA;
-}
-
-ot_status ot_table_list_columns(const ot_columns *t, ot_error *err)
-{
-    for (int i = 0; i < t->columns && i < MOST_NAMES; i++) ot_fail_more(err, OT_E_DATA, "  %s", t->column[i].name);
-    return list_rest(t->columns, err);
-}
-
-static ot_status no_column(const ot_columns *t, const char *text, const char *end, const char *what, ot_error *err)
-{
-    size_t n = strcspn(text, ",");
-    if (text + n > end) n = (size_t)(end - text);
-    ot_fail(err, OT_E_DATA, "%s: no column '%.*s' for %s; its columns are:", t->path, (int)n, text, what);
-    return ot_table_list_columns(t, err);
-}
-
-/* Columns of a list; those behind a minus are marked in `without`. */
-static ot_status read_list(const ot_columns *t, const char *text, const char *end, const char *what, int *list, int *n,
-                           bool *without, ot_error *err)
-{
-    *n = 0;
-    while (text < end) {
-        const char *behind;
-        int c = first_column(t, text, end, &behind), many = 1;
-        bool minus = c < 0 && without && *text == '-';
-        if (minus) c = first_column(t, text + 1, end, &behind);
-        if (c < 0) {
-            size_t length = strcspn(text + minus, ",");
-            if (text + minus + length > end) length = (size_t)(end - text - minus);
-            behind = text + minus + length + (text + minus + length < end);
-            many = columns_of_list(t, text + minus, length, &c);
-        }
-        if (c < 0 || !many || *n + many > t->columns) return no_column(t, text + minus, end, what, err);
-        for (int i = 0; i < many; i++)
-            if (minus) without[c + i] = true;
-            else list[(*n)++] = c + i;
-        text = behind;
-    }
-    return OT_OK;
-}
-
-ot_status ot_table_columns(const ot_columns *t, const char *text, const char *what, int *list, int *n, ot_error *err)
-{
-    return read_list(t, text, text + strlen(text), what, list, n, NULL, err);
-}
-
-/* The end of the group at p, and where the list behind its name begins: *list is p where it has none. */
-static const char *group_end(const char *p, const char **list)
-{
-    const char *end = p + strcspn(p, ";"), *is = memchr(p, '=', (size_t)(end - p));
-    *list = is ? is + 1 : p;
-    return end;
-}
-
-/* ---- targets ---------------------------------------------------------------------------------- */
-
-enum { NONE_SHARE = 20 }; /* None is a class of a target if one row in so many has it */
-
-static bool is_text(const ot_column *q) { return q->odd.line > 0; }
-
-static int64_t missing_of(const ot_column *q)
-{
-    return q->count[OT_CELL_MISSING] + q->count[OT_CELL_NAN] + q->count[OT_CELL_NULL];
-}
-
-const ot_first *ot_table_stray(const ot_columns *t, const ot_column *q, const char **what, int64_t *n)
-{
-    int64_t numbers = q->count[OT_CELL_NUMBER], dates = q->count[OT_CELL_DATE] + q->count[OT_CELL_TIME];
-    const ot_first *f = dates > numbers ? &q->undated : &q->odd;
-    *what = dates > numbers ? "a date such as 2024-05-31" : "a number";
-    *n = dates > numbers ? dates : numbers;
-    bool codes = q->count[OT_CELL_CODE] > 0; /* 007 is no number */
-    return f->line && !codes && *n * 10 >= (t->rows - missing_of(q)) * 9 ? f : NULL;
-}
-
-/* Refuses a column with such a cell.  input false: it is a target. */
-static ot_status check_stray(const ot_columns *t, const ot_column *q, bool input, ot_error *err)
-{
-    const char *what;
-    int64_t n;
-    const ot_first *f = ot_table_stray(t, q, &what, &n);
-    if (!f) return OT_OK;
-    ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': contains '%.40s'; expected %s as in %lld other rows", t->path,
-            (long long)f->line, q->name, f->text, what, (long long)n);
-    if (!input) return OT_E_DATA;
-    return ot_fail_more(err, OT_E_DATA,
-                        "a missing value is an empty cell, NA, NaN, null or ?; --inputs=-%s omits the column", q->name);
-}
-
-/* Whether None is a class: in a target of strings and in many rows, or where the classes are known elsewhere. */
-static bool none_is_class(const ot_columns *t, const ot_column *q)
-{
-    bool known = t->options.alone || t->options.preprocess || t->mark == OT_ROWS_FOLDER;
-    return is_text(q) && (known || q->nones * NONE_SHARE >= t->rows);
-}
-
-/* A target must be known for every row. */
-static ot_status check_target(ot_dataset *d, const ot_columns *t, const ot_column *q, ot_error *err)
-{
-    bool class = none_is_class(t, q);
-    const ot_first *none = class ? NULL : &q->none, *lost = &q->lost;
-    if (class && q->nones && t->mark != OT_ROWS_FOLDER)
-        OT_TRY(ot_dataset_tell(d, err, "%s: column '%s': None is a class, in %lld of %lld rows", t->path, q->name,
-                               (long long)q->nones, (long long)t->rows));
-    if (none && none->line && (!lost->line || none->line < lost->line)) lost = none;
-    if (!lost->line || t->mark == OT_ROWS_FOLDER) return OT_OK;
-    ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing%s%.40s%s%s", t->path,
-            (long long)lost->line, q->name, *lost->text ? " ('" : "", lost->text, *lost->text ? "')" : "",
-            lost == none && is_text(q) ? "; a class None is in one row in 20 at least, or needs another name" : "");
-    if (!d->last) return OT_E_DATA;
-    ot_fail_more(err, OT_E_DATA, "the last column is the target unless --target names another:");
-    return ot_table_list_columns(t, err);
-}
-
-static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, const int *list, int n, ot_error *err)
-{
-    ot_goal *w = &t->wanted[t->n_targets++];
-    *w = (ot_goal){ .name = name, .n = n, .column = ot_arena_copy(d->arena, list, (size_t)n * sizeof *list) };
-    if (!name || !w->column) return no_memory(t, err);
-    for (int i = 0; i < n; i++) {
-        ot_column *q = &t->column[list[i]];
-        OT_TRY(check_target(d, t, q, err));
-        if (q->kind == OT_KIND_IMAGE && n == 1) {
-            w->member = ot_arena_alloc(d->arena, sizeof *w->member * ((size_t)t->rows + 1));
-            if (!w->member) return no_memory(t, err);
-            break;
-        }
-        w->tags = n == 1 && q->listed && t->text && ot_texts_are_words(t->text);
-        OT_TRY(ot_table_names_classes(d, t, list[i], &q->named, err));
-        w->text = w->tags ? q->strings : w->text || is_text(q) || q->named;
-        if (q->listed && !w->tags)
-            return ot_fail(
-                err, OT_E_DATA,
-                "%s: line %lld: column '%s', the target, contains lists (%.40s): for several labels use a column of 0 "
-                "and 1 for each label; tags of words need a list of words in another column, and --tokenizer",
-                t->path, (long long)q->odd.line, q->name, q->odd.text);
-        bool values = q->whole < q->count[OT_CELL_NUMBER] + q->count[OT_CELL_CODE]; /* whole numbers may name classes */
-        if (values && !q->named) OT_TRY(check_stray(t, q, false, err));
-        if (q->named && n > 1)
-            return ot_fail(
-                err, OT_E_DATA,
-                "%s: --categories: column '%s' is one of several targets of an output, which must be numbers", t->path,
-                q->name);
-        if (w->text && n > 1)
-            return ot_fail(err, OT_E_DATA,
-                           "%s: line %lld, column '%s': contains '%.40s'; several targets together must be numbers",
-                           t->path, (long long)q->odd.line, q->name, q->odd.text);
-    }
-    for (int i = 0; i + 1 < t->n_targets; i++)
-        if (w->text && t->wanted[i].text)
-            return ot_fail(err, OT_E_DATA, "%s: columns '%s' and '%s' contain strings; only one target can", t->path,
-                           t->column[t->wanted[i].column[0]].name, t->column[list[0]].name);
-    d->column = t->n_targets > 1 || n > 1 ? t->target : t->column[list[0]].name;
-    return OT_OK;
-}
-
-/* --target: a column, several, or OUTPUT=columns. */
-static ot_status given_targets(ot_dataset *d, ot_columns *t, const char *text, ot_error *err)
-{
-    int n, *list = ot_arena_alloc(d->arena, (size_t)(t->columns + 1) * sizeof *list);
-    if (!list) return no_memory(t, err);
-    list[0] = ot_column_find(t, text);
-    if (list[0] >= 0) return add_target(d, t, "target", list, 1, err);
-    for (const char *p = text, *from, *end; *p; p = *end ? end + 1 : end) {
-        end = group_end(p, &from);
-        OT_TRY(read_list(t, from, end, "the target", list, &n, NULL, err));
-        if (!n) return no_column(t, from, end, "the target", err);
-        const char *name = from == p ? "target" : ot_arena_printf(d->arena, "target_%.*s", (int)(from - 1 - p), p);
-        if (t->n_targets == t->columns) return ot_fail(err, OT_E_DATA, "%s: --target names too many columns", t->path);
-        OT_TRY(add_target(d, t, name, list, n, err));
-    }
-    return t->n_targets ? OT_OK : no_column(t, text, text, "the target", err);
-}
-
-/* Elements of a sample that an input wants; -1: it is open. */
-static int64_t elements_of(const ot_data_input *in)
-{
-    int64_t n = 1;
-    if (in->shape.rank < 0) return -1;
-    for (int i = 1; i < in->shape.rank; i++)
-        if (in->shape.dim[i] < 0 || !ot_mul(n, in->shape.dim[i], &n)) return -1;
-    return n;
-}
-
-/* Beside images, without --target. */
-static ot_status image_labels(ot_dataset *d, ot_columns *t, ot_error *err)
-{
-    int n, *list = ot_arena_alloc(d->arena, (size_t)t->columns * sizeof *list);
-    if (!list) return no_memory(t, err);
-    OT_TRY(ot_table_labels(d, t, list, &n, err));
-    if (!n && t->options.unlabelled) return OT_OK;
-    if (!n) return ot_fail(err, OT_E_DATA, "%s: has images only; a column for the target is missing", t->path);
-    const char *names = d->column;
-    OT_TRY(add_target(d, t, "target", list, n, err));
-    d->column = names;
-    d->last = n == 1 && list[0] == t->columns - 1;
-    return OT_OK;
-}
-
-/* How many columns are named `target`; *last is the last of them. */
-static int named_target(const ot_columns *t, int compare(const char *, const char *), int *last)
-{
-    int n = 0;
-    for (int i = 0; i < t->columns; i++)
-        if (!compare(t->column[i].name, "target")) *last = i, n++;
-    return n;
-}
-
-/* The column `last`; with it those of the same list of numbers, or all of the list `target`. */
-static ot_status target_by_rule(ot_dataset *d, ot_columns *t, bool named, int last, ot_error *err)
-{
-    const char *name = t->column[last].name, *dot = strrchr(name, '.');
-    int first = last, n = named ? 0 : columns_of_list(t, "target", strlen("target"), &first);
-    const char *list = n ? "target" : NULL;
-    d->last = !named && !n;
-    if (!n && !named && dot) n = columns_of_list(t, name, (size_t)(dot - name), &first);
-    if (n < 2) return add_target(d, t, "target", n ? &first : &last, 1, err);
-    int *all = ot_arena_alloc(d->arena, (size_t)n * sizeof *all);
-    if (!list) list = ot_arena_printf(d->arena, "%.*s", (int)(dot - name), name);
-    if (!all || !list) return no_memory(t, err);
-    for (int i = 0; i < n; i++) all[i] = first + i;
-    OT_TRY(add_target(d, t, "target", all, n, err));
-    d->column = list;
-    return OT_OK;
-}
-
-ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
-{
-    const ot_data_options *o = &t->options;
-    const char *recorded = NULL;
-    int named = 0, last = t->columns - 1;
-    t->n_targets = 0;
-    t->wanted = ot_arena_alloc(d->arena, sizeof *t->wanted * (size_t)t->columns);
-    if (!t->wanted) return no_memory(t, err);
-    d->column = NULL;
-    d->last = false;
-    if (!t->target) OT_TRY(ot_table_recall_target(t, d->arena, &recorded, err));
-    if (recorded && t->mark == OT_ROWS_CONLL && ot_column_find(t, recorded) < 0)
-        recorded = NULL; /* the file has no names of its own */
-    if (t->target || recorded) {
-        ot_error missing = { 0 };
-        ot_status s = given_targets(d, t, t->target ? t->target : recorded, &missing);
-        if (s && o->unlabelled && s == OT_E_DATA) {
-            t->n_targets = 0;
-            d->column = NULL;
-            return OT_OK;
-        }
-        return s ? ot_fail(err, s, "%-s", missing.text) : OT_OK;
-    }
-    if (t->text && o->unlabelled && t->columns == 1) return OT_OK;
-    if (t->text && ot_texts_has(t->text, last)) { /* the first that is no text */
-        last = 0;
-        while (last < t->columns - 1 && ot_texts_has(t->text, last)) last++;
-    }
-    for (int i = 0; i < t->columns && t->text; i++)
-        if (!strcmp(t->column[i].name, "label")) last = i;
-    named = named_target(t, strcmp, &last);
-    if (!named) named = named_target(t, strcasecmp, &last); /* Target, where no column is named exactly so */
-    if (named > 1) return ot_fail(err, OT_E_DATA, "%s: %d columns are named 'target', expected one", t->path, named);
-    if (!named && o->unlabelled && o->n_inputs == 1 && elements_of(o->input) == t->columns) return OT_OK;
-    if (!named && t->images) return image_labels(d, t, err);
-    return target_by_rule(d, t, named > 0, last, err);
-}
-
-/* ---- groups of columns ------------------------------------------------------------------------ */
+/* ---- columns of each input ----------------------------------------------------------------- */
 
 typedef struct group {
     const ot_data_input *of;
@@ -352,14 +41,6 @@ static ot_status no_input(const chooser *x, const char *name, size_t n)
                    all ? all : "others");
 }
 
-static bool is_target(const ot_columns *t, int column)
-{
-    for (int k = 0; k < t->n_targets; k++)
-        for (int i = 0; i < t->wanted[k].n; i++)
-            if (t->wanted[k].column[i] == column) return true;
-    return false;
-}
-
 /* An option that lists columns of inputs.  *n 0: it is not given, or has no effect. */
 static ot_status named_columns(ot_dataset *d, const ot_columns *t, const char *option, const char *text, int *list,
                                int *n, ot_error *err)
@@ -368,7 +49,7 @@ static ot_status named_columns(ot_dataset *d, const ot_columns *t, const char *o
     *n = 0;
     if (!text) return OT_OK;
     OT_TRY(ot_table_columns(t, text, option, list, n, err));
-    for (int i = 0; i < *n; i++) inputs += !is_target(t, list[i]);
+    for (int i = 0; i < *n; i++) inputs += !ot_table_is_target(t, list[i]);
     if (!inputs || (!t->recorded && !t->order)) return OT_OK;
     *n = 0;
     return ot_dataset_tell(
@@ -379,13 +60,13 @@ static ot_status named_columns(ot_dataset *d, const ot_columns *t, const char *o
 ot_status ot_table_name_columns(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     int n, *list = ot_arena_alloc(d->arena, (size_t)t->columns * sizeof *list);
-    if (!list) return no_memory(t, err);
+    if (!list) return ot_table_no_memory(t, err);
     OT_TRY(named_columns(d, t, "--categories", t->options.categories, list, &n, err));
     for (int i = 0; i < n; i++) {
         ot_column *q = &t->column[list[i]];
         if (q->kind == OT_KIND_IMAGE)
             return ot_fail(err, OT_E_DATA, "%s: --categories: column '%s' has names of images", t->path, q->name);
-        if (is_target(t, list[i])) continue; /* ot_table_names_classes */
+        if (ot_table_is_target(t, list[i])) continue; /* ot_table_names_classes */
         q->named = true;
         if (q->kind != OT_KIND_EMPTY) q->kind = OT_KIND_CATEGORY;
     }
@@ -398,7 +79,7 @@ static ot_status given_groups(chooser *x, const char *text)
 {
     for (const char *p = text, *from, *end; *p; p = *end ? end + 1 : end) {
         const char *texts = x->t->text ? ot_texts_input(x->t->text) : NULL;
-        end = group_end(p, &from);
+        end = ot_table_group_end(p, &from);
         if (texts && strlen(texts) == (size_t)(from - 1 - p) && !memcmp(p, texts, strlen(texts))) continue;
         group *g = from > p ? find_group(x, p, (size_t)(from - 1 - p)) : x->n == 1 ? x->g : NULL;
         if (!g && x->n == 1 && from > p) { /* an equals sign in the name of a column */
@@ -408,19 +89,19 @@ static ot_status given_groups(chooser *x, const char *text)
         if (!g && from > p) return no_input(x, p, (size_t)(from - 1 - p));
         if (!g) { /* of several inputs: columns that none of them gets */
             int n;
-            OT_TRY(read_list(x->t, from, end, "--inputs", x->g->column, &n, x->without, x->err));
+            OT_TRY(ot_table_read_list(x->t, from, end, "--inputs", x->g->column, &n, x->without, x->err));
             if (!n) continue;
             return ot_fail(x->err, OT_E_USAGE,
                            "--inputs: the model has %d inputs: expected INPUT=COLUMN,... or -COLUMN,..., got '%.*s'",
                            x->n, (int)(end - p), p);
         }
-        OT_TRY(read_list(x->t, from, end, "--inputs", g->column, &g->n, x->without, x->err));
+        OT_TRY(ot_table_read_list(x->t, from, end, "--inputs", g->column, &g->n, x->without, x->err));
         g->given = g->n > 0;
     }
     for (int i = 0; i < x->n; i++)
         for (int k = 0; k < x->g[i].n; k++) {
             const int c = x->g[i].column[k];
-            if (is_target(x->t, c)) /* an autoencoder's may be; any other model would only copy it */
+            if (ot_table_is_target(x->t, c)) /* an autoencoder's may be; any other model would only copy it */
                 OT_TRY(ot_dataset_tell(x->d, x->err, "%s: column '%s' is an input and the target (--inputs, --target)",
                                        x->t->path, x->t->column[c].name));
             x->taken[c] = true;
@@ -481,14 +162,14 @@ static ot_status tell_unused(const chooser *x)
                              ot_arena_alloc(x->d->arena, sizeof **name * (size_t)t->columns) };
     int n[2] = { 0 };
     bool tokens = ot_windows_input(&t->options) != NULL; /* the model reads class numbers of so many tokens */
-    if (!name[0] || !name[1]) return no_memory(t, x->err);
+    if (!name[0] || !name[1]) return ot_table_no_memory(t, x->err);
     for (int i = 0; i < t->columns; i++) {
         bool label = !usable(&t->column[i]);
         if (!x->taken[i] && !(x->without[i] && label)) name[label][n[label]++] = t->column[i].name;
     }
     for (int k = 0; k < 2; k++) {
         const char *all = ot_arena_names(x->d->arena, name[k], n[k]);
-        if (!all) return no_memory(t, x->err);
+        if (!all) return ot_table_no_memory(t, x->err);
         if (n[k])
             OT_TRY(ot_dataset_tell(x->d, x->err, "%s: column%s %s %s not used%s", t->path, n[k] > 1 ? "s" : "", all,
                                    n[k] > 1 ? "are" : "is",
@@ -522,9 +203,9 @@ static ot_status no_group(const chooser *x)
     for (int i = 0; i < x->n; i++)
         if (!x->g[i].n) ot_fail_more(x->err, OT_E_DATA, "  %s", x->g[i].of->name);
     ot_fail_more(x->err, OT_E_DATA, "columns:");
-    for (int i = 0; i < t->columns && i < MOST_NAMES; i++)
+    for (int i = 0; i < t->columns && i < OT_TABLE_MOST_NAMES; i++)
         ot_fail_more(x->err, OT_E_DATA, "  %s (%s)", t->column[i].name, ot_kind_name[t->column[i].kind]);
-    return list_rest(t->columns, x->err);
+    return ot_table_list_rest(t->columns, x->err);
 }
 
 /* ---- forms ------------------------------------------------------------------------------------- */
@@ -533,7 +214,7 @@ static int wide(const ot_column *q)
 {
     switch (q->kind) {
     case OT_KIND_CATEGORY:
-    case OT_KIND_LABEL: return q->words.n + (missing_of(q) > 0);
+    case OT_KIND_LABEL: return q->words.n + (ot_column_missing(q) > 0);
     case OT_KIND_DATE: return OT_DATE_PARTS;
     case OT_KIND_TIME: return OT_TIME_PARTS;
     default: return 1;
@@ -551,12 +232,12 @@ static ot_status wrong_width(const chooser *x, const group *g, int64_t want, int
     ot_fail(err, OT_E_DATA, "%s: input '%s' is %s, %lld elements per row, but its %d column%s %lld%s:", t->path,
             g->of->name, ot_shape_text(&g->of->shape, shape), (long long)want, g->n, g->n == 1 ? " has" : "s have",
             (long long)natural, other);
-    for (int i = 0; i < g->n && i < MOST_NAMES; i++) {
+    for (int i = 0; i < g->n && i < OT_TABLE_MOST_NAMES; i++) {
         const ot_column *q = &t->column[g->column[i]];
         ot_fail_more(err, OT_E_DATA, "  %s: %s, %d", q->name, ot_kind_name[q->kind],
                      ot_is_float(g->of->dtype) ? wide(q) : 1);
     }
-    list_rest(g->n, err);
+    ot_table_list_rest(g->n, err);
     if (x->d->last)
         ot_fail_more(err, OT_E_DATA, "column '%s', the last one, is the target (change with --target)", x->d->column);
     return ot_fail_more(err, OT_E_DATA, "choose columns with --inputs, or make a model for that many");
@@ -569,7 +250,7 @@ static ot_status check_column(const ot_columns *t, const ot_column *q, bool text
     if (q->kind == OT_KIND_LABEL && q->words.full && !text)
         return ot_fail(err, OT_E_DATA, "%s: column '%s' has more than %d different strings: too many for categories",
                        t->path, q->name, q->words.n);
-    return q->kind == OT_KIND_CATEGORY && !q->named && !text ? check_stray(t, q, true, err) : OT_OK;
+    return q->kind == OT_KIND_CATEGORY && !q->named && !text ? ot_table_check_stray(t, q, true, err) : OT_OK;
 }
 
 /* Whether numbers for that input are standardised: not where the model fills in missing values of it, and by default not where the
@@ -586,7 +267,7 @@ static ot_column_field field_of(ot_column *q, int column, const ot_data_input *i
     ot_column_field f = { .column = column, .name = q->name, .kind = q->kind, .width = 1, .words = &q->words };
     bool number = ot_is_float(in->dtype) || in->dtype == OT_UNDEFINED;
     if (f.kind == OT_KIND_LABEL) f.kind = OT_KIND_CATEGORY;
-    f.own = f.kind == OT_KIND_CATEGORY && missing_of(q) > 0;
+    f.own = f.kind == OT_KIND_CATEGORY && ot_column_missing(q) > 0;
     if (in->dtype == OT_STRING) {
         f.form = OT_FORM_TEXT;
     } else if (f.kind == OT_KIND_CATEGORY) {
@@ -604,11 +285,19 @@ static ot_column_field field_of(ot_column *q, int column, const ot_data_input *i
     return f;
 }
 
-/* The shape of a sample: the model's where the elements are as many. */
+int64_t ot_table_elements(const ot_data_input *in)
+{
+    int64_t n = 1;
+    if (in->shape.rank < 0) return -1;
+    for (int i = 1; i < in->shape.rank; i++)
+        if (in->shape.dim[i] < 0 || !ot_mul(n, in->shape.dim[i], &n)) return -1;
+    return n;
+}
+
 ot_shape ot_table_sample(const ot_data_input *in, int64_t n)
 {
     ot_shape s = { 1, { n } };
-    if (in->shape.rank < 1 || elements_of(in) != n) return s;
+    if (in->shape.rank < 1 || ot_table_elements(in) != n) return s;
     s.rank = in->shape.rank - 1;
     memcpy(s.dim, in->shape.dim + 1, (size_t)s.rank * sizeof *s.dim);
     return s;
@@ -619,7 +308,7 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
     ot_columns *t = x->t;
     bool number = ot_is_float(g->of->dtype) || g->of->dtype == OT_UNDEFINED, text = g->of->dtype == OT_STRING;
     bool plain = !t->mapped && x->n == 1 && !t->options.columns;
-    int64_t want = elements_of(g->of), natural = 0;
+    int64_t want = ot_table_elements(g->of), natural = 0;
     for (int i = 0; i < g->n; i++) {
         const ot_column *q = &t->column[g->column[i]];
         if (q->kind == OT_KIND_IMAGE && g->n == 1)
@@ -645,7 +334,7 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
     if (!ids && natural > INT32_MAX / 8) return wrong_width(x, g, want, natural);
     in->shape = plain ? (ot_shape){ 1, { g->n } } : ot_table_sample(g->of, ids ? g->n : natural);
     in->field = ot_arena_alloc(x->d->arena, sizeof *in->field * (size_t)(g->n + 1));
-    if (!in->field) return no_memory(t, x->err);
+    if (!in->field) return ot_table_no_memory(t, x->err);
     for (int i = 0, at = 0; i < g->n; i++) {
         ot_column *q = &t->column[g->column[i]];
         ot_data_input as = *g->of;
@@ -654,17 +343,17 @@ static ot_status make_input(const chooser *x, const group *g, ot_table_input *in
         *f = field_of(q, g->column[i], &as, ids, !q->passed && is_scaled(t, g->of));
         f->at = at;
         at += f->width;
-        bool lacks = f->scaled || (missing_of(q) > 0 && !in->gaps);
+        bool lacks = f->scaled || (ot_column_missing(q) > 0 && !in->gaps);
         if (!lacks || in->dtype != OT_F32) f->measured = true;
         if (f->measured)
             for (int k = 0; k < f->width && k < OT_TIME_PARTS; k++) f->std[k] = 1;
         /* A whole number that is not below 0 is its own id. */
         bool id = in->dtype == OT_I64 && f->form == OT_FORM_VALUE && f->kind != OT_KIND_BOOLEAN;
-        if (id && (missing_of(q) || q->exact < t->rows))
+        if (id && (ot_column_missing(q) || q->exact < t->rows))
             return ot_fail(x->err, OT_E_DATA,
                            "%s: column '%s' for input '%s' (%s) has %s; expected whole numbers or categories", t->path,
                            q->name, g->of->name, ot_dtype_name(g->of->dtype),
-                           missing_of(q) ? "missing values" : "other values than whole numbers");
+                           ot_column_missing(q) ? "missing values" : "other values than whole numbers");
         t->pending = t->pending || !f->measured;
     }
     return OT_OK;
@@ -676,7 +365,7 @@ static const ot_column *mapped_column(const ot_columns *t, const bool *others, b
     for (int i = 0; i < t->columns; i++) {
         const ot_column *q = &t->column[i];
         bool number = q->kind == OT_KIND_NUMBER || q->counted == t->rows;
-        if (!others[i] && q->kind != OT_KIND_IMAGE && (!number || (missing_of(q) && !gaps))) return q;
+        if (!others[i] && q->kind != OT_KIND_IMAGE && (!number || (ot_column_missing(q) && !gaps))) return q;
     }
     return NULL;
 }
@@ -694,19 +383,19 @@ static ot_status check_alone(const chooser *x, const bool *others)
     if (line) snprintf(where, sizeof where, "line %lld, ", (long long)line);
     if (t->order)
         return ot_fail(err, OT_E_DATA, "%s: %scolumn '%s' %s; the model was trained with a number in each row", t->path,
-                       where, q->name, missing_of(q) ? "has missing values" : "does not contain numbers");
+                       where, q->name, ot_column_missing(q) ? "has missing values" : "does not contain numbers");
     return ot_fail(
         err, OT_E_DATA,
         "%s: %scolumn '%s' %s, and the model does not record how that is handled (a model that was trained on "
         "such a table does); --inputs auto measures means and categories on this file",
-        t->path, where, q->name, missing_of(q) ? "has missing values" : "does not contain numbers");
+        t->path, where, q->name, ot_column_missing(q) ? "has missing values" : "does not contain numbers");
 }
 
 ot_status ot_table_name_twice(const ot_columns *t, const char **name, ot_error *err)
 {
     ot_words seen = { 0 };
     ot_arena *a = ot_arena_new();
-    ot_status s = a ? OT_OK : no_memory(t, err);
+    ot_status s = a ? OT_OK : ot_table_no_memory(t, err);
     *name = NULL;
     for (int i = 0; i < t->columns && !s && !*name; i++)
         if (ot_words_find(&seen, t->column[i].name) >= 0) *name = t->column[i].name;
@@ -734,13 +423,13 @@ static ot_status choose(chooser *x)
         for (int i = 0; i < t->wanted[k].n; i++) x->taken[t->wanted[k].column[i]] = true;
     for (int i = 0; t->text && i < t->columns; i++) x->taken[i] = x->taken[i] || ot_texts_has(t->text, i);
     bool *others = ot_arena_copy(x->d->arena, x->taken, (size_t)t->columns); /* that are no inputs */
-    if (!others) return no_memory(t, x->err);
+    if (!others) return ot_table_no_memory(t, x->err);
     for (int i = 0; i < t->columns; i++) others[i] = others[i] || (t->ordered && !t->ordered[i]);
     if (given(t) && x->n) OT_TRY(given_groups(x, t->options.columns));
     for (int i = 0; i < x->n && x->n > 1; i++) {
         const char *name = x->g[i].of->name;
         int c = x->g[i].n ? -1 : ot_column_find(t, name), n = 1;
-        if (c < 0 && !x->g[i].n) n = columns_of_list(t, name, strlen(name), &c);
+        if (c < 0 && !x->g[i].n) n = ot_table_columns_of_list(t, name, strlen(name), &c);
         for (int k = c; c >= 0 && k < c + n; k++) {
             if (x->taken[k] || x->without[k]) continue;
             x->g[i].column[x->g[i].n++] = k;
@@ -753,8 +442,7 @@ static ot_status choose(chooser *x)
     spread_rest(x);
     for (int i = 0; i < x->n; i++) all = all && x->g[i].n;
     if (!all && !t->mapped && !t->options.columns && x->n > 1) { /* ot_adapt_inputs says what the inputs need */
-        static const ot_data_input any = { .name = "", .dtype = OT_F32, .shape = { .rank = -1 } };
-        x->g[0] = (group){ .of = &any, .column = x->g[0].column };
+        x->g[0] = (group){ .of = &ot_table_any_input, .column = x->g[0].column };
         x->n = 1;
         memset(x->taken, 0, (size_t)t->columns);
         return choose(x);
@@ -762,7 +450,7 @@ static ot_status choose(chooser *x)
     if (!all) return no_group(x);
     t->n_inputs = x->n;
     t->input = ot_arena_alloc(x->d->arena, sizeof *t->input * (size_t)x->n);
-    if (!t->input) return no_memory(t, x->err);
+    if (!t->input) return ot_table_no_memory(t, x->err);
     if (t->mapped || t->scaled || x->n > 1 || t->options.columns)
         OT_TRY(check_names(t, x->err)); /* their names are recorded */
     for (int i = 0; i < x->n; i++) OT_TRY(make_input(x, &x->g[i], &t->input[i]));
@@ -783,11 +471,11 @@ ot_status ot_table_choose_inputs(ot_dataset *d, ot_columns *t, ot_error *err)
                   ot_arena_alloc(a, (size_t)t->columns),
                   ot_arena_alloc(a, (size_t)t->columns),
                   err };
-    if (!x.g || !x.taken || !x.without) return no_memory(t, err);
+    if (!x.g || !x.taken || !x.without) return ot_table_no_memory(t, err);
     for (int i = 0; i < n; i++) {
         x.g[i].of = o->n_inputs ? &o->input[i] : &ot_table_any_input;
         x.g[i].column = ot_arena_alloc(a, sizeof(int) * (size_t)t->columns);
-        if (!x.g[i].column) return no_memory(t, err);
+        if (!x.g[i].column) return ot_table_no_memory(t, err);
     }
     t->pending = false;
     t->scaled = true;

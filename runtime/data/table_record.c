@@ -24,11 +24,6 @@
 #define ORDER "columns"
 #define CLASSES "target_category"
 
-static ot_status no_memory(const ot_columns *t, ot_error *err)
-{
-    return ot_fail(err, OT_E_NOMEM, "%s: no memory", t->path);
-}
-
 /* ---- writing ------------------------------------------------------------------------------------ */
 
 static json_t *numbers(const double *v, int n)
@@ -105,7 +100,7 @@ static ot_status load(const ot_columns *t, json_t **root, ot_error *err)
     const char *text = t->options.preprocess;
     *root = NULL;
     if (!text) return OT_OK;
-    if (ot_json_parse(text, strlen(text), root)) return no_memory(t, err);
+    if (ot_json_parse(text, strlen(text), root)) return ot_table_no_memory(t, err);
     if (json_is_object(*root)) return OT_OK;
     json_decref(*root);
     *root = NULL;
@@ -120,7 +115,7 @@ static ot_status dump(const ot_dataset *d, const ot_columns *t, json_t *root, si
     json_decref(root);
     *out = text ? ot_arena_strdup(d->arena, text) : NULL;
     free(text);
-    return *out ? OT_OK : no_memory(t, err);
+    return *out ? OT_OK : ot_table_no_memory(t, err);
 }
 
 static void record_target(json_t **root, const ot_dataset *d, const ot_columns *t)
@@ -159,7 +154,7 @@ ot_status ot_table_record_target(const ot_dataset *d, const ot_columns *t, const
     }
     json_decref(root);
     json_decref(before);
-    return before ? OT_OK : no_memory(t, err);
+    return before ? OT_OK : ot_table_no_memory(t, err);
 }
 
 ot_status ot_table_record_order(const ot_dataset *d, const ot_columns *t, const char **out, ot_error *err)
@@ -240,7 +235,7 @@ ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, boo
                  is_listed(t, t->options.categories, first[i]) || is_listed(t, t->options.passed, first[i]);
     if (*known || !t->options.preprocess) return OT_OK;
     ot_arena *a = ot_arena_new();
-    ot_status s = a ? OT_OK : no_memory(t, err);
+    ot_status s = a ? OT_OK : ot_table_no_memory(t, err);
     for (int i = 0; i < t->columns && !s; i++) s = ot_words_add(&cells, first[i], OT_MOST_COLUMNS, a, t->path, err);
     *known = !s && records_name(t, &cells, apart);
     ot_words_free(&cells);
@@ -283,7 +278,7 @@ ot_status ot_table_recall_target(const ot_columns *t, ot_arena *a, const char **
     const char *text = json_string_value(json_object_get(root, "target"));
     bool elsewhere = json_object_get(root, ORDER) && !t->order; /* of a table with other columns */
     if (text && !elsewhere) *out = ot_arena_strdup(a, text);
-    ot_status s = text && !elsewhere && !*out ? no_memory(t, err) : OT_OK;
+    ot_status s = text && !elsewhere && !*out ? ot_table_no_memory(t, err) : OT_OK;
     json_decref(root);
     return s;
 }
@@ -303,7 +298,7 @@ static bool recalls_classes(const ot_columns *t, const char *column)
 ot_status ot_table_names_classes(ot_dataset *d, const ot_columns *t, int column, bool *is, ot_error *err)
 {
     int n = 0, *list = ot_arena_alloc(d->arena, (size_t)(t->columns + 1) * sizeof *list);
-    if (!list) return no_memory(t, err);
+    if (!list) return ot_table_no_memory(t, err);
     if (t->options.categories) OT_TRY(ot_table_columns(t, t->options.categories, "--categories", list, &n, err));
     *is = recalls_classes(t, t->column[column].name);
     for (int i = 0; i < n; i++) *is |= list[i] == column;
@@ -342,7 +337,7 @@ static ot_status take_words(ot_dataset *d, const ot_columns *t, const json_t *o,
 {
     const json_t *list = json_object_get(o, "values");
     ot_words *w = ot_arena_alloc(d->arena, sizeof *w);
-    if (!w) return no_memory(t, err);
+    if (!w) return ot_table_no_memory(t, err);
     if (!json_is_array(list) || json_array_size(list) > INT32_MAX / 8) return invalid("values", f->name, err);
     f->words = w;
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -361,7 +356,7 @@ static ot_status take_field(ot_dataset *d, const ot_columns *t, const json_t *o,
     int kind, form;
     *f = (ot_column_field){ .width = 1, .measured = true, .std = { 1, 1, 1, 1, 1 } };
     if (!name) return invalid("name", "(without a name)", err);
-    if (!(f->name = ot_arena_strdup(d->arena, name))) return no_memory(t, err);
+    if (!(f->name = ot_arena_strdup(d->arena, name))) return ot_table_no_memory(t, err);
     if (!one_of(json_string_value(json_object_get(o, "type")), ot_kind_name, OT_KINDS, &kind))
         return invalid("type", name, err);
     if (!one_of(json_string_value(json_object_get(o, "as")), ot_column_form_name, OT_FORMS, &form))
@@ -398,7 +393,7 @@ static ot_status take_input(ot_dataset *d, const ot_columns *t, const json_t *li
         return invalid("columns", of->name, err);
     in->n = (int)json_array_size(list);
     in->field = ot_arena_alloc(d->arena, sizeof *in->field * (size_t)in->n);
-    if (!in->field) return no_memory(t, err);
+    if (!in->field) return ot_table_no_memory(t, err);
     for (int i = 0; i < in->n; i++) {
         ot_column_field *f = &in->field[i];
         OT_TRY(take_field(d, t, json_array_get(list, (size_t)i), f, err));
@@ -418,7 +413,7 @@ static ot_status check_extra(const ot_columns *t, const bool *used, ot_error *er
 {
     ot_words known = { 0 };
     ot_arena *a = ot_arena_new();
-    ot_status s = a ? OT_OK : no_memory(t, err);
+    ot_status s = a ? OT_OK : ot_table_no_memory(t, err);
     for (int i = 0; i < t->columns && !s; i++)
         if (used[i]) s = ot_words_add(&known, t->column[i].name, OT_MOST_COLUMNS, a, t->path, err);
     for (int i = 0; i < t->columns && !s; i++)
@@ -435,7 +430,7 @@ static ot_status tell_extra(ot_dataset *d, const ot_columns *t, ot_error *err)
     const char **name = ot_arena_alloc(d->arena, sizeof *name * (size_t)t->columns);
     bool *used = ot_arena_alloc(d->arena, (size_t)t->columns);
     int n = 0;
-    if (!name || !used) return no_memory(t, err);
+    if (!name || !used) return ot_table_no_memory(t, err);
     for (int i = 0; t->text && i < t->columns; i++) used[i] = ot_texts_has(t->text, i);
     for (int i = 0; i < t->n_inputs; i++)
         for (int k = 0; k < t->input[i].n; k++) used[t->input[i].field[k].column] = true;
@@ -445,7 +440,7 @@ static ot_status tell_extra(ot_dataset *d, const ot_columns *t, ot_error *err)
     for (int i = 0; i < t->columns; i++)
         if (!used[i]) name[n++] = t->column[i].name;
     const char *all = ot_arena_names(d->arena, name, n);
-    if (!all) return no_memory(t, err);
+    if (!all) return ot_table_no_memory(t, err);
     return !n ? OT_OK
               : ot_dataset_tell(d, err, "%s: column%s %s %s not used: the model was trained without %s", t->path,
                                 n > 1 ? "s" : "", all, n > 1 ? "are" : "is", n > 1 ? "them" : "it");
@@ -486,7 +481,7 @@ static ot_status take_inputs(ot_dataset *d, ot_columns *t, const json_t *inputs,
     int n = o->n_inputs ? o->n_inputs : !t->text;
     *found = n > 0;
     t->input = ot_arena_alloc(d->arena, sizeof *t->input * (size_t)(n + 1));
-    if (!t->input) return no_memory(t, err);
+    if (!t->input) return ot_table_no_memory(t, err);
     t->n_inputs = 0;
     for (int i = 0; i < n; i++) {
         const json_t *one = json_object_get(inputs, of[i].name);
@@ -553,7 +548,7 @@ static ot_status find_all(ot_dataset *d, const ot_columns *t, const json_t *name
     ot_words known = { 0 };
     ot_status s = OT_OK;
     int *column = ot_arena_alloc(d->arena, sizeof *column * (size_t)t->columns); /* of each word, the first */
-    if (!column) return no_memory(t, err);
+    if (!column) return ot_table_no_memory(t, err);
     for (int i = 0, n; i < t->columns && !s; i++) {
         n = known.n;
         s = ot_words_add(&known, t->column[i].name, OT_MOST_COLUMNS, d->arena, t->path, err);
@@ -575,7 +570,7 @@ static ot_status take_order(ot_dataset *d, ot_columns *t, const json_t *names, c
     const char *lost = NULL;
     int *order = ot_arena_alloc(d->arena, sizeof *order * ((size_t)n + 1));
     bool *used = ot_arena_alloc(d->arena, (size_t)t->columns + 1);
-    if (!order || !used) return no_memory(t, err);
+    if (!order || !used) return ot_table_no_memory(t, err);
     OT_TRY(find_all(d, t, names, order, err));
     for (int i = 0; i < n; i++) {
         const char *name = json_string_value(json_array_get(names, (size_t)i));
@@ -591,7 +586,7 @@ static ot_status take_order(ot_dataset *d, ot_columns *t, const json_t *names, c
     t->ordered = used;
     int target = of ? ot_column_find(t, of) : -1;
     bool *named = ot_arena_copy(d->arena, used, (size_t)t->columns + 1);
-    if (!named) return no_memory(t, err);
+    if (!named) return ot_table_no_memory(t, err);
     if (target >= 0) named[target] = true;
     return check_extra(t, named, err);
 }

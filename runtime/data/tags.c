@@ -12,11 +12,6 @@ typedef struct reading {
     int64_t length;
 } reading;
 
-static ot_status no_memory(const ot_columns *t, ot_error *err)
-{
-    return ot_fail(err, OT_E_NOMEM, "%s: no memory for its tags", t->path);
-}
-
 /* Tag i of the list.  Of a string, the number in the order of the first appearances. */
 static ot_status number_of(const reading *r, const ot_rows *row, int column, size_t i, int64_t *out, ot_error *err)
 {
@@ -65,7 +60,7 @@ static ot_status sort_words(const reading *r, ot_error *err)
     if (!w->n) return OT_OK;
     const char **before = ot_arena_copy(r->d->arena, w->word, (size_t)w->n * sizeof *before);
     int *to = ot_arena_alloc(r->d->arena, (size_t)w->n * sizeof *to);
-    if (!before || !to) return no_memory(r->t, err);
+    if (!before || !to) return ot_table_no_memory(r->t, err);
     ot_words_sort(w);
     for (int i = 0; i < w->n; i++) to[i] = ot_words_find(w, before[i]);
     for (int64_t i = 0; i < r->t->rows * r->length; i++)
@@ -78,7 +73,7 @@ static ot_status read_target(ot_dataset *d, ot_columns *t, ot_goal *w, ot_error 
     ot_shape s = { 2, { t->rows, ot_texts_length(t->text) } };
     int64_t there = ot_memory_available();
     ot_array *a = ot_dataset_add(d, w->name);
-    if (!a) return no_memory(t, err);
+    if (!a) return ot_table_no_memory(t, err);
     if (!ot_shape_fits(&s, OT_I64) || ot_bytes(&s, OT_I64) > (uint64_t)there)
         return ot_fail(err, OT_E_NOMEM,
                        "%s: out of memory: tags of %lld samples of %lld tokens are more than the %lld MiB that are "

@@ -83,11 +83,6 @@ void ot_texts_forget(ot_texts *x)
     x->end = x->middle = NULL;
 }
 
-static ot_status no_memory(const ot_columns *t, ot_error *err)
-{
-    return ot_fail(err, OT_E_NOMEM, "%s: no memory for its text", t->path);
-}
-
 /* ---- which input, which column ------------------------------------------------------------------ */
 
 static ot_status recorded(const ot_data_options *o, const char *input, json_t **out, ot_error *err)
@@ -124,7 +119,7 @@ static ot_status take_inputs(ot_dataset *d, ot_columns *t, const ot_data_input *
     ot_data_input *mine = ot_arena_alloc(d->arena, sizeof *mine * (size_t)(o->n_inputs + 1));
     ot_data_input *rest = ot_arena_alloc(d->arena, sizeof *rest * (size_t)(o->n_inputs + 1));
     int n = 0;
-    if (!x || !mine || !rest) return no_memory(t, err);
+    if (!x || !mine || !rest) return ot_table_no_memory(t, err);
     *x = (ot_texts){ .input = mine, .supposed = !of };
     if (!of) mine[x->n_inputs++] = any;
     for (int i = 0; i < o->n_inputs; i++) {
@@ -266,7 +261,7 @@ static ot_status set_tokenizer(const ot_columns *t, ot_texts *x, const char *pat
 static ot_status set_characters(const ot_columns *t, ot_texts *x, const json_t *list, ot_error *err)
 {
     x->number = malloc(POINTS * sizeof *x->number);
-    if (!x->number) return no_memory(t, err);
+    if (!x->number) return ot_table_no_memory(t, err);
     memset(x->number, -1, POINTS * sizeof *x->number);
     x->fresh = !list;
     x->kinds = FIRST;
@@ -391,7 +386,7 @@ static ot_status add(const reading *r, ot_ids *a, int32_t id, ot_error *err)
     if (a->n == a->room) {
         int64_t room = 2 * a->room + 1024;
         int32_t *wide = realloc(a->id, (size_t)room * sizeof *wide);
-        if (!wide) return no_memory(r->t, err);
+        if (!wide) return ot_table_no_memory(r->t, err);
         a->id = wide;
         a->room = room;
     }
@@ -408,7 +403,7 @@ static ot_status add_text(const reading *r, const ot_rows *row, const char *text
     if (x->k) {
         ot_status s = word ? ot_tokenizer_word(x->k, text, n, &x->all, &why)
                            : ot_tokenizer_encode(x->k, text, n, false, &x->all, &why);
-        return s == OT_E_DATA ? not_utf8(r, row, err) : s ? no_memory(r->t, err) : OT_OK;
+        return s == OT_E_DATA ? not_utf8(r, row, err) : s ? ot_table_no_memory(r->t, err) : OT_OK;
     }
     for (size_t i = 0, k = 1; i < n; i += k) {
         if (x->number && !(k = (size_t)ot_utf8(text + i, n - i, &c))) return not_utf8(r, row, err);
@@ -532,7 +527,7 @@ static ot_status add_array(ot_dataset *d, const ot_columns *t, const char *name,
     ot_shape one = { 2, { 1, t->text->length } };
     int64_t there = ot_memory_available();
     ot_array *a = ot_dataset_add(d, name);
-    if (!a) return no_memory(t, err);
+    if (!a) return ot_table_no_memory(t, err);
     if (!ot_shape_fits(&s, type) || (!same && ot_bytes(&s, type) > (uint64_t)there))
         return ot_fail(err, OT_E_NOMEM,
                        "%s: out of memory: %lld samples of %lld tokens are more than the %lld MiB that are available",
@@ -647,7 +642,7 @@ static ot_status record(ot_dataset *d, const ot_columns *t, ot_texts *x, ot_erro
     json_decref(o);
     x->json = text ? ot_arena_strdup(d->arena, text) : NULL;
     free(text);
-    return x->json ? OT_OK : no_memory(t, err);
+    return x->json ? OT_OK : ot_table_no_memory(t, err);
 }
 
 /* Is a token between two texts? */
@@ -694,11 +689,11 @@ ot_status ot_texts_read(ot_dataset *d, ot_columns *t, ot_error *err)
     x->end = calloc((size_t)t->rows + 1, sizeof *x->end);
     x->middle = calloc((size_t)t->rows + 1, sizeof *x->middle);
     x->last = ot_arena_alloc(d->arena, ((size_t)t->rows + 1) * sizeof *x->last);
-    if (!x->end || !x->middle || !x->last) return no_memory(t, err);
+    if (!x->end || !x->middle || !x->last) return ot_table_no_memory(t, err);
     OT_TRY(ot_table_each_row(t, read_row, &r, err));
     x->place = ot_arena_copy(d->arena, x->first.id ? x->first.id : &(int32_t){ 0 },
                              (size_t)(x->first.n + !x->first.n) * sizeof *x->place);
-    if (!x->place) return no_memory(t, err);
+    if (!x->place) return ot_table_no_memory(t, err);
     if (x->fresh) number_characters(x);
     find_length(x, t->rows);
     OT_TRY(check_rows(t, x, err));

@@ -189,7 +189,8 @@ static ot_status split(ot_graph *g, ot_node *n)
         if (part[i] && squeeze) part[i] = emit(g, n, "Squeeze", OT_IN(part[i], axes));
     }
     if (g->err->status != OT_OK) return g->err->status;
-    if (left) return ot_node_fail(n, g->err, "%lld elements are in no part", (long long)left);
+    if (left)
+        return ot_node_fail(n, g->err, "the sizes of the parts leave %lld elements of the axis over", (long long)left);
     return ot_deliver(g, n, 0, "SequenceConstruct", part, sizes.n);
 }
 

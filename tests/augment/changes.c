@@ -93,7 +93,7 @@ static void equal_torchvision(void **state)
     FILE *f = fopen(FIXTURES "changes", "r"), *results = fopen(FIXTURES "changes.bin", "rb");
     static uint8_t spare[MOST], scratch[5 * MOST];
     long h, w;
-    int c, n, cases = 0;
+    int c, n, cases[OT_LEN(rows)] = { 0 };
     char name[32];
     (void)state;
     assert_non_null(f);
@@ -111,11 +111,12 @@ static void equal_torchvision(void **state)
         bool warp = !strcmp(name, "affine") || !strcmp(name, "rotate") || !strcmp(name, "perspective");
         compare(name, &m, q.now, results, warp && v[n - 1] == 0);
         free(m.data);
-        cases++;
+        cases[r - rows]++;
     }
     fclose(f);
     fclose(results);
-    assert_int_equal(cases, 85);
+    for (int i = 0; i < OT_LEN(rows); i++)
+        if (!cases[i]) fail_msg("%s: no result of torchvision", rows[i].name);
 }
 
 int test_changes(void)

@@ -142,7 +142,7 @@ first, second = np.split((image + b).astype(np.float64), 2, -1)
 gelu = second * (1 + np.vectorize(math.erf)(second / np.sqrt(2))) / 2
 same('BiasSplitGelu', ms('BiasSplitGelu', 'x bias'), [node('Add', 'x bias', 'a'), node('Split', 'a', 'p q', axis=-1, num_outputs=2), node('Gelu', 'q', 'g'), node('Mul', 'p g', 'y')], {'x': image},
      {'bias': b}, {'y': first * gelu})
-refused('an activation of 2', ms('GroupNorm', 'x gamma beta', groups=2, activation=2), {'x': image}, affine, 'activation 2; 0 (none) and 1 (SiLU) are known')
+refused('an activation of 2', ms('GroupNorm', 'x gamma beta', groups=2, activation=2), {'x': image}, affine, 'activation 2 is not supported; supported: 0 (none), 1 (SiLU)')
 refused('a skip with channels first', ms('SkipGroupNorm', 'x gamma beta skip', groups=2, activation=0, channels_last=0), {'x': image}, affine | {'skip': image}, 'channels_last=0 is not supported')
 refused('groups that do not divide', ms('GroupNorm', 'x gamma beta', groups=3, activation=0), {'x': image}, affine, 'the_node')
 finish('models')

@@ -70,7 +70,8 @@ static ot_status describe_failure(cudaError_t e, ot_error *err)
                        "the NVIDIA driver is too old: it supports CUDA %d.%d, but this build needs "
                        "%d.%d",
                        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
-    if (e == cudaErrorNoDevice || e == cudaSuccess) return ot_fail(err, OT_E_DEVICE, "an NVIDIA driver, but no GPU");
+    if (e == cudaErrorNoDevice || e == cudaSuccess)
+        return ot_fail(err, OT_E_DEVICE, "an NVIDIA driver is installed, but no GPU was found");
     return ot_gpu_check(e, "the NVIDIA driver", err);
 }
 

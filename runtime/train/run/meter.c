@@ -278,9 +278,13 @@ static double over_classes(const ot_meter *m, int which)
 static double of_column(const ot_meter *m, int64_t k, int metric)
 {
     double n = (double)m->n;
-    if (metric == OT_METRIC_MAE) return m->off[k] / n;
-    if (metric == OT_METRIC_RMSE) return sqrt(m->square[k] / n);
-    return m->n < 2 ? (double)NAN : m->spread[k] > 0 ? 1 - m->square[k] / m->spread[k] : m->square[k] > 0 ? 0 : 1;
+    switch (metric) {
+    case OT_METRIC_MAE: return m->off[k] / n;
+    case OT_METRIC_RMSE: return sqrt(m->square[k] / n);
+    case OT_METRIC_R2:
+        return m->n < 2 ? (double)NAN : m->spread[k] > 0 ? 1 - m->square[k] / m->spread[k] : m->square[k] > 0 ? 0 : 1;
+    default: return NAN;
+    }
 }
 
 static double over_columns(const ot_meter *m, int metric)

@@ -1,8 +1,7 @@
-"""MultiHeadAttention of com.microsoft with q, k and v in one input, or k and v: as ONNX Runtime computes it from three (its kernel for a CPU
-takes no packed ones), and as the gradient of three.  Forms of masks and of places that Attention and RotaryEmbedding have there.  FusedMatMul
-with operands whose first axis is moved, ExpandDims, and other operators that ai.onnx has in another form.
+"""Operators of com.microsoft that work on floats (test_qlinear.py: the quantised ones): values as ONNX Runtime's, and a gradient through each.
+MultiHeadAttention with q, k and v in one input, or k and v, is compared with that of three inputs: ONNX Runtime's CPU kernel takes no packed ones.
 
-usage: test_packed.py PROGRAM
+usage: test_microsoft.py PROGRAM
 """
 import tempfile
 
