@@ -289,7 +289,7 @@ ot_status ot_dataset_fold(ot_dataset *d, int fold, int folds, uint64_t seed, ot_
     if (d->table && ot_table_has_windows(d->table))
         return ot_fail(err, OT_E_USAGE,
                        "--folds: samples are windows of rows in their order, and a fold would be trained on rows "
-                       "behind those that it is validated on; use --val-split");
+                       "that follow those that it is validated on; use --val-split");
     if (d->samples < folds)
         return ot_fail(err, OT_E_DATA, "%s: %lld sample%s cannot be split into %d folds", d->name,
                        (long long)d->samples, d->samples == 1 ? "" : "s", folds);

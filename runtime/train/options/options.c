@@ -124,7 +124,8 @@ static const row table[] = {
         "SentencePiece, or a folder with one of them",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_DATA, 0, 0, TEXT, 0, 0),
     ROW("length", 0, "N", NULL, G,
-        "tokens per sample of a text, if the model leaves it open (1024; of a table's column of text the longest, up to 512); values per channel of a recording (the longest); of a table of numbers: each sample is a window of N rows, as of a time series",
+        "tokens per sample of a text, if the model leaves it open (1024; of a table's column of text the longest, up to 512); values per channel of a recording (the longest); "
+        "of a table of numbers: each sample is a window of N rows, as of a time series",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_DATA, 0, 0, INT, 1, 1e9),
     ROW("stride", 0, "N", NULL, G,
         "tokens from one sample of a text to the next (the length of a sample); rows from one window of a table to the next (1)",
