@@ -3,6 +3,7 @@
 
 #include "runtime/data/table.h"
 
+/* Of windows of rows, the last row of each is copied. */
 typedef struct copier {
     const int *list;
     int n;
@@ -40,6 +41,8 @@ ot_status ot_dataset_copy_columns(const ot_dataset *d, const char *columns, ot_a
             return ot_fail(err, OT_E_NOMEM, "no memory for the columns of --copy");
     copier k = { list, n, text, a };
     OT_TRY(ot_table_each_row(t, copy_row, &k, err));
-    *out = (ot_copied_columns){ n, t->rows, name, text };
+    for (int64_t i = 0; i < d->samples && t->windows.length; i++) /* they come in order: no text is needed twice */
+        memmove(text + i * n, text + ot_row_windows_last(t, i) * n, (size_t)n * sizeof *text);
+    *out = (ot_copied_columns){ n, t->windows.length ? d->samples : t->rows, name, text };
     return OT_OK;
 }

@@ -10,8 +10,10 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     OT_TRY(ot_table_find_columns(d, t, err));
     OT_TRY(ot_texts_find(d, t, err));
+    OT_TRY(ot_row_windows_choose(d, t, err));
     OT_TRY(ot_table_recall_order(d, t, err));
     OT_TRY(ot_table_choose_targets(d, t, err));
+    ot_row_windows_drop_target(d, t);
     OT_TRY(ot_table_recall(d, t, &t->recorded, err));
     if (t->options.columns && (t->recorded || t->order)) {
         t->options.columns = NULL;
@@ -28,7 +30,8 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
         return ot_table_no_memory(t, err);
     if (t->text) OT_TRY(ot_texts_read(d, t, err));
     OT_TRY(ot_tags_read(d, t, err));
-    return ot_table_fill(d, t, err);
+    OT_TRY(ot_table_fill(d, t, err));
+    return ot_row_windows_make(d, t, err);
 }
 
 static ot_status arranged(ot_dataset *d, ot_columns *t, ot_error *err)
@@ -100,13 +103,5 @@ ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **
 }
 
 bool ot_dataset_odd_header(const ot_dataset *d) { return d->table && d->table->odd_header; }
-
-int64_t ot_dataset_line(const ot_dataset *d, int64_t sample)
-{
-    const ot_columns *t = d->table;
-    if (!t || sample < 0 || sample >= d->samples) return 0;
-    sample = ot_dataset_origin(d, sample);
-    return sample >= t->rows ? 0 : t->line ? t->line[sample] : t->first_line + sample;
-}
 
 bool ot_dataset_has_gaps(const ot_dataset *d) { return d->table && d->table->line && d->table->mark != OT_ROWS_FOLDER; }

@@ -195,10 +195,12 @@ typedef struct ot_data_options {
     const char *categories; /* columns of a table whose values are categories (--categories); NULL: by what they hold */
     const char *passed;     /* columns whose numbers stay as they are (--passthrough); NULL: none is named */
     const char *normalize;  /* --normalize, for tables; NULL: not given */
-    int64_t length, stride; /* tokens of a sample, and from one sample to the next (--length, --stride); 0: not given */
-    const char *text;       /* "bytes", "chars": the tokens of a text file (--text); NULL: not given */
-    const char *tokenizer;  /* file or folder (--tokenizer); NULL: not given */
-    ot_masking masking;     /* --augment mask; p 0: not given, and the model's record applies */
+    int64_t length,
+        stride;    /* tokens or rows of a sample, and from one sample to the next (--length, --stride); 0: not given */
+    int64_t ahead; /* of such rows: from the last one to that of the target (--ahead) */
+    const char *text;      /* "bytes", "chars": the tokens of a text file (--text); NULL: not given */
+    const char *tokenizer; /* file or folder (--tokenizer); NULL: not given */
+    ot_masking masking;    /* --augment mask; p 0: not given, and the model's record applies */
     /* The training set, if it was opened from the same path: its `lacks` says which parts do not exist.  Else NULL. */
     const struct ot_dataset *training;
     int64_t map_from; /* a .npy of at least so many bytes is mapped, not read; 0: OT_MAP_FROM */
@@ -266,8 +268,10 @@ ot_status ot_dataset_number(ot_dataset *d, const char *const *name, int n, bool 
 const int32_t *ot_dataset_words(const ot_dataset *d, int64_t sample, int64_t *n);
 int64_t ot_dataset_tokens(const ot_dataset *d); /* of each sample of such a data set */
 
-/* The line in the file of a sample of a table, from 1; 0: the data set is not a table. */
+/* The line in the file of a sample of a table (of a window of rows: its last one), from 1; 0: the data set is not a table. */
 int64_t ot_dataset_line(const ot_dataset *d, int64_t sample);
+int64_t ot_dataset_line_of(const ot_dataset *d, const ot_array *a,
+                           int64_t e); /* the same, of element e of all samples of a */
 
 /* Is d a table of one file whose rows do not lie on consecutive lines (empty lines between them, line ends in quotes)? */
 bool ot_dataset_has_gaps(const ot_dataset *d);

@@ -302,9 +302,11 @@ static ot_status check_values(const ot_dataset *d, const ot_array *a, int64_t fi
     if (a->whole) return ot_fail(err, OT_E_DATA, "%s: element %lld is %s%s", name, (long long)at, what, why);
     int64_t each = n / a->t.dim[0];
     const ot_column *q = d ? ot_table_column_of(d, a, at % each) : NULL;
-    int64_t line = q ? ot_dataset_line(d, at / each) : 0;
+    int64_t line = q ? ot_dataset_line_of(d, a, at) : 0;
+    const char *beyond = isinf(v) && a->t.dtype == OT_F32 ? " or a number that is too large for float32 (3.4e38)" : "";
     if (line)
-        return ot_fail(err, OT_E_DATA, "line %lld, column '%s': contains %s%s", (long long)line, q->name, what, why);
+        return ot_fail(err, OT_E_DATA, "line %lld, column '%s': contains %s%s%s", (long long)line, q->name, what,
+                       beyond, why);
     return ot_fail(err, OT_E_DATA, "%s: sample %lld contains %s%s", name, (long long)(first + at / each), what, why);
 }
 

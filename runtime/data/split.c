@@ -252,7 +252,10 @@ static ot_status keep_back(ot_dataset *d, double fraction, int fold, int folds, 
     bool *kept = a ? ot_arena_alloc(a, (size_t)n) : NULL;
     ot_status s =
         v && order && value && c && kept ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the validation samples");
-    if (!s) {
+    if (!s && d->table && ot_table_has_windows(d->table)) { /* which overlap: the last ones */
+        for (int64_t i = 0; i < n; i++) kept[i] = i >= n - keep;
+        s = cut(d, kept, keep, v, err);
+    } else if (!s) {
         int found;
         find_classes(d, value, order, c, &found);
         *classes = count_classes(c, found);
@@ -283,6 +286,10 @@ ot_status ot_dataset_fold(ot_dataset *d, int fold, int folds, uint64_t seed, ot_
 {
     *out = NULL;
     *classes = 0;
+    if (d->table && ot_table_has_windows(d->table))
+        return ot_fail(err, OT_E_USAGE,
+                       "--folds: samples are windows of rows in their order, and a fold would be trained on rows "
+                       "that follow those that it is validated on; use --val-split");
     if (d->samples < folds)
         return ot_fail(err, OT_E_DATA, "%s: %lld sample%s cannot be split into %d folds", d->name,
                        (long long)d->samples, d->samples == 1 ? "" : "s", folds);

@@ -10,6 +10,7 @@
 
 #include <locale.h>
 
+#include "runtime/base/json.h"
 #include "runtime/base/keyed_hash.h"
 #include "runtime/data/rows.h"
 
@@ -165,6 +166,11 @@ typedef struct ot_goal {
     int64_t *member; /* of masks, as in ot_table_input; else NULL */
 } ot_goal;
 
+/* Samples that are windows of rows.  length 0: samples are rows. */
+typedef struct ot_row_windows {
+    int64_t length, stride, ahead; /* rows; ahead: from the last one to that of the target */
+} ot_row_windows;
+
 struct ot_columns {
     const char *path;
     const char *folder, *real; /* where its images are, as given and without links; NULL: not needed yet */
@@ -191,11 +197,29 @@ struct ot_columns {
     bool *ordered;       /* of each column: it is one of them; NULL with order */
     bool pending;        /* something has yet to be measured */
     bool scaled;         /* numbers are standardised, for every input */
-    bool fitted;         /* nothing is left to be measured */
+    ot_row_windows windows;
+    bool fitted; /* nothing is left to be measured */
     locale_t point;
 };
 
 ot_status ot_table_no_memory(const ot_columns *t, ot_error *err); /* the error of an allocation that fails */
+
+/* ---- samples that are windows of rows: row_windows.c ---- */
+
+#define OT_ROW_WINDOWS_KEY "windows" /* of the record in a trained model: {"length": 12, "stride": 1, "ahead": 1} */
+
+/* Sets t->windows by --length or what the model records, unless --length has another meaning for the table (tokens, recordings), and
+ * takes their axis from the shapes of t->options.input.  Errors: OT_E_USAGE: an input takes no windows, or of another length. */
+ot_status ot_row_windows_choose(ot_dataset *d, ot_columns *t, ot_error *err);
+void ot_row_windows_record(const ot_columns *t, json_t **root);
+/* Whether the column of a target is an input, too: its values up to the last row of a window are known. */
+bool ot_row_windows_reads_target(const ot_columns *t, const ot_goal *w);
+void ot_row_windows_drop_target(ot_dataset *d, ot_columns *t); /* of predictions, where a row has none */
+/* Makes the arrays of rows arrays of windows.  Errors: OT_E_DATA: too few rows. */
+ot_status ot_row_windows_make(ot_dataset *d, ot_columns *t, ot_error *err);
+int64_t ot_row_windows_rows(const ot_columns *t, const ot_array *a);      /* that the samples of an input cover */
+int64_t ot_row_windows_last(const ot_columns *t, int64_t sample);         /* the last row of a sample */
+const char *ot_row_windows_hint(const ot_data_input *in, char text[128]); /* for tables that do not fit; "": none */
 
 /* ---- columns of the file: table_columns.c ---- */
 

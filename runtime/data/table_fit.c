@@ -19,7 +19,7 @@ typedef struct place {
 static place place_of(const ot_dataset *d, const ot_table_input *in, const ot_column_field *f, int k)
 {
     const ot_array *a = &d->array[in->array];
-    return (place){ (float *)a->t.data + f->at + k, a->t.dim[0], ot_numel(&in->shape) };
+    return (place){ (float *)a->t.data + f->at + k, ot_row_windows_rows(d->table, a), ot_numel(&in->shape) };
 }
 
 static void measure(const place *p, double *mean, double *std)
@@ -65,8 +65,9 @@ static void fit_field(ot_dataset *d, ot_dataset *part, const ot_table_input *in,
         f->mean[k] = recorded(f->mean[k]);
         f->std[k] = recorded(f->std[k]);
         f->fill[k] = f->mean[k];
+        if (d->table->windows.length) p.rows = d->table->rows; /* the parts share them */
         complete(&p, f, k);
-        if (!part) continue;
+        if (!part || d->table->windows.length) continue;
         p = place_of(part, in, f, k);
         complete(&p, f, k);
     }
@@ -251,6 +252,7 @@ const ot_column *ot_table_column_of(const ot_dataset *d, const ot_array *a, int6
     int at = (int)(a - d->array);
     for (int i = 0; t && i < t->n_inputs; i++) {
         const ot_table_input *in = &t->input[i];
+        if (in->array == at && t->windows.length) e %= ot_numel(&in->shape);
         for (int k = 0; k < in->n && in->array == at && !in->member; k++)
             if (e >= in->field[k].at && e < in->field[k].at + in->field[k].width)
                 return &t->column[in->field[k].column];

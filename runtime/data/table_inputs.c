@@ -240,7 +240,8 @@ static ot_status wrong_width(const chooser *x, const group *g, int64_t want, int
     ot_table_list_rest(g->n, err);
     if (x->d->last)
         ot_fail_more(err, OT_E_DATA, "column '%s', the last one, is the target (change with --target)", x->d->column);
-    return ot_fail_more(err, OT_E_DATA, "choose columns with --inputs, or make a model for that many");
+    return ot_fail_more(err, OT_E_DATA, "choose columns with --inputs, or make a model for that many%s",
+                        ot_row_windows_hint(g->of, shape));
 }
 
 static ot_status check_column(const ot_columns *t, const ot_column *q, bool text, ot_error *err)
@@ -420,7 +421,8 @@ static ot_status choose(chooser *x)
     ot_columns *t = x->t;
     bool all = true;
     for (int k = 0; k < t->n_targets; k++)
-        for (int i = 0; i < t->wanted[k].n; i++) x->taken[t->wanted[k].column[i]] = true;
+        for (int i = 0; i < t->wanted[k].n; i++)
+            x->taken[t->wanted[k].column[i]] = !ot_row_windows_reads_target(t, &t->wanted[k]);
     for (int i = 0; t->text && i < t->columns; i++) x->taken[i] = x->taken[i] || ot_texts_has(t->text, i);
     bool *others = ot_arena_copy(x->d->arena, x->taken, (size_t)t->columns); /* that are no inputs */
     if (!others) return ot_table_no_memory(t, x->err);

@@ -10,6 +10,8 @@
  *
  *   {"target": "price", "columns": ["rooms", "area"]}
  *
+ * Where samples are windows of rows (row_windows.c), "windows" has their length, stride and distance to the target.
+ *
  * A target whose numbers are names of classes (--categories) is named once more, as "target_category".
  *
  * An input's elements are those of its columns, in this order.  `missing`: the number that replaces a missing value before
@@ -121,6 +123,7 @@ static ot_status dump(const ot_dataset *d, const ot_columns *t, json_t *root, si
 static void record_target(json_t **root, const ot_dataset *d, const ot_columns *t)
 {
     const char *target = t->target ? t->target : d->column;
+    ot_row_windows_record(t, root);
     if (!t->n_targets || !target) return;
     json_object_del(*root, CLASSES);
     ot_json_set(root, "target", json_string(target));

@@ -379,6 +379,13 @@ int ot_made_axis(const ot_value *v, const ot_node **by)
     return axis;
 }
 
+bool ot_made_hard_sigmoid(const ot_value *v)
+{
+    const ot_node *n = v->producer;
+    while (n && ot_mover_of(n)) n = n->in[0]->producer;
+    return ot_is(n, &ot_op_HardSigmoid);
+}
+
 bool ot_made_linear(const ot_value *v)
 {
     for (const ot_node *n = v->producer; n; n = v->producer) {

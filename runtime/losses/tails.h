@@ -38,6 +38,9 @@ const char *ot_tail_moves(const ot_tail *t, char *buf, size_t size);
  * that node. */
 int ot_made_axis(const ot_value *v, const ot_node **by);
 
+/* Do the values of v come from a HardSigmoid?  They are probabilities as those of a Sigmoid, but no loss is combined with it. */
+bool ot_made_hard_sigmoid(const ot_value *v);
+
 /* Is v what a linear layer or a convolution gives, with a bias at most: can it be any number?  Shapes need not be known. */
 bool ot_made_linear(const ot_value *v);
 

@@ -59,7 +59,7 @@ static const char *choose_by_values(choice *x)
     const ot_feed *f = x->feed;
     int axis = x->l.tail.axis, last = x->l.z->shape.rank - 1;
     bool shares = (axis == 1 && f->adds_up[0]) || (axis > 0 && axis == last && f->adds_up[1]);
-    if (f->binary && x->l.tail.kind == OT_TAIL_SIGMOID) return "bce";
+    if (f->binary && (x->l.tail.kind == OT_TAIL_SIGMOID || ot_made_hard_sigmoid(x->l.out))) return "bce";
     if (shares || f->mixed) {
         x->l.axis = f->mixed ? 1 : axis;
         return x->l.tail.kind == OT_TAIL_LOG_SOFTMAX ? "nll" : "cross_entropy";

@@ -329,7 +329,7 @@ def chosen():
     def ce(z, t):
         return -(t * log_softmax(z)).sum(-1).mean()
 
-    tails = {'LogSoftmax': log_softmax, 'Softmax': lambda z: np.exp(log_softmax(z)), 'Sigmoid': lambda z: 1 / (1 + np.exp(-z)),
+    tails = {'LogSoftmax': log_softmax, 'Softmax': lambda z: np.exp(log_softmax(z)), 'Sigmoid': lambda z: 1 / (1 + np.exp(-z)), 'HardSigmoid': lambda z: np.clip(.2 * z + .5, 0, 1),
              'Identity': lambda z: z, 'Tanh': np.tanh}
     rows = [(3, tail, t, f'loss {loss} combined with the {tail}', lambda z, y, t=t: ce(z, hot if t != 'shares' else shares))
             for tail, loss in (('LogSoftmax', 'nll'), ('Softmax', 'cross_entropy')) for t in ('classes', 'hot', 'hot integers', 'shares')]
@@ -342,6 +342,7 @@ def chosen():
              (1, 'Identity', 'yes column', None, 'use --loss bce_with_logits for logits, or mse for values'),
              (1, 'Sigmoid', 'yes', 'loss bce combined', lambda z, y: bce(z, yes[:, None])),
              (1, 'Sigmoid', 'yes column', 'loss bce combined', lambda z, y: bce(z, yes[:, None])),
+             (1, 'HardSigmoid', 'yes column', "loss bce on output 'out'", lambda z, y: -np.mean(np.where(yes[:, None], np.maximum(np.log(np.maximum(y, 1e-99)), -100), np.maximum(np.log(np.maximum(1 - y, 1e-99)), -100)))),
              (1, 'Identity', 'whole', 'loss mse', lambda z, y: mse(y, targets['whole'][:, None])),
              (3, 'LogSoftmax', 'several', None, 'it contains log-probabilities (LogSoftmax)'), (3, 'Sigmoid', 'classes', 'loss bce combined', lambda z, y: bce(z, hot)),
              (1, 'Identity', 'yes', None, 'does not end in Sigmoid'), (1, 'Sigmoid', 'whole', None, 'mse for values')]

@@ -174,6 +174,10 @@ static void not_a_number(void **state)
     assert_int_equal(ot_dataset_check(d, &e), OT_E_DATA);
     assert_non_null(strstr(e.text, "line 2, column '1': contains infinity"));
     ot_dataset_free(d);
+    d = open_text("1,2\n1e300,4\n", OT_OK, &e); /* the file does not say infinity */
+    assert_int_equal(ot_dataset_check(d, &e), OT_E_DATA);
+    assert_non_null(strstr(e.text, "too large for float32"));
+    ot_dataset_free(d);
 }
 
 /* Any truncation and any flipped bit results in a table or an error. */

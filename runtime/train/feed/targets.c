@@ -429,7 +429,7 @@ static ot_status check_named(const ot_adapt_env *e, const want *w, int64_t class
 /* The name of the target, and in `where` the line or sample of element i of n. */
 static const char *place_of(const want *w, int64_t i, int64_t n, int64_t samples, char where[64])
 {
-    int64_t at = samples > 0 ? i / (n / samples) : i, line = ot_dataset_line(w->data, at);
+    int64_t at = samples > 0 ? i / (n / samples) : i, line = samples > 0 ? ot_dataset_line_of(w->data, w->array, i) : 0;
     if (line) snprintf(where, 64, "line %lld", (long long)line);
     else snprintf(where, 64, "sample %lld", (long long)ot_dataset_origin(w->data, at));
     return line ? w->data->column : w->array->t.name;

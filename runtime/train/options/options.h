@@ -46,7 +46,7 @@ typedef struct ot_settings {
     const char *text, *tokenizer; /* --text, --tokenizer; NULL: not given */
     ot_target_scale_choice target_scale;
     int64_t image_height, image_width; /* of images in files; 0: not given */
-    int64_t length, stride;            /* of windows over tokens; 0: not given */
+    int64_t length, stride, ahead;     /* of windows over tokens or rows; length, stride 0: not given */
     double swa;                        /* first epoch that is averaged, or the fraction of the run before it; 0: none */
     bool swa_updates;                  /* averages updates, not epochs */
     const char *teacher;               /* file of --teacher; NULL: none */

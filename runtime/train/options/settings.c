@@ -410,6 +410,7 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->epochs = ot_options_int(o, "epochs");
     s->length = ot_options_int(o, "length");
     s->stride = ot_options_int(o, "stride");
+    s->ahead = ot_options_int(o, "ahead");
     s->steps = ot_options_int(o, "steps");
     s->accumulate = (int)ot_options_int(o, "accumulate");
     s->threads = (int)ot_options_int(o, "threads");

@@ -69,7 +69,7 @@ static const ot_value *output_of(const ot_graph *g, const ot_model *m, const cha
 static const char *probable_loss(ot_tail_kind tail, const ot_value *y)
 {
     if (ot_numel(&y->shape) == 1) return "output";
-    if (tail == OT_TAIL_SIGMOID) return "bce";
+    if (tail == OT_TAIL_SIGMOID || ot_made_hard_sigmoid(y)) return "bce";
     if (tail == OT_TAIL_LOG_SOFTMAX) return "nll";
     return y->shape.rank > 1 && y->shape.dim[y->shape.rank == 3 ? 2 : 1] > 1 ? "cross_entropy" : "mse";
 }

@@ -66,6 +66,7 @@ ot_data_options ot_sets_options(const ot_settings *s)
                               .skips = s->skip_bad > 0,
                               .length = s->length,
                               .stride = s->stride,
+                              .ahead = s->ahead,
                               .text = s->text,
                               .tokenizer = s->tokenizer,
                               .masking = ot_masking_of(s) };
