@@ -2,7 +2,7 @@
  *
  * An initializer is classified by the slots it feeds, through operators that only reshape or convert, and through
  * any operator that depends on no input of the graph (weight norm, exp of a temperature, a table that is gathered
- * once):
+ * once), in bodies of If, Loop and Scan too:
  *  strong   operands of Conv, Gemm, MatMul, Gather, recurrent layers ...: trains
  *  weak     norm scale and bias, operands of Add, Sub, Mul, Div, Concat, Where ..., PRelu: trains from rank 1 up;
  *           values of Constant nodes only if the file keeps all its weights in Constants
@@ -20,6 +20,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/onnx/control.h"
 #include "ops/op.h"
 #include "runtime/passes/evidence.h"
 #include "runtime/passes/exporters.h"
@@ -99,7 +100,7 @@ static ot_status find_uses(ot_graph *g, uses *u)
 
 /* ---- reachability ----------------------------------------------------------- */
 
-enum { REACHES = 1, NORMALISED = 2, FED = 4, PREPARED = 8, SPARE = 16 }; /* value->mark */
+enum { REACHES = 1, NORMALISED = 2, FED = 4, PREPARED = 8, SPARE = 16, INSIDE = 32 }; /* value->mark */
 
 /* Does any output of n lead to an output of the graph?  (Of an LSTM, the last state alone may be used.) */
 static bool reaches(const ot_node *n)
@@ -167,39 +168,6 @@ static void mark_values(ot_graph *g)
     }
 }
 
-/* Equal except for axes of one element. */
-static bool alike(const ot_shape *a, const ot_shape *b)
-{
-    int i = 0, k = 0;
-    for (;; i++, k++) {
-        while (i < a->rank && a->dim[i] == 1) i++;
-        while (k < b->rank && b->dim[k] == 1) k++;
-        if (i >= a->rank || k >= b->rank) return i >= a->rank && k >= b->rank;
-        if (a->dim[i] != b->dim[k]) return false;
-    }
-}
-
-/* Are these the cosine and sine of the same angles: is there a partner of equal size with c^2 + s^2 = 1 everywhere?
- * (Ones and zeros are the initial scale and bias of a norm.) */
-static bool is_rotary(const ot_graph *g, const ot_value *v)
-{
-    int64_t n = ot_numel(&v->shape);
-    if (v->shape.rank < 2 || n < 4 || n > 1 << 24 || ot_pattern_of(v) == OT_PATTERN_EQUAL) return false;
-    for (int64_t k = 0; k < n; k++)
-        if (fabs(ot_get_f64(v->data, v->dtype, k)) > 1 + 1e-6) return false;
-    for (int i = 0; i < g->n_values; i++) {
-        const ot_value *w = g->values[i];
-        if (w == v || w->role != OT_CONST || !w->data || w->dtype != v->dtype || !alike(&w->shape, &v->shape)) continue;
-        bool unit = true;
-        for (int64_t k = 0; k < n && unit; k++) {
-            double c = ot_get_f64(v->data, v->dtype, k), s = ot_get_f64(w->data, w->dtype, k);
-            unit = fabs(c * c + s * s - 1) < 1e-3;
-        }
-        if (unit) return true;
-    }
-    return false;
-}
-
 /* ---- classifying one initializer -------------------------------------------- */
 
 typedef struct verdict {
@@ -240,6 +208,40 @@ static bool is_source(const ot_graph *g, const ot_value *v)
     return !v->from_constant && (!ot_name_is_made(v->name) || (!g->listed && ot_numel(&v->shape) > 1));
 }
 
+/* Keeps the strongest slot that marked values feed in the subgraph and below it, through nodes that move elements. */
+static void judge_inside(const ot_graph *in, verdict *best)
+{
+    for (const ot_node *n = in->first; n; n = n->next) {
+        for (int i = 0; i < n->n_in; i++) {
+            if (!n->in[i] || !(n->in[i]->mark & INSIDE)) continue;
+            char slot = ot_slot_at(n->op, i);
+            strength s = strength_of(slot);
+            if (is_one_of(slot, ">~") && n->out[0]) n->out[0]->mark |= INSIDE;
+            if (s != STATISTIC && s > best->how) best->how = s, best->node = n, best->input = i;
+        }
+        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
+            const ot_graph *sub = ot_attr_graph(n, a);
+            if (sub) judge_inside(sub, best);
+        }
+    }
+    for (const ot_node *n = in->first; n; n = n->next)
+        if (n->out[0]) n->out[0]->mark &= ~INSIDE;
+}
+
+static void judge_in(const ot_graph *in, ot_value *v, verdict *best)
+{
+    v->mark |= INSIDE;
+    judge_inside(in, best);
+    v->mark &= ~INSIDE;
+}
+
+/* Does the body of n read input `input` of n in parts? */
+static bool is_scanned(const ot_node *n, int input)
+{
+    const ot_scan_attrs *a = n->attrs;
+    return n->op == &ot_op_Scan && input >= n->n_in - a->num_scan_inputs && input < a->body->n_inputs;
+}
+
 /* Finds where start is used, following v; keeps the strongest slot.  computed: v no longer has the elements of
  * start. */
 static void judge(const ot_graph *g, const uses *u, const ot_value *start, const ot_value *v, bool computed, int depth,
@@ -251,6 +253,9 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
         const ot_node *n = k->node;
         bool here = n->out[0] && of_graph(g, n->out[0]); /* else: a node of a subgraph */
         char slot = ot_slot_at(n->op, k->input);
+        const ot_graph *body = is_scanned(n, k->input) ? ((const ot_scan_attrs *)n->attrs)->body : NULL;
+        if (body) judge_in(body, body->inputs[k->input], best);
+        if (!here && is_one_of(slot, ">~") && n->out[0]) judge_in(n->graph, n->out[0], best);
         bool moved = here && is_one_of(slot, ">~");
         bool apart =
             here && !(n->out[0]->mark & FED) && !n->op->grad_zero && !(k->input < 32 && n->op->nondiff >> k->input & 1);
@@ -264,7 +269,7 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
         strength s = strength_of(slot);
         if (s == STATISTIC && computed) continue;
         if (s != STATISTIC && here && !reaches(n)) continue;
-        if (is_arithmetic(slot) && at_input(n, k->input)) {
+        if (is_arithmetic(slot) && at_input(n, k->input) && ot_folded_norm(g, start) != OT_NORM_PARAMETER) {
             best->normaliser = true;
             continue;
         }
@@ -272,7 +277,7 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
             best->prepares = true;
             continue;
         }
-        if (slot == 'x' && is_rotary(g, start)) {
+        if (slot == 'x' && ot_is_rotary(g, start)) {
             best->rotary = true;
             continue;
         }
@@ -556,6 +561,8 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
     if (starts_at_zero(v, d)) return "constant: zeros from which a recurrent layer starts";
     if (ot_is_kept_state(g, v, d->node, d->input))
         return "constant: the state of each sample of a batch, which a stateful layer keeps";
+    if (ot_folded_norm(g, v) == OT_NORM_STATISTIC)
+        return "constant: computed from the statistics of a BatchNormalization alone, by its name";
     if (ot_is_folded_mean(g, v, d->node, d->input, only_reader, h->uses)) return folded_mean;
     const ot_value *weight = ot_normed_by(g, v);
     if (weight) return belongs_to(g, weight);

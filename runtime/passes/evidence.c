@@ -745,6 +745,38 @@ ot_pattern ot_pattern_of(const ot_value *v)
                                                          : OT_PATTERN_NONE;
 }
 
+/* Equal except for axes of one element. */
+static bool alike(const ot_shape *a, const ot_shape *b)
+{
+    int i = 0, k = 0;
+    for (;; i++, k++) {
+        while (i < a->rank && a->dim[i] == 1) i++;
+        while (k < b->rank && b->dim[k] == 1) k++;
+        if (i >= a->rank || k >= b->rank) return i >= a->rank && k >= b->rank;
+        if (a->dim[i] != b->dim[k]) return false;
+    }
+}
+
+/* Ones and zeros are the initial scale and bias of a norm. */
+bool ot_is_rotary(const ot_graph *g, const ot_value *v)
+{
+    int64_t n = ot_numel(&v->shape);
+    if (v->shape.rank < 2 || n < 4 || n > 1 << 24 || ot_pattern_of(v) == OT_PATTERN_EQUAL) return false;
+    for (int64_t k = 0; k < n; k++)
+        if (fabs(ot_get_f64(v->data, v->dtype, k)) > 1 + 1e-6) return false;
+    for (int i = 0; i < g->n_values; i++) {
+        const ot_value *w = g->values[i];
+        if (w == v || w->role != OT_CONST || !w->data || w->dtype != v->dtype || !alike(&w->shape, &v->shape)) continue;
+        bool unit = true;
+        for (int64_t k = 0; k < n && unit; k++) {
+            double c = ot_get_f64(v->data, v->dtype, k), s = ot_get_f64(w->data, w->dtype, k);
+            unit = fabs(c * c + s * s - 1) < 1e-3;
+        }
+        if (unit) return true;
+    }
+    return false;
+}
+
 const char *ot_pattern_name(ot_pattern p)
 {
     static const char *const name[] = {

@@ -117,6 +117,10 @@ bool ot_name_is_sparse(const char *name);
 /* A quarter of the elements or more are exactly 0, and none is negative.  v->data: float elements. */
 bool ot_values_are_sparse(const ot_value *v);
 
+/* Are these the cosine or the sine of angles of which the graph has the other: a partner of equal size with c^2 + s^2 = 1
+ * everywhere?  v->data: float elements. */
+bool ot_is_rotary(const ot_graph *g, const ot_value *v);
+
 /* Does the name given by the program identify a table that is no parameter?  ("relative_coords_table") */
 bool ot_name_is_table(const char *name);
 

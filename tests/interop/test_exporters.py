@@ -100,6 +100,18 @@ with tempfile.TemporaryDirectory() as d:
     for what, m, mean in (('a name of its own', normed('norm.offset'), 'norm.offset'), ('another shape', normed(shift_shape=(1,)), 'onnx::Sub_9'), ('another reader', normed(reader=True), 'onnx::Sub_9')):
         check(listed(d, m)[0][mean]['role'] == 'trains', f'no folded norm, {what}')
 
+    # BatchNormalizations of Keras that tf2onnx folded: the name shows which of them have no gamma and no beta.
+    for scale, shift, parameters in (('mul:0', 'sub:0', 2), ('mul:0', 'mul_2:0', 2), ('Rsqrt:0', 'sub:0', 1), ('Rsqrt:0', 'mul_1:0', 0)):
+        for producer, scope in (('tf2onnx', 'net/norm/batchnorm/'), ('tf2onnx', 'net/norm_1/batchnorm_4/'), ('tf2onnx', 'net/custom/'), ('', 'net/norm/batchnorm/')):
+            for first in (False, True): # after a layer, or at the input
+                norm = [h.make_node('Mul', ['x' if first else 'a', scope + scale], ['b']), h.make_node('Add', ['b', scope + shift], ['c' if first else 'y'])]
+                layer = [h.make_node('MatMul', ['c' if first else 'x', 'kernel'], ['y' if first else 'a'])]
+                m = model(norm + layer if first else layer + norm, {'kernel': some(4, 4), scope + scale: abs(some(4)), scope + shift: some(4)}, {'x': ['N', 4]}, {'y': ['N', 4]}, producer)
+                roles = {n.split('/')[-1]: t['role'] == 'trains' for n, t in listed(d, m)[0].items()}
+                known = producer and 'batchnorm' in scope
+                right = {'kernel': True, scale: parameters > 1 if known else not first, shift: parameters > 0 if known else not first}
+                check(roles == right, f'norm of tf2onnx, {scope}, by {producer}, first {first}: {roles}, not {right}')
+
     # Preprocessing of scikit-learn, before the first layer.
     node = h.make_node
     steps = {'selected': ([node('Gather', ['X', 'columns'], ['s'], axis=1), node('Mul', ['s', 'scale'], ['m']), node('Add', ['m', 'shift'], ['p'])], {'columns': np.array([0, 2, 1]), 'scale': some(3), 'shift': some(3)}),

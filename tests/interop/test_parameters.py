@@ -265,6 +265,52 @@ def folded(d):
         check(told == (not first), f'a folded codebook: {said}')
 
 
+def after(path):
+    """The weights after three updates."""
+    rows = np.random.default_rng(3)
+    np.savez(path + '.npz', x=rows.standard_normal((N, WIDTH)).astype('f4'), target=rows.standard_normal((N, WIDTH)).astype('f4'))
+    r = call('train', path, '--data', path + '.npz', '--loss', 'mse', '--optimizer', 'sgd:lr=0.5', '--batch-size', str(N), '--steps', '3', '--no-shuffle', '--run-dir', 'none',
+             '--threads', '1', '-o', path + '.t.onnx')
+    return {t.name: numpy_helper.to_array(t) for t in onnx.load(path + '.t.onnx').graph.initializer} if not r.returncode else r.stderr
+
+
+def bodies(d):
+    """What bodies of If, Loop and Scan read through nodes that move elements, and what a Scan reads in parts, trains as it does outside."""
+    value, node = h.make_tensor_value_info, h.make_node
+    body = lambda nodes, ins, outs: h.make_graph(nodes, 'body', [value(n, t, None) for n, t in ins], [value(n, t, None) for n, t in outs])
+    real = lambda *names: [(n, T.FLOAT) for n in names]
+    W, U, b = random(WIDTH, WIDTH), random(WIDTH, WIDTH), random(WIDTH)
+    layers = [('Transpose', 'W', 't', {}), ('MatMul', 'x t', 'm', {}), ('Add', 'm b', 'a', {}), ('Tanh', 'a', 'c', {}), ('MatMul', 'c U', 'e', {}), ('Tanh', 'e', 'y', {})]
+    save(f'{d}/flat.onnx', layers, {'W': W, 'U': U, 'b': b})
+    right = after(f'{d}/flat.onnx')
+    check(isinstance(right, dict) and (right['W'] != W).all(), f'without a body: {right}')
+
+    first = [node('Transpose', ['W'], ['t']), node('MatMul', ['x', 't'], ['m']), node('Reshape', ['b', 'row'], ['r']), node('Add', ['m', 'r'], ['a']), node('Tanh', ['a'], ['c1'])]
+    other = body([node('MatMul', ['x', 'U'], ['c2'])], [], real('c2'))
+    branch = {'then_branch': body(first, [], real('c1')), 'else_branch': other}
+    test = [('Mul', 'x x', 's', {}), ('ReduceSum', 's', 'q', {'keepdims': 0}), ('Greater', 'q zero', 'k', {})]
+    rest = [('MatMul', 'c U', 'e', {}), ('Tanh', 'e', 'y', {})]
+    small = {'row': np.int64([1, WIDTH]), 'zero': np.float32(0), 'once': np.int64(1), 'true': np.array(True)}
+    state = [('i', T.INT64), ('go', T.BOOL), ('h', T.FLOAT)], [('go2', T.BOOL), ('h2', T.FLOAT)]
+    inside = body([node('If', ['k'], ['h2'], **branch), node('Identity', ['go'], ['go2'])], *state)
+    step = body([*first[:2], *first[2:], node('Add', ['c1', 'part'], ['o'])], real('part'), real('o'))
+    forms = {'If': test + [('If', 'k', 'c', branch), *rest], 'Loop with an If': test + [('Loop', 'once true x', 'c', {'body': inside}), *rest],
+             'Scan': [('Unsqueeze', 'zero axis', 'z', {}), ('Scan', 'z', 'o', {'body': step, 'num_scan_inputs': 1}), ('Squeeze', 'o axis', 'c', {}), *rest]}
+    for name, nodes in forms.items():
+        save(f'{d}/m.onnx', nodes, small | {'axis': np.int64([0]), 'W': W, 'U': U, 'b': b})
+        got = after(f'{d}/m.onnx')
+        check(isinstance(got, dict) and all(np.allclose(got[k], right[k], atol=1e-5) for k in 'WUb'), f'{name}: {got if isinstance(got, str) else roles(f"{d}/m.onnx")}')
+
+    layer = body([node('MatMul', ['h', 'w'], ['m']), node('Add', ['m', 'v'], ['a']), node('Tanh', ['a'], ['h2'])], real('h', 'w', 'v'), real('h2'))
+    stacked, shifts = np.stack([W, U]), random(2, WIDTH)
+    save(f'{d}/m.onnx', [('Scan', 'x Ws bs', 'y', {'body': layer, 'num_scan_inputs': 2})], {'Ws': stacked, 'bs': shifts})
+    save(f'{d}/flat.onnx', [('MatMul', 'x W', 'm', {}), ('Add', 'm b', 'a', {}), ('Tanh', 'a', 'c', {}), ('MatMul', 'c U', 'e', {}), ('Add', 'e v', 'f', {}), ('Tanh', 'f', 'y', {})],
+         {'W': W, 'U': U, 'b': shifts[0], 'v': shifts[1]})
+    got, right = after(f'{d}/m.onnx'), after(f'{d}/flat.onnx')
+    check(isinstance(got, dict) and np.allclose(got['Ws'], np.stack([right['W'], right['U']]), atol=1e-5) and np.allclose(got['bs'], np.stack([right['b'], right['v']]), atol=1e-5),
+          f'weights of layers that a Scan reads in turn: {got if isinstance(got, str) else roles(f"{d}/m.onnx")}')
+
+
 with tempfile.TemporaryDirectory() as folder:
     singles(folder)
     computed(folder)
@@ -274,4 +320,5 @@ with tempfile.TemporaryDirectory() as folder:
     states(folder)
     lists(folder)
     folded(folder)
+    bodies(folder)
 finish('parameters')
