@@ -236,7 +236,7 @@ said = model(node('MatMul', 'x w'), [c('w', np.ones((3, 2)))], feeds={'x': x})
 said[0].graph.value_info.extend([info('w', F, [4, 2]), info('y', F, [9])])
 run('value_info that is wrong: what follows from the operators counts', 0, said, want=x @ np.ones((3, 2)))
 
-# ---- operators of other domains: inputs left out, numbers that are too large, lists of another type or length ----------
+# ---- operators of other domains: omitted inputs, numbers that are too large, lists of another type or length ----------
 
 
 def other(domain, version, n, inits=(), outputs=(('y', F),), feeds=None, opset=21):
