@@ -142,6 +142,7 @@ ot_value *ot_form_finish(ot_form *g);
 /* For messages: "node: operator"; the operator alone if that is the name of the node too. */
 const char *ot_form_who(const ot_form *f);
 ot_status ot_form_finding(const ot_form *f, const char *fmt, ...) OT_PRINTF(2, 3); /* gives OT_E_MODEL */
+ot_status ot_form_require(const ot_form *f, unsigned inputs); /* a finding where one of these, by bit, is missing */
 
 /* attrs.c */
 ot_status ot_attrs_fill(ot_form *f, const ot_op *op, void *attrs);

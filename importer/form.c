@@ -126,6 +126,13 @@ ot_status ot_form_set_ints(ot_form *f, const char *name, const int64_t *v, size_
 
 /* ---- inputs -------------------------------------------------------------------------- */
 
+ot_status ot_form_require(const ot_form *f, unsigned inputs)
+{
+    for (int i = 0; i < 32; i++)
+        if (inputs >> i & 1 && (i >= f->n_in || !f->in[i])) return ot_form_finding(f, "input %d is missing", i);
+    return OT_OK;
+}
+
 ot_status ot_form_set_input(ot_form *f, int i, ot_value *v)
 {
     if (!v) return OT_E_NOMEM;

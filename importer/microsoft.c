@@ -296,6 +296,7 @@ static ot_value *per_pixel(ot_form *f, ot_value *v)
 
 static ot_status skip_group_norm(ot_form *f)
 {
+    OT_TRY(ot_form_require(f, 0xf));
     OT_TRY(refuse_if(f, !ot_form_int(f, "channels_last", 1), "channels_last=0"));
     ot_value *skip = per_pixel(f, f->in[3]), *x = skip ? plus(f, OP("Add", f->in[0], skip), input(f, 4)) : NULL;
     if (asked(f, 1)) f->out[1] = x;
@@ -493,8 +494,7 @@ static ot_status attention(ot_form *f)
 /* The same with x and weights in integers: scales are inputs 3 and 4, zero points 6 and 7, mask and past 5 and 8. */
 static ot_status quantised_attention(ot_form *f)
 {
-    for (int i = 0; i < 5; i++)
-        if (!input(f, i)) return ot_form_finding(f, "input %d is missing", i);
+    OT_TRY(ot_form_require(f, 0x1f));
     ot_value *all = ot_scaled_product(f, f->in[0], f->in[1], input(f, 6), input(f, 7), f->in[3], f->in[4]);
     OT_TRY(ot_status_of(all));
     return attention_with(f, plus(f, all, f->in[2]), input(f, 5), input(f, 8), NULL, f->in[2]);
@@ -600,12 +600,15 @@ static ot_status grouped(ot_form *f)
                  .mask = input(f, 10),
                  .heads = ot_form_int(f, "num_heads", 0),
                  .kv_heads = ot_form_int(f, "kv_num_heads", 0),
-                 .causal = 1,
-                 .window = ot_form_int(f, "local_window_size", -1) - 1 }; /* which counts the token itself */
+                 .causal = 1 };
+    int64_t window = ot_form_int(f, "local_window_size", -1); /* counts the token itself */
     ot_value *part[3], *key = NULL, *value = NULL, *places = input(f, 9);
     OT_TRY(refuse_if(f, input(f, 11) || ot_form_int(f, "smooth_softmax", 0) || asked(f, 3),
                      "smooth_softmax, a sink or an output of the scores"));
-    if (a.heads < 1 || a.kv_heads < 1) return ot_form_finding(f, "num_heads and kv_num_heads are needed");
+    if (a.heads < 1 || a.kv_heads < 1 || a.heads > INT32_MAX || a.kv_heads > INT32_MAX)
+        return ot_form_finding(f, "num_heads and kv_num_heads are needed, from 1 to %d", INT32_MAX);
+    if (a.k && !a.v) return ot_form_finding(f, "input 2 is missing");
+    a.window = window > 0 ? window - 1 : -1;
     if (!a.k) {
         int64_t n[] = { a.heads, a.kv_heads, a.kv_heads };
         ot_value *each = OP("Div", size_of(f, a.q, -1), list1(f, a.heads + 2 * a.kv_heads));

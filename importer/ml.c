@@ -56,10 +56,11 @@ static ot_value *table(ot_form *f, const char *name, int64_t rows, double dflt)
     return ot_graph_const(f->scope->graph, name, OT_F32, &s, a->floats);
 }
 
+/* How many floats an attribute has. */
 static int64_t count(const ot_form *f, const char *name)
 {
     const ot_attribute *a = ot_form_get(f, name);
-    return a ? (int64_t)(a->n_floats + a->n_ints + a->n_strings) : 0;
+    return a ? (int64_t)a->n_floats : 0;
 }
 
 static ot_status scaler(ot_form *f)
@@ -225,7 +226,13 @@ void ot_ml_fixed(ot_form *f, const char *attributes)
 
 int64_t ot_ml_classes(const ot_form *f)
 {
-    return count(f, "classlabels_ints") + count(f, "classlabels_int64s") + count(f, "classlabels_strings");
+    static const char *const names[] = { "classlabels_ints", "classlabels_int64s", "classlabels_strings" };
+    int64_t n = 0;
+    for (int i = 0; i < OT_LEN(names); i++) {
+        const ot_attribute *a = ot_form_get(f, names[i]);
+        n += a ? (int64_t)(a->n_ints + a->n_strings) : 0;
+    }
+    return n;
 }
 
 ot_status ot_ml_labelled(ot_form *f, ot_value *scores)
@@ -375,6 +382,10 @@ static ot_value *no_label(ot_form *f, ot_dtype t)
     ot_blob b;
     if (ot_form_get(f, "default_tensor")) {
         if (ot_ml_tensor(f, "default_tensor", &b) != OT_OK) return NULL;
+        if (ot_numel(&b.shape) != 1) {
+            ot_form_finding(f, "default_tensor has %lld elements, expected 1", (long long)ot_numel(&b.shape));
+            return NULL;
+        }
         ot_value *v =
             ot_graph_value(f->scope->graph, "default", OT_CONST, b.dtype, &(ot_shape){ .rank = 1, .dim = { 1 } });
         if (v) v->data = b.data;
@@ -390,8 +401,9 @@ static ot_status label_encoder_1(ot_form *f, ot_value **keys, ot_value **values)
 {
     const ot_attribute *a = ot_form_get(f, "classes_strings");
     int64_t n = a ? (int64_t)a->n_strings : 0, *number_of = ot_job_alloc(f->job, (size_t)(n + 1) * sizeof *number_of);
+    if (!n) return ot_form_finding(f, "classes_strings is empty");
     for (int64_t i = 0; number_of && i < n; i++) number_of[i] = i;
-    ot_value *list = a && n ? texts(f, a) : NULL, *ids = number_of ? ot_form_ints(f, number_of, (size_t)n) : NULL;
+    ot_value *list = texts(f, a), *ids = number_of ? ot_form_ints(f, number_of, (size_t)n) : NULL;
     bool encodes = ot_hint(f->in[0]) == OT_STRING;
     *keys = encodes ? list : ids;
     *values = encodes ? ids : list;
@@ -415,7 +427,7 @@ static ot_value *with_last(ot_form *f, const ot_value *list, const ot_value *las
 
 static ot_status label_encoder(ot_form *f)
 {
-    ot_value *keys, *values, *x = f->in[0], *last = ot_form_ints(f, &(int64_t){ -1 }, 1), *other;
+    ot_value *keys = NULL, *values = NULL, *x = f->in[0], *last = ot_form_ints(f, &(int64_t){ -1 }, 1), *other;
     if (ot_form_get(f, "classes_strings")) {
         OT_TRY(label_encoder_1(f, &keys, &values));
     } else if (!(keys = labels(f, "keys")) || !(values = labels(f, "values"))) {

@@ -19,14 +19,6 @@ static ot_status made(ot_form *f, ot_value *v)
 
 static ot_value *input(const ot_form *f, int i) { return i < f->n_in ? f->in[i] : NULL; }
 
-/* These inputs, by bit, must be there. */
-static ot_status require(ot_form *f, unsigned inputs)
-{
-    for (int i = 0; i < 32; i++)
-        if (inputs >> i & 1 && !input(f, i)) return ot_form_finding(f, "input %d is missing", i);
-    return OT_OK;
-}
-
 /* The tensor that inputs i, i + 1 and i + 2 (optional) describe. */
 static ot_value *dequantised(ot_form *f, int i, int64_t axis)
 {
@@ -51,7 +43,7 @@ static ot_status quantised(ot_form *f, ot_value *y, int i)
 
 ot_status ot_qlinear_matmul(ot_form *f)
 {
-    OT_TRY(require(f, 0xff));
+    OT_TRY(ot_form_require(f, 0xff));
     ot_value *a = dequantised(f, 0, -2), *b = dequantised(f, 3, -1);
     if (!a || !b) return OT_E_NOMEM;
     return quantised(f, ot_form_before(f, "MatMul", IN(a, b)), 6);
@@ -88,7 +80,7 @@ static ot_value *spatial(ot_form *f, const char *name, ot_value **in, int n, boo
 ot_status ot_qlinear_conv(ot_form *f)
 {
     bool last = ot_form_int(f, "channels_last", 0) != 0;
-    OT_TRY(require(f, 0xff));
+    OT_TRY(ot_form_require(f, 0xff));
     int rank = f->in[3]->shape.rank;
     if (last && rank < 3) return ot_form_finding(f, "channels_last needs a weight of known rank");
     ot_value *x = dequantised(f, 0, 1), *w = dequantised(f, 3, 0), *b = NULL;
@@ -105,7 +97,7 @@ ot_status ot_qgemm(ot_form *f)
     ot_form g;
     bool turned = ot_form_int(f, "transB", 0) != 0;
     double alpha = ot_form_float(f, "alpha", 1);
-    OT_TRY(require(f, 0x1b));
+    OT_TRY(ot_form_require(f, 0x1b));
     if (input(f, 6) && alpha != 1) return ot_form_finding(f, "alpha together with a bias is not supported");
     ot_value *a = dequantised(f, 0, 0), *b = dequantised(f, 3, turned ? 0 : 1), *c = NULL;
     if (!a || !b) return OT_E_NOMEM;
@@ -140,7 +132,7 @@ static ot_status with_bias(ot_form *f, ot_value *y, ot_value *bias)
 
 ot_status ot_matmul_integer_to_float(ot_form *f)
 {
-    OT_TRY(require(f, 0xf));
+    OT_TRY(ot_form_require(f, 0xf));
     return with_bias(f, ot_scaled_product(f, f->in[0], f->in[1], input(f, 4), input(f, 5), f->in[2], f->in[3]),
                      input(f, 6));
 }
@@ -148,7 +140,7 @@ ot_status ot_matmul_integer_to_float(ot_form *f)
 ot_status ot_dynamic_quantize_matmul(ot_form *f)
 {
     ot_form g;
-    OT_TRY(require(f, 7));
+    OT_TRY(ot_form_require(f, 7));
     OT_TRY(ot_form_begin(f, &g, "DynamicQuantizeLinear", f->in, 1, 3));
     OT_TRY(ot_status_of(ot_form_finish(&g)));
     return with_bias(f, ot_scaled_product(f, g.out[0], f->in[1], g.out[2], input(f, 3), g.out[1], f->in[2]),
@@ -186,7 +178,7 @@ static ot_value *recurrent_weights(ot_form *f, int i, int at)
 /* ONNX Runtime rounds the inputs and states to 8 bits for each product, with a scale for each; here they are not rounded. */
 ot_status ot_dynamic_quantize_lstm(ot_form *f)
 {
-    OT_TRY(require(f, 0x507));
+    OT_TRY(ot_form_require(f, 0x507));
     if (f->in[1]->shape.rank != 3 || f->in[2]->shape.rank != 3 || f->in[8]->shape.rank < 1 || f->in[10]->shape.rank < 1)
         return ot_form_finding(f, "its weights and scales must be tensors of the file");
     for (int i = 1; i <= 2; i++)
@@ -234,7 +226,7 @@ ot_status ot_matmul_nbits(ot_form *f)
             block = ot_form_int(f, "block_size", 0), all;
     ot_dtype t = bits == 2 ? OT_U2 : bits == 4 ? OT_U4 : bits == 8 ? OT_U8 : OT_UNDEFINED;
     ot_form g;
-    OT_TRY(require(f, 7));
+    OT_TRY(ot_form_require(f, 7));
     if (!t || K < 1 || N < 1 || block < 16 || !ot_add(K, block - 1, &all) || !ot_mul(N, all, &all))
         return ot_form_finding(f, "bits must be 2, 4 or 8, and K, N and block_size (at least 16) are required");
     if (input(f, 4)) return ot_form_finding(f, "a group index (g_idx) is not supported");
@@ -262,17 +254,17 @@ ot_status ot_gather_blocks(ot_form *f)
     int64_t bits = ot_form_int(f, "bits", 4), block = ot_form_int(f, "block_size", 128),
             axis = ot_form_int(f, "quantize_axis", 1);
     ot_form g;
-    OT_TRY(require(f, 7));
+    OT_TRY(ot_form_require(f, 7));
     ot_value *w = f->in[0], *zero = input(f, 3);
     if (w->dtype == OT_U8 && bits != 8) {
         ot_dtype t = bits == 4 ? OT_U4 : bits == 2 ? OT_U2 : OT_UNDEFINED;
-        if (!t || w->shape.rank != 2 || (axis != 1 && axis != -1) || block < 1)
-            return ot_form_finding(f, "bits must be 2, 4 or 8, and the "
-                                      "table must have two axes, the last "
-                                      "in blocks");
+        if (!t || !ot_is_const(w) || w->shape.rank != 2 || (axis != 1 && axis != -1) || block < 1)
+            return ot_form_finding(
+                f, "bits must be 2, 4 or 8, and the table must be a constant with two axes, the last in "
+                   "blocks");
         int64_t rows = w->shape.dim[0], columns = w->shape.dim[1] * 8 / bits;
         OT_TRY(reinterpret(f, w, t, rows, columns));
-        OT_TRY(zeros_of(f, zero, t, rows, (columns + block - 1) / block, &zero));
+        OT_TRY(zeros_of(f, zero, t, rows, columns / block + (columns % block != 0), &zero));
     }
     OT_TRY(ot_form_begin(f, &g, "DequantizeLinear", IN(w, f->in[2], zero), 1));
     OT_TRY(ot_form_set_int(&g, "axis", axis));
@@ -286,7 +278,7 @@ ot_status ot_gather_blocks(ot_form *f)
 
 ot_status ot_qlinear_sum(ot_form *f)
 {
-    OT_TRY(require(f, 0x5b));
+    OT_TRY(ot_form_require(f, 0x5b));
     ot_value *a = dequantised(f, 0, 1), *b = dequantised(f, 3, 1);
     if (!a || !b) return OT_E_NOMEM;
     return quantised(f, ot_form_before(f, strcmp(f->op, "QLinearMul") ? "Add" : "Mul", IN(a, b)), 6);
@@ -295,7 +287,7 @@ ot_status ot_qlinear_sum(ot_form *f)
 ot_status ot_qlinear_unary(ot_form *f)
 {
     bool leaky = strcmp(f->op, "QLinearSigmoid") != 0;
-    OT_TRY(require(f, 0xb));
+    OT_TRY(ot_form_require(f, 0xb));
     ot_value *x = dequantised(f, 0, 1);
     OT_TRY(ot_status_of(x));
     return quantised(f, leaky ? ot_form_before_like(f, "LeakyRelu", &x, 1) : ot_form_before(f, "Sigmoid", &x, 1), 3);
@@ -305,7 +297,7 @@ ot_status ot_qlinear_unary(ot_form *f)
 ot_status ot_qlinear_softmax(ot_form *f)
 {
     int64_t axis = ot_form_int(f, "axis", -1);
-    OT_TRY(require(f, 0xb));
+    OT_TRY(ot_form_require(f, 0xb));
     if (ot_form_int(f, "opset", 13) < 13 && axis != -1)
         return ot_form_finding(f, "axis %lld is not supported below opset 13", (long long)axis);
     ot_value *x = dequantised(f, 0, 1);
@@ -325,7 +317,7 @@ ot_status ot_qlinear_pool(ot_form *f)
 {
     const char *pool = strstr(f->op, "Global") ? "GlobalAveragePool" : "AveragePool";
     bool last = ot_form_int(f, "channels_last", 0) != 0;
-    OT_TRY(require(f, 0xb));
+    OT_TRY(ot_form_require(f, 0xb));
     ot_value *x = dequantised(f, 0, 1);
     OT_TRY(ot_status_of(x));
     return quantised(f, spatial(f, pool, &x, 1, last, pooled_rank(f)), 3);
@@ -340,7 +332,7 @@ ot_status ot_nhwc_max_pool(ot_form *f)
 /* Inputs: the condition, three for each tensor, scale and zero point of y. */
 ot_status ot_qlinear_where(ot_form *f)
 {
-    OT_TRY(require(f, 0xb7));
+    OT_TRY(ot_form_require(f, 0xb7));
     ot_value *a = dequantised(f, 1, 1), *b = dequantised(f, 4, 1);
     if (!a || !b) return OT_E_NOMEM;
     return quantised(f, ot_form_before(f, "Where", IN(f->in[0], a, b)), 7);
@@ -352,7 +344,7 @@ ot_status ot_qlinear_concat(ot_form *f)
     int n = (f->n_in - 2 + 2) / 3;
     ot_value **in = ot_job_alloc(f->job, (size_t)(n + 1) * sizeof *in);
     if (!in) return OT_E_NOMEM;
-    OT_TRY(require(f, 1));
+    OT_TRY(ot_form_require(f, 1));
     for (int i = 0; i < n; i++) {
         if (!input(f, 2 + 3 * i) || !input(f, 3 + 3 * i))
             return ot_form_finding(f, "tensor %d or its scale is missing", i);

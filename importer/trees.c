@@ -231,10 +231,8 @@ ot_status ot_ml_tree_ensemble(ot_form *f)
                                   "leaf_targetids are required");
     int64_t n = (int64_t)feature->n_ints, leaves = (int64_t)leaf->n_ints, all = n + leaves;
     ot_dtype type = OT_F32;
-    trees t = { .roots = (int64_t)root->n_ints,
-                .leaves = leaves,
-                .targets = ot_form_int(f, "n_targets", 1),
-                .sum = (int)ot_form_int(f, "aggregate_function", SUM) };
+    int64_t sum = ot_form_int(f, "aggregate_function", SUM);
+    trees t = { .roots = (int64_t)root->n_ints, .leaves = leaves, .targets = ot_form_int(f, "n_targets", 1) };
     const int64_t *yes = ints(f, "nodes_truenodeids", n), *no = ints(f, "nodes_falsenodeids", n),
                   *yes_leaf = ints(f, "nodes_trueleafs", n), *no_leaf = ints(f, "nodes_falseleafs", n),
                   *missing = ot_form_get(f, "nodes_missing_value_tracks_true")
@@ -243,8 +241,9 @@ ot_status ot_ml_tree_ensemble(ot_form *f)
     double *mode = tensor(f, "nodes_modes", &n, NULL), *split = tensor(f, "nodes_splits", &n, &type),
            *weight = tensor(f, "leaf_weights", &leaves, NULL);
     if (!yes || !no || !yes_leaf || !no_leaf || !mode || !split || !weight) return OT_E_MODEL;
-    if (t.sum < AVERAGE || t.sum > MAX || t.targets < 1 || t.roots > all)
+    if (sum < AVERAGE || sum > MAX || t.targets < 1 || t.roots > all)
         return ot_form_finding(f, "aggregate_function, n_targets or tree_roots");
+    t.sum = (int)sum;
     OT_TRY(make_nodes(f, &t, all));
     OT_TRY(make_weights(f, &t));
     for (int64_t i = 0; i < all; i++) {

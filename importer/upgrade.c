@@ -93,6 +93,7 @@ static ot_status legacy_broadcast(ot_form *f)
     ot_form_drop(f, "broadcast");
     ot_form_drop(f, "axis");
     if (!on || axis < 0 || f->n_in < 2 || !f->in[0] || !f->in[1]) return OT_OK;
+    if (axis >= OT_MAX_RANK) return ot_form_finding(f, "invalid axis %lld", (long long)axis);
     return ot_form_set_input(f, 1, align(f, f->in[1], f->in[0], axis));
 }
 

@@ -599,11 +599,11 @@ static ot_status count_columns(ot_rows *r, state *x, const char *line, ot_error 
 {
     x->tabs = strchr(line, '\t');
     x->of = r->line;
-    for (const char *p = line; *p; x->columns++) {
+    for (const char *p = line; p; x->columns++) { /* as next_column cuts: behind a last tab there is an empty one */
         if (!x->tabs) p += strspn(p, " ");
-        if (!*p) break;
+        if (!x->tabs && !*p) break;
         p += strcspn(p, x->tabs ? "\t" : " ");
-        p += *p != 0;
+        p = *p ? p + 1 : NULL;
     }
     if (x->columns <= OT_MOST_COLUMNS) return OT_OK;
     return ot_fail(err, OT_E_DATA, "%s: line %lld: more than %d columns", r->path, (long long)r->line, OT_MOST_COLUMNS);

@@ -526,6 +526,8 @@ static void conll_refused(void **state)
         "spaces");
     expect_refused("t.conll", "New York\tB-X\nking O\n", &o, OT_E_DATA, "line 2: 1 column, but line 1 has 2");
     expect_refused("t.conll", "the\tO\nking\t\n", &o, OT_E_DATA, "line 1, column 'tags': the tag of word 2 is empty");
+    expect_refused("t.conll", "the\t\nking\tO\n", &o, OT_E_DATA, "line 1, column 'tags': the tag of word 1 is empty");
+    expect_refused("t.conll", "the\tO\t\nking\tO\n", &o, OT_E_DATA, "line 2: 2 columns, but line 1 has 3");
     expect_refused("t.conll", "the\nking\n", &o, OT_E_DATA, "one input column and one target column");
     expect_refused("t.conll", "the O\n\nk\xFCng O\n", &o, OT_E_DATA, "line 3: the text is not UTF-8");
     expect_refused("t.conll", "-DOCSTART- O\n\n", &o, OT_E_DATA, "has no sentences");

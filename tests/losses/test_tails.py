@@ -277,6 +277,23 @@ def uncounted():
             bad.append(f'a batch without classes, {name}: exit {code}, losses {steps}: {said}')
     if ends['-100'] != ends['none'] or ends['index 3'] != ends['none']:
         bad.append(f'a batch without classes changed the weights: {ends}')
+    # among the batches of an update it adds 0: half of the other one's loss and gradient
+    classes = np.minimum(c[half:2 * half], 2)
+    ends = {}
+    for name, parts, options in (('alone', [classes], ('lr=0.05',)), ('first', [[-100] * half, classes], ('lr=0.1', '--accumulate', '2')),
+                                 ('last', [classes, [-100] * half], ('lr=0.1', '--accumulate', '2'))):
+        np.savez('u.npz', **{k: np.concatenate([v[half:2 * half]] * len(parts)) for k, v in data.items()} | {'target': np.concatenate(parts)})
+        code, _, said = call('train', 'm.onnx', '--data', 'u.npz', '-o', 'u.onnx', '--log', 'u.jsonl', '--no-shuffle', '--batch-size', str(half), '--epochs', '3', '--run-dir', 'none',
+                             '--device', 'cpu', '--loss', 'cross_entropy', '--optimizer', 'sgd:momentum=0.9,' + options[0], *options[1:])
+        steps = [e['loss'] for e in map(json.loads, open('u.jsonl')) if e['event'] == 'step'] if not code else []
+        ends[name] = [t.raw_data or list(t.float_data) for t in onnx.load('u.onnx').graph.initializer if t.data_type == T.FLOAT] if not code else said
+        share = len(parts)
+        if name == 'alone':
+            alone = steps
+        if code or len(steps) != 3 or not np.allclose(np.multiply(steps, share), alone) or said.count('adds 0 to loss and gradient') != (share > 1) or 'were skipped' in said:
+            bad.append(f'an update with a batch without classes, {name}: exit {code}, losses {steps}: {said}')
+    if ends['first'] != ends['alone'] or ends['last'] != ends['alone']:
+        bad.append('an update with a batch without classes: other weights than those of half of the gradient')
     # a sum over nothing is 0, and no fault; where no batch has a class that counts, there is nothing to train on
     np.savez('u.npz', **{k: v[:2 * half] for k, v in data.items()} | {'target': np.full(2 * half, -100)})
     for loss, wanted in ('cross_entropy:reduction=sum', 0), ('cross_entropy', 4):

@@ -236,4 +236,61 @@ said = model(node('MatMul', 'x w'), [c('w', np.ones((3, 2)))], feeds={'x': x})
 said[0].graph.value_info.extend([info('w', F, [4, 2]), info('y', F, [9])])
 run('value_info that is wrong: what follows from the operators counts', 0, said, want=x @ np.ones((3, 2)))
 
+# ---- operators of other domains: omitted inputs, numbers that are too large, lists of another type or length ----------
+
+
+def other(domain, version, n, inits=(), outputs=(('y', F),), feeds=None, opset=21):
+    n.domain = domain
+    m, feeds = model(n, inits, outputs, feeds, opset)
+    m.opset_import.append(h.make_opsetid(domain, version))
+    return m, feeds
+
+
+def microsoft(n, inits=(), feeds=None):
+    return other('com.microsoft', 1, n, inits, feeds=feeds)
+
+
+def ml(n, outputs=(('y', F),), feeds=None):
+    return other('ai.onnx.ml', 4, n, (), outputs, feeds)
+
+
+pixels = np.ones((1, 4, 4, 2), np.float32)
+ones2 = c('s', [1, 1])
+for what, inputs in ('the scale', 'x  s x'), ('the bias', 'x s  x'):
+    n = node('SkipGroupNorm', 'x', groups=1)
+    n.input[:] = inputs.split(' ')
+    run(f'SkipGroupNorm without {what}', 3, microsoft(n, [ones2], {'x': pixels}), 'is missing')
+run('SkipGroupNorm', 0, microsoft(node('SkipGroupNorm', 'x s s x', groups=1), [ones2], {'x': pixels}), want=np.ones((1, 4, 4, 2)))
+run('NhwcMaxPool without its input', 3, microsoft(h.make_node('NhwcMaxPool', [''], ['y'], name='the_node', kernel_shape=[2, 2])))
+
+q = np.ones((1, 2, 8), np.float32)
+n = node('GroupQueryAttention', 'q q', num_heads=2, kv_num_heads=2)
+n.input[:] = ['q', 'q', '']
+run('GroupQueryAttention with a key and no value', 3, microsoft(n, feeds={'q': q}), 'input 2 is missing')
+for heads in 2**63 - 1, 2**31:
+    run(f'GroupQueryAttention of {heads} heads', 3, microsoft(node('GroupQueryAttention', 'q', num_heads=1, kv_num_heads=heads), feeds={'q': q}), 'kv_num_heads')
+run('GroupQueryAttention in a window of INT64_MIN', 0, microsoft(node('GroupQueryAttention', 'q q q', num_heads=2, kv_num_heads=2, local_window_size=-2**63), feeds={'q': q}), want=q)
+packed = c('w', np.full((2, 8), 0x99), np.uint8)
+gathered = {k: node('GatherBlockQuantized', 'w at s', bits=4, block_size=k, quantize_axis=1) for k in (16, 2**63 - 1)}
+at, scale = {'at': np.array([1], np.int64)}, c('s', np.ones((2, 1)))
+for k in gathered:
+    run(f'GatherBlockQuantized in blocks of {k}', 0, microsoft(gathered[k], [packed, scale], at), want=np.ones((1, 16)))
+run('a broadcast from axis INT64_MAX on', 3, model(node('Add', 'x b', broadcast=1, axis=2**63 - 1), [c('b', np.ones((1, 1, 3)))], feeds={'x': x}, opset=6))
+
+encoded = dict(keys_int64s=[1, 2], values_int64s=[10, 20])
+keys = {'k': np.array([2, 1, 7], np.int64)}
+for what, default, code in (('one', i('d', [5]), 0), ('no', i('d', []), 3), ('two', i('d', [5, 6]), 3)):
+    run(f'LabelEncoder with a default of {what} element', code, ml(node('LabelEncoder', 'k', default_tensor=default, **encoded), [('y', I64)], keys),
+        want=None if code else [20, 10, 5])
+n = node('LabelEncoder', 'k')
+n.attribute.add(name='classes_strings', type=8)
+run('LabelEncoder of no classes', 3, other('ai.onnx.ml', 1, n, (), [('y', T.STRING)], keys))
+n = node('LinearRegressor', 'x', targets=2, coefficients=[1.0] * 6, intercepts=[1.0])
+next(a for a in n.attribute if a.name == 'intercepts').ints.append(1)  # a second list, of integers, in an attribute of floats
+run('LinearRegressor with one intercept for two targets', 3, ml(n, feeds={'x': x}))
+for function, code in (1, 0), (4, 3), (2**32, 3):
+    trees = dict(n_targets=1, aggregate_function=function, tree_roots=[0], nodes_featureids=[0], nodes_truenodeids=[0], nodes_falsenodeids=[1], nodes_trueleafs=[1], nodes_falseleafs=[1],
+                 nodes_modes=c('m', [0], np.uint8), nodes_splits=c('s', [2]), leaf_weights=c('l', [3, 4]), leaf_targetids=[0, 0])
+    run(f'TreeEnsemble with aggregate_function {function}', code, other('ai.onnx.ml', 5, node('TreeEnsemble', 'x', **trees), (), feeds={'x': x}), want=None if code else [[3], [4]])
+
 finish('models')

@@ -21,13 +21,14 @@ typedef struct ot_update_record {
     double loss, norm;     /* means over its batches: the loss, and the gradient norm (NaN: not computed) */
     double head[OT_HEADS]; /* the same of each single loss */
     bool skipped;          /* loss or gradients were NaN or infinite, with --on-nonfinite skip; or it is uncounted */
-    bool uncounted;        /* all labels of one of its batches are ignored: the update was not computed */
+    bool uncounted;        /* all labels of its batches are ignored: the update was not computed */
 } ot_update_record;
 
 /* A batch that was submitted and not yet collected. */
 typedef struct ot_flight {
     ot_update_record update;
-    int batch, batches; /* this batch of the update, from 0; batches of the update */
+    int batch, counted; /* this batch of the update, from 0; those of the update that are given */
+    int batches;        /* of the update, with those in which nothing counts */
 } ot_flight;
 
 /* Metrics of one output besides loss and accuracy. */
@@ -160,6 +161,7 @@ struct ot_trainer {
     int64_t overflows;                   /* consecutive updates with gradients that are not finite */
     int64_t skipped;                     /* skipped updates of the run */
     int64_t uncounted;                   /* those of them whose labels are all ignored */
+    bool partly_counted;                 /* an update with such a batch among others was reported */
     struct {
         double began, seconds; /* the first step, by the clock; seconds since then */
         double busy;           /* seconds within steps */

@@ -2,10 +2,10 @@
  *
  * On a device updates are given ahead of what is known of them: a loss that is no number ends the run a few updates
  * later, with the number of the update that it belongs to, and the weights are then not written.  Updates that may be
- * skipped (--on-nonfinite skip, fp16) are skipped by the plan itself; here it is only said.  One of whose targets nothing
- * counts (ignore_index) is not given at all.  Where the next update waits
- * for the loss of this one (the CPU, a plateau of the training's own loss, single steps) each is taken before the next
- * is given. */
+ * skipped (--on-nonfinite skip, fp16) are skipped by the plan itself; here it is only said.  A batch of whose targets nothing
+ * counts (ignore_index) is not given, and adds 0 to loss and gradient of its update; an update of such batches alone is not
+ * given at all.  Where the next update waits for the loss of this one (the CPU, a plateau of the training's own loss, single
+ * steps) each is taken before the next is given. */
 
 #include <math.h>
 #include <string.h>
@@ -165,7 +165,7 @@ static ot_status take_run(ot_trainer *t, ot_error *err)
     if (!f->batch) t->flights.update = f->update;
     add_batch(&t->flights.update, t->x.slot[slot].plan, &n, f->batches);
     t->flights.update.norm = n.grad_norm;
-    return f->batch + 1 == f->batches ? finish(t, &t->flights.update, t->x.slot[slot].plan, err) : OT_OK;
+    return f->batch + 1 == f->counted ? finish(t, &t->flights.update, t->x.slot[slot].plan, err) : OT_OK;
 }
 
 ot_status ot_trainer_settle(ot_trainer *t, ot_error *err)
@@ -199,40 +199,60 @@ static ot_status give_stoppable(ot_trainer *t, int64_t k, int n, bool first, int
     return s;
 }
 
+/* A target of which nothing counts in batch k; NULL: there is none. */
+static const ot_feeder *uncounted_target(ot_trainer *t, int64_t k)
+{
+    if (t->by_steps) return NULL;
+    int64_t size = ot_trainer_batch_size(t, k);
+    fill_index(t, k, size);
+    return ot_feeders_uncounted(&t->train, t->index, size);
+}
+
+/* How many of the update's batches count; *f: a target of which nothing counts in another one. */
+static int count_batches(ot_trainer *t, int64_t first, int n, const ot_feeder **f)
+{
+    int counted = 0;
+    for (int k = 0; k < n; k++) {
+        const ot_feeder *none = uncounted_target(t, first + k);
+        counted += !none;
+        if (none) *f = none;
+    }
+    return counted;
+}
+
+/* The next batch that counts, from k on.  The random numbers of those before it are skipped. */
+static int64_t skip_uncounted(ot_trainer *t, int64_t k)
+{
+    for (; uncounted_target(t, k); k++) t->x.counter++;
+    return k;
+}
+
 /* Batch by batch: the update is made when the loss is known to be a number, or the plan will see to it.  One that the user
  * stopped in the middle of its first batch was never there. */
-static ot_status one_by_one(ot_trainer *t, ot_update_record *now, int64_t first, int n, ot_error *err)
+static ot_status one_by_one(ot_trainer *t, ot_update_record *now, int64_t first, int n, int counted, ot_error *err)
 {
     int slot = -1;
     ot_numbers got = { 0 };
-    for (int k = 0; k < n; k++) {
-        OT_TRY(give_stoppable(t, first + k, n, !k, &slot, err));
+    const uint64_t counter = t->x.counter;
+    int64_t at = first;
+    for (int k = 0; k < counted; k++, at++) {
+        at = skip_uncounted(t, at);
+        OT_TRY(give_stoppable(t, at, n, !k, &slot, err));
         OT_TRY(ot_session_collect(&t->x, NULL, &got, err));
         if (t->x.stopped) {
             t->given--;
-            t->x.counter--;
+            t->x.counter = counter;
             return OT_OK;
         }
         add_batch(now, t->x.slot[slot].plan, &got, n);
     }
+    t->x.counter = counter + (uint64_t)n;
     if (isfinite(now->loss) || t->s.options.skip_nonfinite) {
         OT_TRY(ot_session_submit(&t->x, slot, OT_RUN_UPDATE, NULL, err));
         OT_TRY(ot_session_collect(&t->x, NULL, &got, err));
         now->norm = got.grad_norm;
     }
     return finish(t, now, t->x.slot[slot].plan, err);
-}
-
-/* A target of which nothing counts in one of the update's batches; NULL: there is none. */
-static const ot_feeder *uncounted_target(ot_trainer *t, int64_t first, int n)
-{
-    for (int k = 0; k < n && !t->by_steps; k++) {
-        int64_t size = ot_trainer_batch_size(t, first + k);
-        const ot_feeder *f;
-        fill_index(t, first + k, size);
-        if ((f = ot_feeders_uncounted(&t->train, t->index, size))) return f;
-    }
-    return NULL;
 }
 
 /* The mean of nothing is no number, and has no gradient: such an update is over as it begins. */
@@ -252,15 +272,30 @@ static ot_status leave_out(ot_trainer *t, ot_update_record *now, const ot_feeder
     return finish(t, now, NULL, err);
 }
 
-static ot_status ahead(ot_trainer *t, const ot_update_record *now, int64_t first, int n, ot_error *err)
+static void say_partly_counted(ot_trainer *t, const ot_update_record *now, const ot_feeder *f)
 {
-    for (int k = 0; k < n; k++) {
+    if (t->partly_counted) return;
+    t->partly_counted = true;
+    ot_trainer_say(t, OT_WARNING,
+                   "step %lld: all class numbers of target '%s' in one of its batches are %lld, which is ignored: the "
+                   "batch adds 0 to loss and gradient of the update, as do later ones like it",
+                   (long long)now->step + 1, f->src->t.name, (long long)f->ignored);
+}
+
+static ot_status ahead(ot_trainer *t, const ot_update_record *now, int64_t first, int n, int counted, ot_error *err)
+{
+    const uint64_t counter = t->x.counter;
+    int64_t at = first;
+    for (int k = 0; k < counted; k++, at++) {
         int slot;
+        at = skip_uncounted(t, at);
         while (!ot_session_has_room(&t->x)) OT_TRY(take_run(t, err));
-        t->flights.list[t->flights.given % OT_RUNS] = (ot_flight){ .update = *now, .batch = k, .batches = n };
-        OT_TRY(give_batch(t, first + k, n, k + 1 < n ? OT_RUN_BATCH : OT_RUN_STEP, &slot, err));
+        t->flights.list[t->flights.given % OT_RUNS] =
+            (ot_flight){ .update = *now, .batch = k, .batches = n, .counted = counted };
+        OT_TRY(give_batch(t, at, n, k + 1 < counted ? OT_RUN_BATCH : OT_RUN_STEP, &slot, err));
         t->flights.given++;
     }
+    t->x.counter = counter + (uint64_t)n;
     return OT_OK;
 }
 
@@ -292,9 +327,11 @@ ot_status ot_trainer_update(ot_trainer *t, int64_t u, ot_error *err)
     t->x.lr = now.rate;
     t->x.momentum = now.momentum;
     t->x.t = (double)++t->given;
-    const ot_feeder *f = uncounted_target(t, first, n);
-    if (f) return leave_out(t, &now, f, n, err);
-    if (!t->x.device) return one_by_one(t, &now, first, n, err);
-    OT_TRY(ahead(t, &now, first, n, err));
+    const ot_feeder *f = NULL;
+    int counted = count_batches(t, first, n, &f);
+    if (!counted) return leave_out(t, &now, f, n, err);
+    if (counted < n) say_partly_counted(t, &now, f);
+    if (!t->x.device) return one_by_one(t, &now, first, n, counted, err);
+    OT_TRY(ahead(t, &now, first, n, counted, err));
     return rate_waits(t) ? ot_trainer_settle(t, err) : OT_OK;
 }
