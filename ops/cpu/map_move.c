@@ -47,17 +47,47 @@ static void walk_on(walk *w, int64_t run)
 
 static int64_t inner_stride(const walk *w) { return w->m->rank ? w->o->stride[w->m->rank - 1] : 0; }
 
+/* Whole runs of an operand that lies transposed, whose elements of consecutive runs are neighbours: 0 where it does not. */
+static int64_t turned_runs(const walk *w, int64_t n)
+{
+    int d = w->m->rank - 1;
+    if (d < 1 || w->at[d] != 0 || w->o->stride[d - 1] != 1 || w->o->stride[d] <= 1) return 0;
+    int64_t runs = n / w->m->dim[d], left = w->m->dim[d - 1] - w->at[d - 1];
+    return runs < left ? runs : left;
+}
+
+/* As walk_on() does after each of these runs. */
+static void walk_over(walk *w, int64_t runs)
+{
+    int d = w->m->rank - 1;
+    w->at[d - 1] += runs - 1;
+    w->offset += runs - 1;
+    walk_on(w, w->m->dim[d]);
+}
+
 #define MOVES(U)                                                                                   \
     static void fill_##U(U *y, U v, int64_t n)                                                     \
     {                                                                                              \
         for (int64_t i = 0; i < n; i++) y[i] = v;                                                  \
     }                                                                                              \
+    /* Reads in the order of memory: lines that are a page apart share a set of the first-level cache. */ \
+    static void turn_##U(const U *x, int64_t step, int64_t columns, int64_t rows, U *y)            \
+    {                                                                                              \
+        for (int64_t c = 0; c < columns; c++)                                                      \
+            for (int64_t r = 0; r < rows; r++) y[r * columns + c] = x[c * step + r];               \
+    }                                                                                              \
     static void gather_##U(walk w, const U *x, int64_t n, U *y)                                    \
     {                                                                                              \
         int64_t step = inner_stride(&w);                                                           \
         for (int64_t done = 0; done < n;) {                                                        \
-            int64_t run = walk_run(&w, n - done);                                                  \
+            int64_t runs = turned_runs(&w, n - done), run = walk_run(&w, n - done);                \
             const U *from = x + w.offset;                                                          \
+            if (runs > 1) {                                                                        \
+                turn_##U(from, step, run, runs, y + done);                                         \
+                walk_over(&w, runs);                                                               \
+                done += runs * run;                                                                \
+                continue;                                                                          \
+            }                                                                                      \
             if (step == 0) fill_##U(y + done, *from, run);                                         \
             else if (step == 1) memcpy(y + done, from, (size_t)run * sizeof(U));                   \
             else                                                                                   \

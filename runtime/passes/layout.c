@@ -109,19 +109,24 @@ static void permute(ot_piece *p, int rank)
     }
 }
 
-/* On a device: is y, the result of n, read by a convolution that wants channels last?  Its library would make such a copy itself, for
- * every product. */
-static bool read_by_convolution(const ot_node *n, const ot_config *c)
+static bool wants_last(const ot_kernel *k, const ot_node *n, const ot_config *c)
 {
-    enum { NEAR = 256 }; /* such copies are made where they are read */
+    return !k->wants || k->wants(n, c->options.precision != OT_FP32) == OT_CHANNELS_LAST;
+}
+
+/* Is y, a result of n, read first by a convolution that wants channels last?  It, or its library, would make such a copy itself, for
+ * every product. Pictures of few channels have kernels that read them plain. */
+static bool read_by_convolution(const ot_node *n, const ot_value *y, const ot_config *c)
+{
+    enum { NEAR = 256 /* such values are made where they are read */, FEW = 16 };
     const char *why;
     int seen = 0;
-    for (const ot_node *k = n->next; k && c->device && seen < NEAR; k = k->next, seen++)
+    if (!y || y->shape.rank < 3 || (!c->device && y->shape.dim[1] < FEW)) return false;
+    for (const ot_node *k = n->next; k && seen < NEAR; k = k->next, seen++)
         for (int i = 0; i < k->n_in; i++) {
-            if (k->in[i] != n->out[0]) continue;
+            if (k->in[i] != y) continue;
             const ot_kernel *kernel = k->op->filters && i == 0 ? ot_kernel_for(k, c->device, c->ref_only, &why) : NULL;
-            return kernel && kernel->any_layout && kernel->wants &&
-                   kernel->wants(k, c->options.precision != OT_FP32) == OT_CHANNELS_LAST;
+            return kernel && kernel->any_layout && wants_last(kernel, k, c);
         }
     return false;
 }
@@ -134,7 +139,7 @@ static bool follow_copy(ot_graph *g, ot_node *n, const ot_config *c)
     bool any = false;
     int rank = y->shape.rank;
     for (int i = 0; i < n->n_in; i++) any |= last(n->in[i]) && n->in[i]->shape.rank == rank;
-    if (!ot_layout_matters(&y->shape) || a->n > 4096 || (!any && !read_by_convolution(n, c))) return false;
+    if (!ot_layout_matters(&y->shape) || a->n > 4096 || (!any && !read_by_convolution(n, y, c))) return false;
     ot_piece *p = ot_graph_alloc(g, (size_t)a->n * sizeof *p);
     ot_copy *b = ot_graph_alloc(g, sizeof *b);
     if (!p || !b) return false;
@@ -171,7 +176,15 @@ static void follow(ot_node *n)
 /* The output of a convolution gets the layout that its kernel prefers. */
 static void lay_convolution(ot_node *n, const ot_kernel *k, const ot_config *c)
 {
-    if (!k->wants || k->wants(n, c->options.precision != OT_FP32) == OT_CHANNELS_LAST) set_last(n->out[0]);
+    if (wants_last(k, n, c)) set_last(n->out[0]);
+}
+
+/* Of plain operands: their elements are gathered as fast as a Copy would order them. */
+static void lay_map(ot_node *n, const ot_config *c)
+{
+    bool read = false;
+    for (int o = 0; o < n->n_out; o++) read |= read_by_convolution(n, n->out[o], c);
+    for (int o = 0; read && o < n->n_out; o++) set_last(n->out[o]);
 }
 
 static ot_status node_layout(ot_plan *p, ot_node *n, const ot_config *c, ot_value **plain)
@@ -181,6 +194,7 @@ static ot_status node_layout(ot_plan *p, ot_node *n, const ot_config *c, ot_valu
     const ot_kernel *k = ot_kernel_for(n, c->device, c->ref_only, &why);
     if (n->op == &ot_op_Copy && follow_copy(g, n, c)) return OT_OK;
     if (k && k->any_layout) {
+        if (n->op == &ot_op_Map && !c->device) lay_map(n, c);
         if (!n->op->filters) follow(n);
         else if (n->op->filters <= n->n_in) lay_convolution(n, k, c); /* else: dw gets the layout of the weight */
         return OT_OK;
