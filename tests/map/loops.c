@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/cpu/map_loops.h"
+#include "ops/cpu/map.h"
 #include "tests/map/map_tests.h"
 #include "tests/ops/harness.h"
 
@@ -132,9 +132,43 @@ static int compare_conversions(const ot_map_loops *base, const ot_map_loops *set
     return failed;
 }
 
+/* Elements (n, pixel, channel) of operands that lie (n, channel, pixel): any part, against one element after the other. */
+static int gather_transposed(int *tried)
+{
+    enum { SAMPLES = 2, MOST = SAMPLES * 40 * 33 };
+    static const int64_t pixels[] = { 1, 2, 7, 40 }, channels[] = { 1, 3, 16, 33 };
+    static uint64_t x[MOST], y[MOST + 1];
+    int failed = 0;
+    for (int i = 0; i < MOST; i++) x[i] = (uint64_t)i * 0x9E3779B97F4A7C15u;
+    for (int p = 0; p < 4; p++)
+        for (int k = 0; k < 4; k++)
+            for (int size = 1; size <= 8; size *= 2) {
+                int64_t P = pixels[p], C = channels[k], all = SAMPLES * P * C;
+                cpu_map m = { .rank = 3, .dim = { SAMPLES, P, C } };
+                cpu_operand o = { .stride = { C * P, 1, P }, .size = size };
+                bool same = true;
+                for (int64_t from = 0; from < all; from += 5)
+                    for (int64_t n = 1; from + n <= all; n += 13) {
+                        memset(y, 0xA5, sizeof y);
+                        cpu_map_gather(&m, &o, x, from, n, y);
+                        for (int64_t j = 0; j < n; j++) {
+                            int64_t at = from + j, there = at / (P * C) * P * C + at % C * P + at / C % P;
+                            same &= !memcmp((char *)y + j * size, (const char *)x + there * size, (size_t)size);
+                        }
+                        same &= ((uint8_t *)y)[n * size] == 0xA5;
+                    }
+                *tried += 1;
+                if (same) continue;
+                printf("loops: transposed elements of %d bytes, %lld pixels of %lld channels, are wrong\n", size,
+                       (long long)P, (long long)C);
+                failed++;
+            }
+    return failed;
+}
+
 bool test_loops(void)
 {
-    int tried = 0, failed = 0;
+    int tried = 0, failed = gather_transposed(&tried);
 #if defined(__x86_64__)
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");

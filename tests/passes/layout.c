@@ -272,8 +272,47 @@ static void plans_agree(void **state)
     model_free(&m);
 }
 
+/* input (N, C, 64) -> Reshape (N, C, 8, 8) -> Tanh -> Conv: on the CPU, the layout in which the convolution reads its picture. */
+static ot_layout picture_of(int64_t C)
+{
+    const int64_t shape[4] = { 0, 0, 8, 8 };
+    ot_layout found = OT_PLAIN;
+    int seen = 0;
+    model m;
+    ot_error e = { 0 };
+    ot_plan *p;
+    model_new(&m);
+    ot_value *x = model_input(&m, "input", OT_F32, SHAPE(-1, C, 64));
+    x = model_node(&m, "Tanh", OT_IN(model_node(&m, "Reshape", OT_IN(x, model_ints(&m, shape, 4)))));
+    model_output(&m, model_node(&m, "Conv", OT_IN(x, model_weight(&m, "w", SHAPE(16, C, 3, 3)))), "output");
+    ot_feed f[] = { { .name = "input", .dtype = OT_F32, .shape = SHAPE(2, C, 64) },
+                    { .name = "target", .dtype = OT_F32, .shape = SHAPE(2, 16, 6, 6) } };
+    ot_config c = { .want = OT_WANT_TRAIN,
+                    .n_feeds = 2,
+                    .feeds = f,
+                    .options = { .optimizer = { .name = "sgd" }, .dropout = -1 },
+                    .accumulate = 1,
+                    .threads = 2 };
+    if (ot_plan_new(m.g, &c, NULL, &p, &e) != OT_OK) fail_msg("%s", e.text);
+    for (const ot_node *n = p->graph->first; n; n = n->next)
+        if (n->op == &ot_op_Convolve) found = n->in[0]->layout, seen++;
+    assert_int_equal(seen, 1);
+    ot_plan_free(p);
+    model_free(&m);
+    return found;
+}
+
+/* What is computed from plain values is written as the convolution reads it best, unless its channels are few. */
+static void maps_order_for_convolutions(void **state)
+{
+    (void)state;
+    assert_int_equal(picture_of(16), OT_CHANNELS_LAST);
+    assert_int_equal(picture_of(3), OT_PLAIN);
+}
+
 int layout_tests(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(same_training_in_both), cmocka_unit_test(plans_agree) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(same_training_in_both), cmocka_unit_test(plans_agree),
+                                        cmocka_unit_test(maps_order_for_convolutions) };
     return cmocka_run_group_tests_name("layout", tests, NULL, NULL);
 }
