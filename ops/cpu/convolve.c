@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ops/cpu/convolve_depthwise.h"
 #include "ops/cpu/convolve_pixels.h"
 #include "ops/cpu/convolve_rows.h"
 #include "ops/cpu/onednn.h"
@@ -43,12 +44,20 @@ static bool can(const ot_node *n, const char **why)
     return true;
 }
 
-/* One of the first four. */
+/* Sums of the columns of a matrix: db of pictures of one pixel. */
+typedef struct column_sums {
+    int from, to; /* arguments; OT_ARG_NONE: there are none */
+    int64_t rows, columns;
+} column_sums;
+
+/* One of the first five. */
 typedef struct conv_state {
     ot_script *script;
     ot_winograd *winograd;
     ot_row_conv *rows;
     ot_pixels_dw *pixels;
+    ot_depthwise_dw *depthwise;
+    column_sums db; /* beside the script */
     cpu_behind behind;
 } conv_state;
 
@@ -60,8 +69,20 @@ void ot_cpu_convolve_release(void *state)
     ot_rows_free(s->rows);
     free(s->winograd);
     free(s->pixels);
+    free(s->depthwise);
     free(s->behind.map);
     free(s);
+}
+
+static void add_columns(const column_sums *s, const ot_call *c)
+{
+    const float *from = ot_arg_address(c, s->from);
+    float *to = ot_arg_address(c, s->to);
+    for (int64_t k = 0; k < s->columns && to; k++) {
+        double sum = 0;
+        for (int64_t i = 0; i < s->rows; i++) sum += (double)from[i * s->columns + k];
+        to[k] = (float)sum;
+    }
 }
 
 ot_status ot_cpu_convolve_run(const ot_call *c, const void *const *map_in)
@@ -72,9 +93,11 @@ ot_status ot_cpu_convolve_run(const ot_call *c, const void *const *map_in)
     if (s->rows) return ot_rows_run(s->rows, c, behind);
     if (s->winograd) return ot_winograd_run(s->winograd, c, behind);
     if (s->pixels) return ot_pixels_dw_run(s->pixels, c), OT_OK;
+    if (s->depthwise) return ot_depthwise_dw_run(s->depthwise, c), OT_OK;
     ot_call direct = *c;
     direct.state = s->script;
     OT_TRY(ot_script_run(&direct));
+    add_columns(&s->db, c);
     if (behind) cpu_map_all(behind);
     return OT_OK;
 }
@@ -108,6 +131,37 @@ static ot_status direct(const ot_node *n, ot_prep *p, ot_conv_call *c, ot_script
     return e == OT_OK ? e : ot_fail(p->err, e, "%s: %s: oneDNN has no such convolution", n->name, n->op->name);
 }
 
+/* dw of pictures of one pixel, as of squeeze-and-excitation, is a product of matrices: oneDNN's gradient of a convolution takes ten
+ * times as long. */
+static bool is_product(const ot_conv_call *c)
+{
+    int64_t N = c->x->shape.dim[0], C = c->x->shape.dim[1], M = c->y->shape.dim[1];
+    return c->kind == OT_CONV_DW && c->attrs->group == 1 && ot_numel(&c->x->shape) == N * C &&
+           ot_numel(&c->y->shape) == N * M && ot_numel(&c->w->shape) == C * M && c->w->layout == OT_PLAIN;
+}
+
+static ot_status product(const ot_node *n, ot_prep *p, const ot_conv_call *c, conv_state *s)
+{
+    int64_t N = c->x->shape.dim[0], C = c->x->shape.dim[1], M = c->y->shape.dim[1];
+    s->db = (column_sums){ .from = c->y_arg, .to = c->b_arg, .rows = N, .columns = M };
+    OT_TRY(ot_script_new(n, p, &s->script));
+    return ot_script_dot(s->script,
+                         &(ot_dot_call){ .rank = 2,
+                                         .a_dim = { M, N },
+                                         .a_stride = { 1, M },
+                                         .b_dim = { N, C },
+                                         .b_stride = { C, 1 },
+                                         .y_dim = { M, C },
+                                         .y_stride = { C, 1 },
+                                         .a_arg = c->y_arg,
+                                         .b_arg = c->x_arg,
+                                         .y_arg = c->w_arg,
+                                         .bias_arg = OT_ARG_NONE,
+                                         .add_arg = OT_ARG_NONE,
+                                         .bf16 = c->bf16 },
+                         p);
+}
+
 /* oneDNN 2.6 with AMX is wrong about the bfloat16 dw of a dilated convolution, unless its channels are a multiple of 16;
  * and it divides the columns of x by their remainder to the stride, and where a remainder has no column it sums what was
  * in memory. */
@@ -136,14 +190,21 @@ static ot_status prepare(const ot_node *n, const ot_node *map, ot_prep *p, ot_co
     c->mapped = map != NULL;
     c->settled = p->settled && c->kind == OT_CONV_FORWARD ? ot_settled_bytes(n->graph, c->w) : NULL;
     c->bf16 = p->bf16 && ot_onednn_has_bf16() && bf16_pays(c);
-    bool pixels = !c->bf16 && ot_rows_pixels_pay(c),
+    bool pixels = !c->bf16 && ot_rows_pixels_pay(c), depthwise = ot_depthwise_dw_can(c),
          winograd = !pixels && !p->precise && !c->bf16 && ot_winograd_pays(c),
          rows = pixels || (!winograd && !c->bf16 && (map || ot_rows_windows_pay(c)) && ot_rows_can(c));
+    s->db.to = OT_ARG_NONE;
     ot_status e = winograd                          ? ot_winograd_new(n, c, ot_instruction_set(), p, &s->winograd)
                   : pixels && c->kind == OT_CONV_DW ? ot_pixels_dw_new(n, c, ot_instruction_set(), p, &s->pixels)
+                  : depthwise                       ? ot_depthwise_dw_new(n, c, ot_instruction_set(), p, &s->depthwise)
                   : rows                            ? ot_rows_new(n, c, ot_instruction_set(), p, &s->rows)
+                  : is_product(c)                   ? product(n, p, c, s)
                                                     : direct(n, p, c, &s->script);
-    snprintf(p->how, sizeof p->how, "%s", c->bf16 ? OT_BF16_PRODUCT : winograd ? "Winograd" : rows ? "rows" : "oneDNN");
+    snprintf(p->how, sizeof p->how, "%s",
+             c->bf16             ? OT_BF16_PRODUCT
+             : winograd          ? "Winograd"
+             : rows || depthwise ? "rows"
+                                 : "oneDNN");
     if (e == OT_OK) e = cpu_behind_new(map, p, &s->behind);
     if (e != OT_OK) ot_cpu_convolve_release(s);
     else p->state = s;

@@ -47,7 +47,7 @@ static void walk_on(walk *w, int64_t run)
 
 static int64_t inner_stride(const walk *w) { return w->m->rank ? w->o->stride[w->m->rank - 1] : 0; }
 
-/* Whole runs of an operand that lies transposed, whose elements of consecutive runs are neighbours: 0 where it does not. */
+/* Whole runs of a transposed operand, whose elements of consecutive runs are neighbours: 0 if it is none. */
 static int64_t turned_runs(const walk *w, int64_t n)
 {
     int d = w->m->rank - 1;

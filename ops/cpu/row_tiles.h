@@ -27,6 +27,16 @@ typedef struct ot_pixels_job {
     int64_t in[2], out[2], kernel[2], dilation[2], pad[2];
 } ot_pixels_job;
 
+enum { OT_DEPTH_WIDE = 7 }; /* elements along an axis of the window, at most */
+
+/* dw of a depthwise convolution. */
+typedef struct ot_depth_job {
+    const float *x, *dy;
+    float *dw, *db; /* (C, elements of the window); C, or NULL */
+    int64_t N, C;
+    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
+} ot_depth_job;
+
 typedef struct ot_rows_tiles {
     int columns; /* of a panel of packed weights: consecutive columns m, by rows c (windows: by elements, then c); the last panel is a multiple of 16 wide */
 
@@ -47,6 +57,9 @@ typedef struct ot_rows_tiles {
 
     /* Rows `from` to `to` of all samples. packed: by elements of the window, then by channels. */
     void (*depthwise)(const ot_rows_job *j, int64_t from, int64_t to);
+
+    /* Channels c to c_end of dw and db; C is at least a vector. */
+    void (*depthwise_weights)(const ot_depth_job *j, int64_t c, int64_t c_end);
 } ot_rows_tiles;
 
 extern const ot_rows_tiles ot_rows_tiles_base, ot_rows_tiles_avx2, ot_rows_tiles_avx512;

@@ -269,7 +269,7 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
         strength s = strength_of(slot);
         if (s == STATISTIC && computed) continue;
         if (s != STATISTIC && here && !reaches(n)) continue;
-        if (is_arithmetic(slot) && at_input(n, k->input) && ot_folded_norm(g, start) != OT_NORM_PARAMETER) {
+        if (is_arithmetic(slot) && at_input(n, k->input) && ot_folded_norm(g, start) != OT_NORM_FOLD_PARAMETER) {
             best->normaliser = true;
             continue;
         }
@@ -561,7 +561,7 @@ static const char *why_constant(ot_graph *g, ot_value *v, const verdict *d, cons
     if (starts_at_zero(v, d)) return "constant: zeros from which a recurrent layer starts";
     if (ot_is_kept_state(g, v, d->node, d->input))
         return "constant: the state of each sample of a batch, which a stateful layer keeps";
-    if (ot_folded_norm(g, v) == OT_NORM_STATISTIC)
+    if (ot_folded_norm(g, v) == OT_NORM_FOLD_STATISTIC)
         return "constant: computed from the statistics of a BatchNormalization alone, by its name";
     if (ot_is_folded_mean(g, v, d->node, d->input, only_reader, h->uses)) return folded_mean;
     const ot_value *weight = ot_normed_by(g, v);

@@ -56,18 +56,18 @@ static bool is_one_of(const char *name, const char *const *list, int n)
 /* TensorFlow computes a BatchNormalization in the scope "batchnorm".  tf2onnx folds scale and shift, which keep the names of the
  * nodes that computed them: mul for a scale with gamma, else Rsqrt; sub for a shift with beta, else mul_2 or, also without gamma,
  * mul_1. */
-ot_norm ot_folded_norm(const ot_graph *g, const ot_value *v)
+ot_norm_fold ot_folded_norm(const ot_graph *g, const ot_value *v)
 {
     static const char *const parameters[] = { "mul:0", "sub:0", "mul_2:0" };
     static const char *const statistics[] = { "Rsqrt:0", "mul_1:0" };
     static const char scope[] = "batchnorm";
     const char *last = strrchr(v->name, '/'), *before = last;
-    if (!last || !made_by(g, "tf2onnx")) return OT_NORM_NONE;
+    if (!last || !made_by(g, "tf2onnx")) return OT_NORM_FOLD_NONE;
     while (before > v->name && before[-1] != '/') before--;
-    if (strncmp(before, scope, sizeof scope - 1) != 0) return OT_NORM_NONE;
-    return is_one_of(last + 1, parameters, OT_LEN(parameters))   ? OT_NORM_PARAMETER
-           : is_one_of(last + 1, statistics, OT_LEN(statistics)) ? OT_NORM_STATISTIC
-                                                                 : OT_NORM_NONE;
+    if (strncmp(before, scope, sizeof scope - 1) != 0) return OT_NORM_FOLD_NONE;
+    return is_one_of(last + 1, parameters, OT_LEN(parameters))   ? OT_NORM_FOLD_PARAMETER
+           : is_one_of(last + 1, statistics, OT_LEN(statistics)) ? OT_NORM_FOLD_STATISTIC
+                                                                 : OT_NORM_FOLD_NONE;
 }
 
 /* ---- Keras with PyTorch: BatchNormalization ---------------------------------------- */

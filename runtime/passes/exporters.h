@@ -17,14 +17,14 @@ ot_bias ot_recurrent_bias(const ot_graph *g, const ot_value *v, const ot_node *n
 /* Is v, input `input` of n, the state that a recurrent layer keeps from batch to batch?  v->data: float elements. */
 bool ot_is_kept_state(const ot_graph *g, const ot_value *v, const ot_node *n, int input);
 
-typedef enum ot_norm {
-    OT_NORM_NONE,
-    OT_NORM_PARAMETER, /* computed from a parameter and statistics */
-    OT_NORM_STATISTIC  /* computed from statistics alone */
-} ot_norm;
+typedef enum ot_norm_fold {
+    OT_NORM_FOLD_NONE,
+    OT_NORM_FOLD_PARAMETER, /* computed from a parameter and statistics */
+    OT_NORM_FOLD_STATISTIC  /* computed from statistics alone */
+} ot_norm_fold;
 
 /* Is v the scale or the shift of a BatchNormalization that tf2onnx folded? */
-ot_norm ot_folded_norm(const ot_graph *g, const ot_value *v);
+ot_norm_fold ot_folded_norm(const ot_graph *g, const ot_value *v);
 
 /* The node that alone reads v; NULL: there are several, or none, or v is an output.  user: of who asks. */
 typedef const ot_node *ot_only_reader(const void *user, const ot_graph *g, const ot_value *v);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "ops/cpu/convolve_depthwise.h"
 #include "ops/cpu/convolve_pixels.h"
 #include "ops/cpu/row_tiles.h"
 #include "ops/cpu/vector.h"
@@ -170,38 +171,40 @@ static int64_t at(const ot_value *v, int64_t n, int64_t c, int64_t r, int64_t k)
 
 /* dw of tap (a, b), channels m and c, summed in f64. */
 static void check_weight(const ot_rows_job *j, const ot_value *x, const ot_value *y, const float *px, const float *py,
-                         const float *dw, int64_t m, int64_t c, int64_t a, int64_t b)
+                         float got, int64_t m, int64_t c, int64_t a, int64_t b)
 {
     double sum = 0, size = 0;
     for (int64_t n = 0; n < x->shape.dim[0]; n++)
         for (int64_t p = 0; p < j->out[0]; p++)
             for (int64_t q = 0; q < j->out[1]; q++) {
-                int64_t r = p - j->pad[0] + a * j->dilation[0], k = q - j->pad[1] + b * j->dilation[1];
+                int64_t r = p * j->stride[0] - j->pad[0] + a * j->dilation[0],
+                        k = q * j->stride[1] - j->pad[1] + b * j->dilation[1];
                 if (r < 0 || k < 0 || r >= j->in[0] || k >= j->in[1]) continue;
                 double one = (double)px[at(x, n, c, r, k)] * (double)py[at(y, n, m, p, q)];
                 sum += one;
                 size += fabs(one);
             }
-    float got = dw[((m * j->C + c) * j->kernel[0] + a) * j->kernel[1] + b];
     assert_true(fabs(sum - (double)got) <= 1e-6 * size);
 }
 
-static void run_weights(int set, int64_t N, ot_rows_job j)
+/* dw and db of tiny pictures, or of a depthwise convolution (j.M = j.C). */
+static void run_weights(int set, int64_t N, ot_rows_job j, bool depthwise)
 {
     if (!fits(&j)) return;
-    ot_convolve a = { .window = { .nd = 2 }, .group = 1 };
+    ot_convolve a = { .window = { .nd = 2 }, .group = depthwise ? j.C : 1 };
     for (int i = 0; i < 2; i++) {
-        a.window.kernel[i] = j.kernel[i], a.window.stride[i] = 1, a.window.dilation[i] = j.dilation[i];
+        a.window.kernel[i] = j.kernel[i], a.window.stride[i] = j.stride[i], a.window.dilation[i] = j.dilation[i];
         a.window.pad_lo[i] = a.window.pad_hi[i] = j.pad[i];
     }
-    int64_t n = j.M * j.C * j.kernel[0] * j.kernel[1];
-    ot_value x = picture(N, j.C, j.in, draw() % 2), y = picture(N, j.M, j.out, draw() % 2),
-             w = picture(j.M, j.C, j.kernel, false);
+    int64_t inner = depthwise ? 1 : j.C, n = j.M * inner * j.kernel[0] * j.kernel[1];
+    ot_value x = picture(N, j.C, j.in, depthwise || draw() % 2), y = picture(N, j.M, j.out, depthwise || draw() % 2),
+             w = picture(j.M, inner, j.kernel, false);
     float *px = numbers(ot_numel(&x.shape)), *py = numbers(ot_numel(&y.shape)), *dw = numbers(n), *db = numbers(j.M);
     ot_error err = { 0 };
     ot_prep p = { .threads = (int)upto(3), .err = &err };
     ot_node node = { .name = "conv", .attrs = &a };
-    ot_pixels_dw *s;
+    ot_pixels_dw *tiny = NULL;
+    ot_depthwise_dw *deep = NULL;
     ot_conv_call c = { .kind = OT_CONV_DW,
                        .attrs = &a,
                        .x = &x,
@@ -211,16 +214,21 @@ static void run_weights(int set, int64_t N, ot_rows_job j)
                        .y_arg = OT_ARG_IN,
                        .w_arg = OT_ARG_OUT,
                        .b_arg = OT_ARG_OUT + 1 };
-    assert_int_equal(ot_pixels_dw_new(&node, &c, set, &p, &s), OT_OK);
+    if (depthwise) assert_true(ot_depthwise_dw_can(&c));
+    assert_int_equal(depthwise ? ot_depthwise_dw_new(&node, &c, set, &p, &deep)
+                               : ot_pixels_dw_new(&node, &c, set, &p, &tiny),
+                     OT_OK);
     float *work = numbers((int64_t)(p.work / sizeof(float)));
     for (size_t i = 0; i < p.work / sizeof(float); i++) work[i] = NAN;
-    ot_pixels_dw_run(
-        s,
-        &(ot_call){
-            .node = &node, .in = (const void *[]){ py, px }, .out = (void *[]){ dw, db }, .work = work, .err = &err });
-    for (int64_t i = 0; i < n; i++)
-        check_weight(&j, &x, &y, px, py, dw, i / (n / j.M), i / j.kernel[0] / j.kernel[1] % j.C,
-                     i / j.kernel[1] % j.kernel[0], i % j.kernel[1]);
+    ot_call call = {
+        .node = &node, .in = (const void *[]){ py, px }, .out = (void *[]){ dw, db }, .work = work, .err = &err
+    };
+    if (depthwise) ot_depthwise_dw_run(deep, &call);
+    else ot_pixels_dw_run(tiny, &call);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t m = i / (n / j.M), channel = depthwise ? m : i / j.kernel[0] / j.kernel[1] % j.C;
+        check_weight(&j, &x, &y, px, py, dw[i], m, channel, i / j.kernel[1] % j.kernel[0], i % j.kernel[1]);
+    }
     for (int64_t m = 0; m < j.M; m++) {
         double sum = 0, size = 0;
         for (int64_t i = 0; i < ot_numel(&y.shape) / j.M; i++) {
@@ -233,7 +241,7 @@ static void run_weights(int set, int64_t N, ot_rows_job j)
     check_guard(dw, n);
     check_guard(db, j.M);
     check_guard(work, (int64_t)(p.work / sizeof(float)));
-    free(px), free(py), free(dw), free(db), free(work), free(s);
+    free(px), free(py), free(dw), free(db), free(work), free(tiny), free(deep);
 }
 
 static void tiny_weights(void **state)
@@ -245,7 +253,7 @@ static void tiny_weights(void **state)
             ot_rows_job j = { .C = upto(t % 5 ? 40 : 150), .M = upto(t % 7 ? 40 : 120) };
             draw_window(&j, t);
             for (int i = 0; i < 2; i++) j.in[i] = upto(4), j.stride[i] = 1;
-            run_weights(s, upto(t % 9 ? 20 : 300), j);
+            run_weights(s, upto(t % 9 ? 20 : 300), j, false);
         }
     }
 }
@@ -264,9 +272,24 @@ static void depthwise(void **state)
     }
 }
 
+static void depthwise_weights(void **state)
+{
+    (void)state;
+    for (int s = OT_CPU_BASE; s <= ot_instruction_set(); s++) {
+        seed = 5;
+        for (int t = 0; t < 300; t++) {
+            ot_rows_job j = { .C = 15 + upto(90) };
+            draw_window(&j, t);
+            j.M = j.C;
+            run_weights(s, upto(3), j, true);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(products), cmocka_unit_test(windowed),
-                                        cmocka_unit_test(tiny_weights), cmocka_unit_test(depthwise) };
+                                        cmocka_unit_test(tiny_weights), cmocka_unit_test(depthwise),
+                                        cmocka_unit_test(depthwise_weights) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,64 @@
+/* convolve_depthwise.c - dw of depthwise convolutions with channels last: sums over all pixels, channel by channel (row_tiles.inc).
+ *
+ * oneDNN's kernels for AVX2 take up to 20 times as long where windows are large beside pictures (5x5 in 3x3).
+ * Threads   channels.  The same bits with any number of threads */
+#include "ops/cpu/convolve_depthwise.h"
+
+#include <stdlib.h>
+
+#include "ops/cpu/row_tiles.h"
+#include "ops/kernels/box.h"
+
+struct ot_depthwise_dw {
+    const ot_rows_tiles *tiles;
+    ot_depth_job job; /* without addresses */
+    int x_arg, w_arg, b_arg, y_arg, threads;
+};
+
+bool ot_depthwise_dw_can(const ot_conv_call *c)
+{
+    enum { FEWEST = 16 /* channels: a vector of each instruction set */ };
+    const ot_window *w = &c->attrs->window;
+    int64_t C = c->x->shape.dim[1];
+    if (c->kind != OT_CONV_DW || w->nd > 2 || c->attrs->group != C || c->y->shape.dim[1] != C || C < FEWEST)
+        return false;
+    if (c->x->layout != OT_CHANNELS_LAST || c->y->layout != OT_CHANNELS_LAST || c->w->layout != OT_PLAIN) return false;
+    for (int j = 0; j < w->nd; j++)
+        if (w->kernel[j] > OT_DEPTH_WIDE) return false;
+    return true;
+}
+
+ot_status ot_depthwise_dw_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_depthwise_dw **out)
+{
+    ot_depthwise_dw *s = calloc(1, sizeof *s);
+    ot_conv_sizes z;
+    *out = s;
+    if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
+    ot_conv_sizes_of(c->attrs, &c->x->shape, &c->y->shape, &z);
+    ot_depth_job *j = &s->job;
+    s->tiles = ot_rows_tiles_of(set);
+    s->x_arg = c->x_arg, s->w_arg = c->w_arg, s->b_arg = c->b_arg, s->y_arg = c->y_arg;
+    s->threads = p->threads;
+    j->N = c->x->shape.dim[0], j->C = c->x->shape.dim[1];
+    for (int i = 0; i < 2; i++) {
+        j->in[i] = z.in[1 + i], j->out[i] = z.out[1 + i], j->kernel[i] = z.w.kernel[1 + i];
+        j->stride[i] = z.w.stride[1 + i], j->dilation[i] = z.w.dilation[1 + i], j->pad[i] = z.w.pad_lo[1 + i];
+    }
+    return OT_OK;
+}
+
+void ot_depthwise_dw_run(const ot_depthwise_dw *s, const ot_call *c)
+{
+    enum { ALONE = 1 << 14, LINE = 16 /* floats */ };
+    ot_depth_job j = s->job;
+    j.x = ot_arg_address(c, s->x_arg), j.dy = ot_arg_address(c, s->y_arg);
+    j.dw = ot_arg_address(c, s->w_arg), j.db = ot_arg_address(c, s->b_arg);
+    int64_t blocks = ot_ceil_div(j.C, LINE), work = j.N * j.C * j.out[0] * j.out[1] * j.kernel[0] * j.kernel[1];
+    int threads = work < ALONE ? 1 : s->threads;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int t = 0; t < threads; t++) {
+        int64_t from, to;
+        ot_part(blocks, t, threads, &from, &to);
+        if (from < to) s->tiles->depthwise_weights(&j, from * LINE, to * LINE < j.C ? to * LINE : j.C);
+    }
+}
