@@ -147,7 +147,7 @@ static bool follow_copy(ot_graph *g, ot_node *n, const ot_config *c)
     for (int64_t i = 0; i < a->n; i++) {
         bool empty = false;
         for (int d = 0; d < rank; d++) empty |= p[i].extent[d] == 0;
-        if (!empty && !rewrite(&p[i], n->in[p[i].in], rank)) return false;
+        if (!empty && last(n->in[p[i].in]) && !rewrite(&p[i], n->in[p[i].in], rank)) return false;
         permute(&p[i], rank);
     }
     *b = *a;
