@@ -67,6 +67,7 @@ ot_data_options ot_sets_options(const ot_settings *s)
                               .length = s->length,
                               .stride = s->stride,
                               .ahead = s->ahead,
+                              .has_ahead = s->has_ahead,
                               .text = s->text,
                               .tokenizer = s->tokenizer,
                               .masking = ot_masking_of(s) };
