@@ -196,8 +196,9 @@ typedef struct ot_data_options {
     const char *passed;     /* columns whose numbers stay as they are (--passthrough); NULL: none is named */
     const char *normalize;  /* --normalize, for tables; NULL: not given */
     int64_t length,
-        stride;    /* tokens or rows of a sample, and from one sample to the next (--length, --stride); 0: not given */
-    int64_t ahead; /* of such rows: from the last one to that of the target (--ahead) */
+        stride;     /* tokens or rows of a sample, and from one sample to the next (--length, --stride); 0: not given */
+    int64_t ahead;  /* of such rows: from the last one to that of the target (--ahead) */
+    bool has_ahead; /* ahead is given; else it is that of the model, or 1 */
     const char *text;      /* "bytes", "chars": the tokens of a text file (--text); NULL: not given */
     const char *tokenizer; /* file or folder (--tokenizer); NULL: not given */
     ot_masking masking;    /* --augment mask; p 0: not given, and the model's record applies */

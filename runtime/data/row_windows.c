@@ -62,8 +62,14 @@ ot_status ot_row_windows_choose(ot_dataset *d, ot_columns *t, ot_error *err)
         return OT_OK; /* read again for another target; --length means another thing */
     recall(t, &w);
     bool recorded = w.length > 0;
-    if (o->length) w = (ot_row_windows){ o->length, o->stride ? o->stride : recorded ? w.stride : 1, o->ahead };
+    if (o->length) w.length = o->length;
+    if (!w.length && o->has_ahead)
+        return ot_fail(err, OT_E_USAGE,
+                       "--ahead: each sample of %s is one row; samples of N rows, as of a time series, need --length N",
+                       t->path);
     if (!w.length) return OT_OK;
+    if (o->stride || !recorded) w.stride = o->stride ? o->stride : 1;
+    if (o->has_ahead || !recorded) w.ahead = o->has_ahead ? o->ahead : 1;
     t->windows = w;
     return take_rows(d, t, err);
 }

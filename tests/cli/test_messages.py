@@ -75,6 +75,12 @@ def test_small_things():
     run(*train, '--augment', 'noise:std=0', says=('--augment noise: std is 0: nothing is added',))
     run(*train, '--monitor', 'val_loss', rc=2, says=('metrics are named without val_', '--val-split', 'use --monitor loss'))
     run('sweep', 'net.onnx', 'lr=0.1,0.01', *train[1:5], '--monitor', 'val_mae', rc=2, says=('use --monitor mae',))
+    # Before the first training, and without a run folder.
+    run('sweep', 'net.onnx', 'lr=0.1,0.01', *train[1:5], '--run-dir', 'swept', '--monitor', 'mae', rc=2, says=('--monitor mae needs validation samples',), not_says=('run 1 of 2',))
+    if os.path.exists('swept'):
+        bad.append('sweep --monitor mae without validation samples made its run folder')
+    run(*train, '--loss', 'cross_entropy:weight=balanced', rc=2, says=('weight=balanced; expected a number; see also class_weights: factor on the loss of each class; auto',))
+    run(*train, '--loss', 'bce_with_logits:weight=auto', rc=2, says=('see also pos_weight: ',))
     run('--help-all', says=('128+N', '129 SIGHUP', '141 SIGPIPE', '152 SIGXCPU'))
 
 

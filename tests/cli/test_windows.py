@@ -84,6 +84,19 @@ def standardised():
     check('loss' in call('eval', 'o.onnx', '--data', 't.csv').stdout, 'eval')
 
 
+def recorded():
+    """A distance that is given replaces the recorded one; a length that is given leaves it as it is."""
+    model('m.onnx')
+    write('t.csv', series.tolist())
+    call('m.onnx', '--data', 't.csv', *PLAIN, '--normalize', 'none', '--length', str(LENGTH), '--ahead', '3')
+    for given, ahead, stride in ([], 3, 1), (['--length', '5'], 3, 1), (['--ahead', '1'], 1, 1), (['--stride', '4'], 3, 4), (['--ahead', '1', '--stride', '2'], 1, 2):
+        x, y = cut(series, series[:, 1], ahead, stride)
+        np.savez('t.npz', x=x, target=y)
+        want = call('eval', 'o.onnx', '--data', 't.npz').stdout
+        got = call('eval', 'o.onnx', '--data', 't.csv', *given).stdout
+        check(want == got, f'eval {given}: {got}, expected {want}')
+
+
 def refused():
     model('m.onnx')
     write('t.csv', series.tolist())
@@ -96,6 +109,8 @@ def refused():
     write('few.csv', series[:5].tolist())
     said = call('m.onnx', '--data', 'few.csv', *PLAIN, '--length', '5', code=4).stderr
     check('has 5 rows, but a sample of 5 rows and its target needs 6' in said, said)
+    said = call('m.onnx', '--data', 't.csv', *PLAIN, '--ahead', '3', code=2).stderr
+    check('--ahead: each sample of t.csv is one row' in said, said)
     rows = series.tolist()
     rows[7][0] = 'inf'
     write('bad.csv', rows)
@@ -107,6 +122,7 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     as_arrays()
     standardised()
+    recorded()
     refused()
     os.chdir('/')
 finish('windows')

@@ -372,6 +372,7 @@ static ot_status open_part(job *j, int p, const char *spec, ot_split split, ot_e
                           .length = ot_options_int(j->o, "length"),
                           .stride = ot_options_int(j->o, "stride"),
                           .ahead = ot_options_int(j->o, "ahead"),
+                          .has_ahead = ot_options_get(j->o, "ahead") != NULL,
                           .text = ot_options_get(j->o, "text"),
                           .tokenizer = ot_options_get(j->o, "tokenizer") };
     part *x = &j->part[p];

@@ -630,6 +630,13 @@ static void drop_folder(const series *x)
     (void)rmdir(x->folder.path);
 }
 
+static bool varies(const series *x, const char *name)
+{
+    for (int k = 0; k < x->member[0].n; k++)
+        if (!strcmp(x->member[0].pair[k][0], name)) return true;
+    return false;
+}
+
 /* By an option, of all or of the grid, or by a part of the data for it.  A set that cannot be opened is an error of the
  * trainings. */
 static bool have_validation(const series *x)
@@ -637,9 +644,7 @@ static bool have_validation(const series *x)
     ot_data_options o = ot_sets_options(&x->s);
     ot_dataset *d = NULL;
     ot_error ignored = { 0 };
-    bool have = x->s.val || x->s.val_split > 0;
-    for (int k = 0; k < x->member[0].n; k++)
-        have |= !strcmp(x->member[0].pair[k][0], "val") || !strcmp(x->member[0].pair[k][0], "val-split");
+    bool have = x->s.val || x->s.val_split > 0 || varies(x, "val") || varies(x, "val-split");
     if (have || !x->sweep || ot_adapt_wanted(x->m->file->graph, x->a, &o, &ignored)) return have;
     if (!ot_dataset_open(x->s.data, OT_SPLIT_VAL, &o, &d, &ignored)) have = d != NULL;
     ot_dataset_free(d);
@@ -649,10 +654,11 @@ static bool have_validation(const series *x)
 static ot_status run_all(series *x, char **text, ot_error *err)
 {
     OT_TRY(check_options(x, err));
+    x->validates = have_validation(x);
+    if (x->sweep && !x->validates && !varies(x, "monitor")) OT_TRY(ot_sets_check_monitor(&x->s, err));
     OT_TRY(open_series(x, err));
     if (x->sweep && x->n < ot_options_int(x->o, "random"))
         say(x, OT_INFO, "sweep: --grid has %d combinations; each is trained once", x->n);
-    x->validates = have_validation(x);
     if (x->sweep && !x->validates)
         say(x, OT_WARNING, "sweep: no validation samples: the training loss decides; use --val-split 0.1 or --val");
     ot_status s = OT_OK;

@@ -47,6 +47,7 @@ typedef struct ot_settings {
     ot_target_scale_choice target_scale;
     int64_t image_height, image_width; /* of images in files; 0: not given */
     int64_t length, stride, ahead;     /* of windows over tokens or rows; length, stride 0: not given */
+    bool has_ahead;                    /* ahead is given */
     double swa;                        /* first epoch that is averaged, or the fraction of the run before it; 0: none */
     bool swa_updates;                  /* averages updates, not epochs */
     const char *teacher;               /* file of --teacher; NULL: none */

@@ -411,6 +411,7 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->length = ot_options_int(o, "length");
     s->stride = ot_options_int(o, "stride");
     s->ahead = ot_options_int(o, "ahead");
+    s->has_ahead = ot_options_get(o, "ahead") != NULL;
     s->steps = ot_options_int(o, "steps");
     s->accumulate = (int)ot_options_int(o, "accumulate");
     s->threads = (int)ot_options_int(o, "threads");

@@ -109,8 +109,11 @@ static ot_status check_value(const parser *p, const ot_entry *kind, const ot_key
     if (ot_key_fits(key, one)) return OT_OK;
     const char *wants = ot_key_wants(key, p->a);
     if (!wants) return ot_fail(p->err, OT_E_NOMEM, "no memory for options");
-    return ot_fail(p->err, OT_E_USAGE, "--%s %s: invalid value %s=%s; expected %s", p->sort, kind->name, one->key,
-                   one->text, wants);
+    const ot_key *other = kind->keys; /* that a value for a shorter name may be meant for: class_weights for weight */
+    while (other->name && (other == key || !strstr(other->name, key->name))) other++;
+    return ot_fail(p->err, OT_E_USAGE, "--%s %s: invalid value %s=%s; expected %s%s%s%s%s", p->sort, kind->name,
+                   one->key, one->text, wants, other->name ? "; see also " : "", other->name ? other->name : "",
+                   other->name ? ": " : "", other->name ? other->meaning : "");
 }
 
 static ot_status check_missing(const parser *p, const ot_entry *kind, const ot_spec *t)

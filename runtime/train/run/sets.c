@@ -56,6 +56,14 @@ static ot_status accept_set(ot_trainer *t, ot_dataset *d, ot_error *err)
     return ot_dataset_check(d, err);
 }
 
+ot_status ot_sets_check_monitor(const ot_settings *s, ot_error *err)
+{
+    if (s->monitor <= OT_METRIC_LOSS && !s->monitor_output) return OT_OK;
+    return ot_fail(err, OT_E_USAGE,
+                   "--monitor %s needs validation samples; use --val-split 0.1, or --val with a set of its own",
+                   s->monitor_name);
+}
+
 ot_data_options ot_sets_options(const ot_settings *s)
 {
     return (ot_data_options){ .target = s->target,
@@ -67,6 +75,7 @@ ot_data_options ot_sets_options(const ot_settings *s)
                               .length = s->length,
                               .stride = s->stride,
                               .ahead = s->ahead,
+                              .has_ahead = s->has_ahead,
                               .text = s->text,
                               .tokenizer = s->tokenizer,
                               .masking = ot_masking_of(s) };
@@ -158,10 +167,7 @@ ot_status ot_trainer_open(ot_trainer *t, ot_error *err)
         if (t->eval.data) OT_TRY(ot_dataset_match(t->eval.data, t->data, err));
         t->has_val = t->eval.data != NULL;
     }
-    if ((t->s.monitor > OT_METRIC_LOSS || t->s.monitor_output) && !t->has_val)
-        return ot_fail(err, OT_E_USAGE,
-                       "--monitor %s needs validation samples; use --val-split 0.1, or --val with a set of its own",
-                       t->s.monitor_name);
+    if (!t->has_val) OT_TRY(ot_sets_check_monitor(&t->s, err));
     t->eval.split = t->has_val ? "val" : "test";
     t->test.split = "test";
     if (t->s.val_split > 0)

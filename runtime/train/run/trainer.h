@@ -391,6 +391,9 @@ ot_status ot_trainer_bytes(const ot_trainer *t, ot_arena *a, const ot_value *v, 
 /* How data are read, from the options alone. */
 ot_data_options ot_sets_options(const ot_settings *s);
 
+/* For a training without validation samples: --monitor may name the loss alone. */
+ot_status ot_sets_check_monitor(const ot_settings *s, ot_error *err);
+
 /* The path of the trained model: -o, or the default; NULL: no memory. */
 const char *ot_trainer_out(ot_trainer *t);
 
