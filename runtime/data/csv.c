@@ -9,6 +9,7 @@
 static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     OT_TRY(ot_table_find_columns(d, t, err));
+    if (!t->rows) return OT_OK; /* a part that it does not have */
     OT_TRY(ot_texts_find(d, t, err));
     OT_TRY(ot_row_windows_choose(d, t, err));
     OT_TRY(ot_table_recall_order(d, t, err));
@@ -24,6 +25,7 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
     OT_TRY(ot_table_name_columns(d, t, err));
     if (!t->recorded) ot_table_find_mapping(t);
     OT_TRY(ot_table_collect_words(d, t, err));
+    OT_TRY(ot_table_hint_parts(d, t, err));
     if (!t->recorded) OT_TRY(ot_table_choose_inputs(d, t, err));
     OT_TRY(ot_table_add_arrays(d, t, err));
     if (!t->regular && !(t->line = ot_arena_alloc(d->arena, (size_t)t->rows * sizeof *t->line)))
@@ -42,7 +44,7 @@ static ot_status arranged(ot_dataset *d, ot_columns *t, ot_error *err)
     ot_status s = t->point ? arrange(d, t, err) : ot_table_no_memory(t, err);
     if (t->point) freelocale(t->point);
     ot_table_forget(t);
-    if (!s && !t->options.part) s = ot_dataset_fit(d, NULL, err);
+    if (!s && t->rows && !t->options.part) s = ot_dataset_fit(d, NULL, err);
     return s;
 }
 
@@ -55,8 +57,8 @@ static ot_status keep_options(ot_dataset *d, ot_columns *t, const ot_data_option
     ot_data_options *own = &t->options;
     *own = *o;
     own->search = NULL;
-    const char **text[] = { &own->target, &own->preprocess, &own->columns, &own->categories,
-                            &own->passed, &own->normalize,  &own->text,    &own->tokenizer };
+    const char **text[] = { &own->target, &own->preprocess, &own->columns, &own->categories, &own->passed,
+                            &own->parts,  &own->normalize,  &own->text,    &own->tokenizer };
     for (int i = 0; i < OT_LEN(text); i++)
         if (*text[i] && !(*text[i] = ot_arena_strdup(a, *text[i]))) return ot_table_no_memory(t, err);
     ot_data_input *in = ot_arena_alloc(a, sizeof *in * (size_t)(o->n_inputs + 1));
@@ -79,6 +81,7 @@ ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err)
     OT_TRY(keep_options(d, t, d->options, err));
     bool tokens = t->options.tokenizer || t->options.text || ot_texts_known(&t->options);
     if (tokens && t->mark == OT_ROWS_JSON) t->mark = OT_ROWS_TAGGED;
+    t->part = d->of;
     d->table = t;
     return arranged(d, t, err);
 }

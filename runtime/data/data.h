@@ -90,6 +90,9 @@ typedef struct ot_image_part {
     bool last;               /* of the image's parts */
 } ot_image_part;
 
+/* VAL: only folders and archives of images have one, and tables with a column that names it. */
+typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST, OT_SPLIT_VAL, OT_SPLITS } ot_split;
+
 typedef struct ot_dataset {
     ot_arena *arena;  /* owns the arrays' bytes */
     const char *name; /* "mnist", or the path */
@@ -120,6 +123,7 @@ typedef struct ot_dataset {
     const struct ot_data_options *options; /* while it is opened; NULL afterwards */
     struct ot_members *members;            /* the files that sources read; owned; NULL: there are none */
     unsigned lacks;                        /* bits 1 << ot_split: parts that its folder or archive does not have */
+    ot_split of;                           /* the part that was requested */
     bool several;                          /* it was read from several files of arrays */
     bool renumbers;                        /* class numbers follow the sorted names; ot_dataset_number changes them */
     bool labelled;             /* the class numbers in the file were the names (whole numbers), not their indices */
@@ -166,9 +170,6 @@ const char *const *ot_dataset_target_columns(const ot_dataset *d, const ot_array
  * NULL: they were not, or neither the table nor the model has names. */
 const char *ot_dataset_in_order(const ot_dataset *d);
 
-/* VAL: only folders and archives of images have one. */
-typedef enum ot_split { OT_SPLIT_TRAIN, OT_SPLIT_TEST, OT_SPLIT_VAL } ot_split;
-
 /* An input of the model that the data are for. */
 typedef struct ot_data_input {
     const char *name;
@@ -195,6 +196,7 @@ typedef struct ot_data_options {
     const char *categories; /* columns of a table whose values are categories (--categories); NULL: by what they hold */
     const char *passed;     /* columns whose numbers stay as they are (--passthrough); NULL: none is named */
     const char *normalize;  /* --normalize, for tables; NULL: not given */
+    const char *parts;      /* column whose cells name the part of each row (--split); NULL: all rows are one part */
     int64_t length,
         stride;     /* tokens or rows of a sample, and from one sample to the next (--length, --stride); 0: not given */
     int64_t ahead;  /* of such rows: from the last one to that of the target (--ahead) */

@@ -514,9 +514,11 @@ static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool
     bool archive = false;
     OT_TRY(open_archive(path, split, d, &archive, found, err));
     if (archive) return OT_OK;
-    *found = split == OT_SPLIT_TRAIN; /* a file is one part: the one for training */
+    *found = split == OT_SPLIT_TRAIN || d->options->parts; /* another file is one part: the one for training */
     if (*found && ot_picture_name(path)) return ot_picture_open(path, d, err);
-    return *found ? ot_dataset_file(path, d, err) : OT_OK;
+    if (*found) OT_TRY(ot_dataset_file(path, d, err));
+    *found = *found && (split == OT_SPLIT_TRAIN || (d->table && d->table->rows));
+    return OT_OK;
 }
 
 ot_status ot_dataset_open(const char *spec, ot_split split, const ot_data_options *o, ot_dataset **out, ot_error *err)
@@ -527,6 +529,7 @@ ot_status ot_dataset_open(const char *spec, ot_split split, const ot_data_option
     ot_dataset *d = ot_dataset_new(spec);
     if (!d) return ot_fail(err, OT_E_NOMEM, "%s: no memory", spec);
     d->options = o ? o : &none;
+    d->of = split;
     const named *known = named_find(spec);
     bool found = false;
     if (known && split == OT_SPLIT_VAL) {
@@ -545,9 +548,12 @@ ot_status ot_dataset_open(const char *spec, ot_split split, const ot_data_option
         ot_dataset_arrange(d);
         s = ot_dataset_finish(d, err);
     }
-    if (!s && found && !d->table && (d->options->categories || d->options->passed))
-        s = ot_fail(err, OT_E_USAGE, "--%s: %s is not a table", d->options->categories ? "categories" : "passthrough",
-                    d->name);
+    const char *of_tables = d->options->categories ? "categories"
+                            : d->options->passed   ? "passthrough"
+                            : d->options->parts    ? "split"
+                                                   : NULL;
+    if (!s && found && !d->table && of_tables)
+        s = ot_fail(err, OT_E_USAGE, "--%s: %s is not a table", of_tables, d->name);
     d->options = NULL;
     if (s || !found) ot_dataset_free(d);
     else *out = d;

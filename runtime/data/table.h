@@ -193,6 +193,8 @@ struct ot_columns {
     ot_texts *text;      /* NULL: no column goes to the model as tokens */
     bool mapped;         /* some column is more than numbers */
     bool recorded;       /* the fields are those of a trained model */
+    ot_split part;       /* of its rows, which are read, if split_column says what part each is of */
+    int split_column;    /* -1: all rows are read */
     int *order, n_order; /* columns in the order of a model that takes numbers as they are; NULL: as in the file */
     bool *ordered;       /* of each column: it is one of them; NULL with order */
     bool pending;        /* something has yet to be measured */
@@ -220,6 +222,20 @@ ot_status ot_row_windows_make(ot_dataset *d, ot_columns *t, ot_error *err);
 int64_t ot_row_windows_rows(const ot_columns *t, const ot_array *a);      /* that the samples of an input cover */
 int64_t ot_row_windows_last(const ot_columns *t, int64_t sample);         /* the last row of a sample */
 const char *ot_row_windows_hint(const ot_data_input *in, char text[128]); /* for tables that do not fit; "": none */
+
+/* ---- parts that a column names: table_parts.c ---- */
+
+/* Sets t->split_column by --split and the first row, which has names.  Errors: OT_E_DATA: there is no such column. */
+ot_status ot_table_find_parts(ot_columns *t, const ot_rows *first, ot_error *err);
+
+/* Is a row of the part that is read?  Errors: OT_E_DATA: it is of none. */
+ot_status ot_table_reads_row(const ot_columns *t, const ot_rows *r, bool *reads, ot_error *err);
+
+/* Says that a column whose words are all names of parts is not used so.  Errors: OT_E_NOMEM. */
+ot_status ot_table_hint_parts(ot_dataset *d, const ot_columns *t, ot_error *err);
+
+/* Says how many rows are read.  Errors: OT_E_DATA: there are none. */
+ot_status ot_table_tell_part(ot_dataset *d, const ot_columns *t, ot_error *err);
 
 /* ---- columns of the file: table_columns.c ---- */
 

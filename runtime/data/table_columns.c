@@ -44,6 +44,8 @@ ot_status ot_table_each_row(const ot_columns *t, ot_row_function *f, void *user,
             header = false;
             continue;
         }
+        bool reads;
+        if ((s = ot_table_reads_row(t, &r, &reads, err)) || !reads) continue;
         if (r.n != t->columns || rows == t->rows) break;
         put_points(t, &r);
         s = f(user, &r, rows++, err);
@@ -114,7 +116,8 @@ static ot_status keep_first(ot_dataset *d, survey *x, const ot_rows *r, ot_error
         t->column[i].commas[ot_cell_comma(r->cell[i])]++; /* it looks like a name until its comma is known */
     }
     x->line = r->line;
-    return OT_OK;
+    x->names = x->names || t->options.parts;
+    return ot_table_find_parts(t, r, err);
 }
 
 static ot_status count_row(ot_dataset *d, survey *x, const ot_rows *r, ot_error *err)
@@ -230,7 +233,9 @@ static ot_status survey_rows(ot_dataset *d, survey *x, ot_error *err)
         s = ot_rows_next(&r, &more, err);
         if (s || !more) break;
         put_points(x->t, &r);
-        s = first ? keep_first(d, x, &r, err) : count_row(d, x, &r, err);
+        bool reads = true;
+        s = first ? keep_first(d, x, &r, err) : ot_table_reads_row(x->t, &r, &reads, err);
+        if (!s && !first && reads) s = count_row(d, x, &r, err);
         first = false;
     }
     ot_rows_close(&r);
@@ -307,6 +312,7 @@ ot_status ot_table_find_columns(ot_dataset *d, ot_columns *t, ot_error *err)
     }
     for (int i = 0; i < t->columns; i++) t->column[i].kind = kind_of(t, &t->column[i]);
     OT_TRY(ot_table_find_images(d, t, err));
+    if (t->options.parts) return t->rows || t->part == OT_SPLIT_TRAIN ? ot_table_tell_part(d, t, err) : OT_OK;
     if (!t->rows)
         return ot_fail(err, OT_E_DATA,
                        t->columns                 ? "%s: has no samples, only the names of its columns"

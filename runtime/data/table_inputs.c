@@ -423,6 +423,7 @@ static ot_status choose(chooser *x)
     for (int k = 0; k < t->n_targets; k++)
         for (int i = 0; i < t->wanted[k].n; i++)
             x->taken[t->wanted[k].column[i]] = !ot_row_windows_reads_target(t, &t->wanted[k]);
+    if (t->split_column >= 0) x->taken[t->split_column] = true;
     for (int i = 0; t->text && i < t->columns; i++) x->taken[i] = x->taken[i] || ot_texts_has(t->text, i);
     bool *others = ot_arena_copy(x->d->arena, x->taken, (size_t)t->columns); /* that are no inputs */
     if (!others) return ot_table_no_memory(t, x->err);

@@ -235,7 +235,8 @@ ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, boo
     *known = false;
     for (int i = 0; i < t->columns && !*known; i++)
         *known = is_listed(t, t->target, first[i]) || is_listed(t, t->options.columns, first[i]) ||
-                 is_listed(t, t->options.categories, first[i]) || is_listed(t, t->options.passed, first[i]);
+                 is_listed(t, t->options.categories, first[i]) || is_listed(t, t->options.passed, first[i]) ||
+                 is_listed(t, t->options.parts, first[i]);
     if (*known || !t->options.preprocess) return OT_OK;
     ot_arena *a = ot_arena_new();
     ot_status s = a ? OT_OK : ot_table_no_memory(t, err);
@@ -439,6 +440,7 @@ static ot_status tell_extra(ot_dataset *d, const ot_columns *t, ot_error *err)
         for (int k = 0; k < t->input[i].n; k++) used[t->input[i].field[k].column] = true;
     for (int i = 0; i < t->n_targets; i++)
         for (int k = 0; k < t->wanted[i].n; k++) used[t->wanted[i].column[k]] = true;
+    if (t->split_column >= 0) used[t->split_column] = true;
     OT_TRY(check_extra(t, used, err));
     for (int i = 0; i < t->columns; i++)
         if (!used[i]) name[n++] = t->column[i].name;

@@ -139,7 +139,7 @@ ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     const ot_data_options *o = &t->options;
     const char *recorded = NULL;
-    int named = 0, last = t->columns - 1;
+    int named = 0, last = t->columns - 1 - (t->columns > 1 && t->split_column == t->columns - 1);
     t->n_targets = 0;
     t->wanted = ot_arena_alloc(d->arena, sizeof *t->wanted * (size_t)t->columns);
     if (!t->wanted) return ot_table_no_memory(t, err);

@@ -369,6 +369,7 @@ static ot_status open_part(job *j, int p, const char *spec, ot_split split, ot_e
                           .unlabelled = !ot_options_nth(j->o, "target", 0), /* a target that is named must be there */
                           .categories = ot_options_get(j->o, "categories"),
                           .passed = ot_options_get(j->o, "passthrough"),
+                          .parts = ot_options_get(j->o, "split"),
                           .length = ot_options_int(j->o, "length"),
                           .stride = ot_options_int(j->o, "stride"),
                           .ahead = ot_options_int(j->o, "ahead"),

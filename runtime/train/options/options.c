@@ -60,6 +60,9 @@ static const row table[] = {
     ROW("val-split", 0, "F", NULL, G,
         "fraction of the training set kept back for validation, stratified by class and chosen by --seed",
         WHOLE | OT_CMD_EVAL, 0, 0, NUM, 0, 1),
+    ROW("split", 0, "COLUMN", NULL, G,
+        "CSV column that names the part of each row: train, val (also valid, validation, dev) or test; it is not used as an input",
+        WHOLE | OT_CMD_EVAL | OT_CMD_DATA, 0, 0, TEXT, 0, 0),
     ROW("folds", 0, "K|k/K", NULL, G,
         "cross-validation: K trainings, each validated on another part of the training set, stratified by class; "
         "k/K: the k-th alone",

@@ -46,6 +46,7 @@ typedef struct ot_settings {
     const char *text, *tokenizer; /* --text, --tokenizer; NULL: not given */
     ot_target_scale_choice target_scale;
     int64_t image_height, image_width; /* of images in files; 0: not given */
+    const char *split_column;          /* of a table, which names the part of each row; NULL: none does */
     int64_t length, stride, ahead;     /* of windows over tokens or rows; length, stride 0: not given */
     bool has_ahead;                    /* ahead is given */
     double swa;                        /* first epoch that is averaged, or the fraction of the run before it; 0: none */

@@ -410,6 +410,7 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->epochs = ot_options_int(o, "epochs");
     s->length = ot_options_int(o, "length");
     s->stride = ot_options_int(o, "stride");
+    s->split_column = ot_options_get(o, "split");
     s->ahead = ot_options_int(o, "ahead");
     s->has_ahead = ot_options_get(o, "ahead") != NULL;
     s->steps = ot_options_int(o, "steps");
@@ -570,6 +571,10 @@ static ot_status read_watch(const ot_options *o, const char *const *outputs, ot_
     OT_TRY(read_monitor(o, outputs, a, s, err));
     OT_TRY(read_folds(o, s, err));
     OT_TRY(read_overfit(o, s, err));
+    const char *part = s->val ? "val" : s->test ? "test" : s->val_split > 0 ? "val-split" : s->folds ? "folds" : NULL;
+    if (s->split_column && part)
+        return ot_fail(err, OT_E_USAGE,
+                       "--split and --%s: use one of them; the column of --split names the rows of each part", part);
     if (s->val && s->val_split > 0) return ot_fail(err, OT_E_USAGE, "--val and --val-split: use one of them");
     if (s->val_split >= 1)
         return ot_fail(err, OT_E_USAGE, "--val-split: invalid value '%s'; expected a fraction between 0 and 1",
