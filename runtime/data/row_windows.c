@@ -70,6 +70,12 @@ ot_status ot_row_windows_choose(ot_dataset *d, ot_columns *t, ot_error *err)
     if (!w.length) return OT_OK;
     if (o->stride || !recorded) w.stride = o->stride ? o->stride : 1;
     if (o->has_ahead || !recorded) w.ahead = o->has_ahead ? o->ahead : 1;
+    if (t->scattered)
+        return ot_fail(
+            err, OT_E_DATA,
+            "%s: rows of a part (--split) are not one below the other; windows of rows (--length) would join some that do not "
+            "follow each other in time",
+            t->path);
     t->windows = w;
     return take_rows(d, t, err);
 }

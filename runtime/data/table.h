@@ -195,6 +195,7 @@ struct ot_columns {
     bool recorded;       /* the fields are those of a trained model */
     ot_split part;       /* of its rows, which are read, if split_column says what part each is of */
     int split_column;    /* -1: all rows are read */
+    bool scattered;      /* rows of other parts are between those that are read */
     int *order, n_order; /* columns in the order of a model that takes numbers as they are; NULL: as in the file */
     bool *ordered;       /* of each column: it is one of them; NULL with order */
     bool pending;        /* something has yet to be measured */

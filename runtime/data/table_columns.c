@@ -65,6 +65,7 @@ typedef struct survey {
     int64_t rows;       /* besides the first */
     bool names;         /* the first row is known to be names */
     bool above;         /* text of the first row is above a number */
+    bool skipped;       /* the last row is of another part */
 } survey;
 
 /* The first row is counted last if it turns out to be no header. */
@@ -235,6 +236,8 @@ static ot_status survey_rows(ot_dataset *d, survey *x, ot_error *err)
         put_points(x->t, &r);
         bool reads = true;
         s = first ? keep_first(d, x, &r, err) : ot_table_reads_row(x->t, &r, &reads, err);
+        x->t->scattered = x->t->scattered || (reads && x->skipped && x->rows);
+        x->skipped = !reads;
         if (!s && !first && reads) s = count_row(d, x, &r, err);
         first = false;
     }
@@ -265,6 +268,7 @@ static ot_status survey_table(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     survey x = { .t = t };
     t->regular = true;
+    t->scattered = false;
     t->rows = t->columns = 0;
     OT_TRY(survey_rows(d, &x, err));
     return t->columns ? name_columns(d, &x, err) : OT_OK;
@@ -340,7 +344,7 @@ void ot_table_find_mapping(ot_columns *t)
         const ot_column *q = &t->column[i];
         bool numbers = q->kind == OT_KIND_NUMBER || (q->kind == OT_KIND_LABEL && q->counted == t->rows);
         bool other = !numbers && q->kind != OT_KIND_IMAGE;
-        if (t->ordered && !t->ordered[i]) continue;
+        if (i == t->split_column || (t->ordered && !t->ordered[i])) continue;
         t->mapped |= !ot_table_is_target(t, i) && (other || ot_column_missing(q));
     }
     for (int i = 0; i < t->columns && t->mapped; i++)

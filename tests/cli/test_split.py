@@ -70,6 +70,26 @@ def fewer_parts(rows):
     check(r.returncode == 0, f'a sweep validates on the rows of the part {r.stderr}')
 
 
+def series(rows):
+    """Windows of the rows of each part: as those of files."""
+    model('w.onnx', 8)
+    m = onnx.load('w.onnx')
+    m.graph.node.insert(0, h.make_node('Flatten', ['s'], ['x']))
+    m.graph.input[0].CopyFrom(h.make_tensor_value_info('s', T.FLOAT, ['n', 4, 2]))
+    onnx.save(m, 'w.onnx')
+    ordered = [(*r[:2], r[3], part) for i, part in enumerate(NAMES) for r in rows[40 * i:40 * i + 40]]
+    write('series.csv', ordered, 'a,b,class,part')
+    for part in NAMES:
+        write(f'{part}.csv', [r[:3] for r in ordered if r[3] == part], 'a,b,class')
+    options = ['--inputs', 'a,b', '--length', '4', '--ahead', '0', *PLAIN, '-o', 'o.onnx', '--log', 'o.jsonl']
+    call('train', 'w.onnx', '--data', 'train.csv', '--val', 'val.csv', '--test', 'test.csv', *options)
+    want = evaluations('o.jsonl')
+    call('train', 'w.onnx', '--data', 'series.csv', '--split', 'part', *options)
+    check([w[1] for w in want] == [37, 37, 37] and evaluations('o.jsonl') == want, f'windows of each part {want}')
+    r = call('train', 'w.onnx', '--data', 'last.csv', '--split', 'part', *options, code=4)
+    check('rows of a part (--split) are not one below the other' in r.stderr, f'windows of scattered rows are refused {r.stderr}')
+
+
 def refused(rows):
     write('odd.csv', [(*r[:4], 'holdout' if i == 3 else r[5]) for i, r in enumerate(rows)], 'a,b,colour,class,part')
     write('none.csv', [(*r[:4], 'test') for r in rows], 'a,b,colour,class,part')
@@ -90,6 +110,7 @@ with tempfile.TemporaryDirectory() as folder:
     table = rows_of(120)
     as_files(table)
     fewer_parts(table)
+    series(table)
     refused(table)
     os.chdir('/')
 finish('parts')
