@@ -1,6 +1,6 @@
 /* convolve_depthwise.c - dw of depthwise convolutions with channels last: sums over all pixels, channel by channel (row_tiles.inc).
  *
- * oneDNN's kernels for AVX2 take up to 20 times as long where windows are large beside pictures (5x5 in 3x3).
+ * oneDNN's kernels for AVX2 take 3 to 50 times as long, most where windows are large beside pictures (3x3 in 2x2: 66 instead of 1.3 ms).
  * Threads   channels.  The same bits with any number of threads */
 #include "ops/cpu/convolve_depthwise.h"
 

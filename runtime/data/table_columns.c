@@ -316,16 +316,21 @@ ot_status ot_table_find_columns(ot_dataset *d, ot_columns *t, ot_error *err)
     }
     for (int i = 0; i < t->columns; i++) t->column[i].kind = kind_of(t, &t->column[i]);
     OT_TRY(ot_table_find_images(d, t, err));
-    if (t->options.parts) return t->rows || t->part == OT_SPLIT_TRAIN ? ot_table_tell_part(d, t, err) : OT_OK;
+    bool parts = t->options.parts != NULL;
+    if (parts && !t->rows && t->part != OT_SPLIT_TRAIN) return OT_OK; /* a part that it does not have */
+    if (parts) OT_TRY(ot_table_tell_part(d, t, err));
     if (!t->rows)
         return ot_fail(err, OT_E_DATA,
                        t->columns                 ? "%s: has no samples, only the names of its columns"
                        : t->mark == OT_ROWS_CONLL ? "%s: has no sentences"
                                                   : "%s: is empty",
                        t->path);
-    if (t->columns < 2 && !t->options.unlabelled)
-        return ot_fail(err, OT_E_DATA, "%s: has 1 column; expected at least one input column and one target column%s",
-                       t->path, t->mark ? "" : "; columns are separated by commas, semicolons or tabs");
+    int usable = t->columns - parts;
+    if (usable < 2 && !t->options.unlabelled)
+        return ot_fail(err, OT_E_DATA,
+                       "%s: has %d column%s%s; expected at least one input column and one target column%s", t->path,
+                       usable, usable == 1 ? "" : "s", parts ? " beside that of --split" : "",
+                       t->mark ? "" : "; columns are separated by commas, semicolons or tabs");
     return OT_OK;
 }
 

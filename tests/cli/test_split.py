@@ -93,9 +93,11 @@ def series(rows):
 def refused(rows):
     write('odd.csv', [(*r[:4], 'holdout' if i == 3 else r[5]) for i, r in enumerate(rows)], 'a,b,colour,class,part')
     write('none.csv', [(*r[:4], 'test') for r in rows], 'a,b,colour,class,part')
+    write('narrow.csv', [(r[0], r[5]) for r in rows], 'a,part')
     np.savez('x.npz', x=np.zeros((4, 4), 'f4'), target=np.zeros(4, 'i8'))
     for args, code, text in ((['last.csv', '--split', 'prt'], 4, "--split: it has no column 'prt'"),
                              (['odd.csv', '--split', 'part'], 4, "line 5: column 'part' (--split) has 'holdout'; expected train, val or test"),
+                             (['narrow.csv', '--split', 'part'], 4, 'has 1 column beside that of --split'),
                              (['none.csv', '--split', 'part'], 4, "no row of column 'part' (--split) is 'train'"),
                              (['last.csv', '--split', 'part', '--val-split', '0.2'], 2, '--split and --val-split: use one of them'),
                              (['last.csv', '--split', 'part', '--test', 'test.csv'], 2, '--split and --test: use one of them'),
