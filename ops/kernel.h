@@ -53,8 +53,6 @@ static inline size_t ot_work_part(size_t *work, size_t bytes)
 
 static inline size_t ot_work_floats(size_t *work, int64_t n) { return ot_work_part(work, (size_t)n * sizeof(float)); }
 
-static inline int64_t ot_ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); } /* a >= 0, b > 0 */
-
 /* Several calls of one kernel in one launch, such as the updates of many weights.  No call reads or writes what
  * another writes (schedule and memory plan ensure it). */
 typedef struct ot_grouped {

@@ -9,9 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ops/cpu/convolve_depthwise.h"
-#include "ops/cpu/convolve_pixels.h"
 #include "ops/cpu/convolve_rows.h"
+#include "ops/cpu/convolve_weights.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/vector.h"
 #include "ops/cpu/winograd.h"
@@ -50,13 +49,13 @@ typedef struct column_sums {
     int64_t rows, columns;
 } column_sums;
 
-/* One of the first five. */
+/* One of the first four. */
 typedef struct conv_state {
     ot_script *script;
     ot_winograd *winograd;
     ot_row_conv *rows;
-    ot_pixels_dw *pixels;
-    ot_depthwise_dw *depthwise;
+    const ot_dw_kernel *dw;
+    void *dw_state;
     column_sums db; /* beside the script */
     cpu_behind behind;
 } conv_state;
@@ -68,8 +67,7 @@ void ot_cpu_convolve_release(void *state)
     ot_script_free(s->script);
     ot_rows_free(s->rows);
     free(s->winograd);
-    free(s->pixels);
-    free(s->depthwise);
+    free(s->dw_state);
     free(s->behind.map);
     free(s);
 }
@@ -92,8 +90,7 @@ ot_status ot_cpu_convolve_run(const ot_call *c, const void *const *map_in)
     const ot_call *behind = s->behind.map ? &map : NULL;
     if (s->rows) return ot_rows_run(s->rows, c, behind);
     if (s->winograd) return ot_winograd_run(s->winograd, c, behind);
-    if (s->pixels) return ot_pixels_dw_run(s->pixels, c), OT_OK;
-    if (s->depthwise) return ot_depthwise_dw_run(s->depthwise, c), OT_OK;
+    if (s->dw) return s->dw->run(s->dw_state, c), OT_OK;
     ot_call direct = *c;
     direct.state = s->script;
     OT_TRY(ot_script_run(&direct));
@@ -182,6 +179,15 @@ static bool bf16_pays(const ot_conv_call *c)
     return C >= 16 && M >= 16 && C * taps >= 64 && M * taps >= 64;
 }
 
+/* NULL: none of them is faster than oneDNN. */
+static const ot_dw_kernel *dw_kernel(const ot_conv_call *c)
+{
+    static const ot_dw_kernel *const all[] = { &ot_dw_pixels, &ot_dw_depthwise, &ot_dw_lines };
+    for (int i = 0; i < OT_LEN(all) && c->kind == OT_CONV_DW; i++)
+        if (all[i]->pays(c)) return all[i];
+    return NULL;
+}
+
 static ot_status prepare(const ot_node *n, const ot_node *map, ot_prep *p, ot_conv_call *c)
 {
     conv_state *s = calloc(1, sizeof *s);
@@ -190,21 +196,22 @@ static ot_status prepare(const ot_node *n, const ot_node *map, ot_prep *p, ot_co
     c->mapped = map != NULL;
     c->settled = p->settled && c->kind == OT_CONV_FORWARD ? ot_settled_bytes(n->graph, c->w) : NULL;
     c->bf16 = p->bf16 && ot_onednn_has_bf16() && bf16_pays(c);
-    bool pixels = !c->bf16 && ot_rows_pixels_pay(c), depthwise = ot_depthwise_dw_can(c),
+    bool pixels = !c->bf16 && ot_rows_pixels_pay(c),
          winograd = !pixels && !p->precise && !c->bf16 && ot_winograd_pays(c),
          rows = pixels || (!winograd && !c->bf16 && (map || ot_rows_windows_pay(c)) && ot_rows_can(c));
+    s->dw = winograd || c->bf16 ? NULL : dw_kernel(c);
     s->db.to = OT_ARG_NONE;
-    ot_status e = winograd                          ? ot_winograd_new(n, c, ot_instruction_set(), p, &s->winograd)
-                  : pixels && c->kind == OT_CONV_DW ? ot_pixels_dw_new(n, c, ot_instruction_set(), p, &s->pixels)
-                  : depthwise                       ? ot_depthwise_dw_new(n, c, ot_instruction_set(), p, &s->depthwise)
-                  : rows                            ? ot_rows_new(n, c, ot_instruction_set(), p, &s->rows)
-                  : is_product(c)                   ? product(n, p, c, s)
-                                                    : direct(n, p, c, &s->script);
+    ot_status e = winograd        ? ot_winograd_new(n, c, ot_instruction_set(), p, &s->winograd)
+                  : s->dw         ? s->dw->prepare(n, c, ot_instruction_set(), p, &s->dw_state)
+                  : rows          ? ot_rows_new(n, c, ot_instruction_set(), p, &s->rows)
+                  : is_product(c) ? product(n, p, c, s)
+                                  : direct(n, p, c, &s->script);
     snprintf(p->how, sizeof p->how, "%s",
-             c->bf16             ? OT_BF16_PRODUCT
-             : winograd          ? "Winograd"
-             : rows || depthwise ? "rows"
-                                 : "oneDNN");
+             c->bf16    ? OT_BF16_PRODUCT
+             : winograd ? "Winograd"
+             : s->dw    ? s->dw->name
+             : rows     ? "rows"
+                        : "oneDNN");
     if (e == OT_OK) e = cpu_behind_new(map, p, &s->behind);
     if (e != OT_OK) ot_cpu_convolve_release(s);
     else p->state = s;

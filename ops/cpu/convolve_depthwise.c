@@ -2,20 +2,20 @@
  *
  * oneDNN's kernels for AVX2 take 3 to 50 times as long, most where windows are large beside pictures (3x3 in 2x2: 66 instead of 1.3 ms).
  * Threads   channels.  The same bits with any number of threads */
-#include "ops/cpu/convolve_depthwise.h"
+#include "ops/cpu/convolve_weights.h"
 
 #include <stdlib.h>
 
 #include "ops/cpu/row_tiles.h"
 #include "ops/kernels/box.h"
 
-struct ot_depthwise_dw {
+typedef struct dw_state {
     const ot_rows_tiles *tiles;
     ot_depth_job job; /* without addresses */
     int x_arg, w_arg, b_arg, y_arg, threads;
-};
+} dw_state;
 
-bool ot_depthwise_dw_can(const ot_conv_call *c)
+static bool pays(const ot_conv_call *c)
 {
     enum { FEWEST = 16 /* channels: a vector of each instruction set */ };
     const ot_window *w = &c->attrs->window;
@@ -28,11 +28,11 @@ bool ot_depthwise_dw_can(const ot_conv_call *c)
     return true;
 }
 
-ot_status ot_depthwise_dw_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_depthwise_dw **out)
+static ot_status prepare(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, void **state)
 {
-    ot_depthwise_dw *s = calloc(1, sizeof *s);
+    dw_state *s = calloc(1, sizeof *s);
     ot_conv_sizes z;
-    *out = s;
+    *state = s;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     ot_conv_sizes_of(c->attrs, &c->x->shape, &c->y->shape, &z);
     ot_depth_job *j = &s->job;
@@ -47,8 +47,9 @@ ot_status ot_depthwise_dw_new(const ot_node *n, const ot_conv_call *c, int set, 
     return OT_OK;
 }
 
-void ot_depthwise_dw_run(const ot_depthwise_dw *s, const ot_call *c)
+static void run(const void *state, const ot_call *c)
 {
+    const dw_state *s = state;
     enum { ALONE = 1 << 14, LINE = 16 /* floats */ };
     ot_depth_job j = s->job;
     j.x = ot_arg_address(c, s->x_arg), j.dy = ot_arg_address(c, s->y_arg);
@@ -62,3 +63,5 @@ void ot_depthwise_dw_run(const ot_depthwise_dw *s, const ot_call *c)
         if (from < to) s->tiles->depthwise_weights(&j, from * LINE, to * LINE < j.C ? to * LINE : j.C);
     }
 }
+
+const ot_dw_kernel ot_dw_depthwise = { .name = "depthwise", .pays = pays, .prepare = prepare, .run = run };

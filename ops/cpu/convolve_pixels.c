@@ -4,40 +4,41 @@
  * A 2x2 picture with a window of 3x3 has 16 such products of 36.
  * Threads   blocks of channels of y.  The same bits with any number of threads
  * Memory    copies of x and dy, and a block of dw for each thread */
-#include "ops/cpu/convolve_pixels.h"
+#include "ops/cpu/convolve_weights.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/cpu/convolve_rows.h"
 #include "ops/cpu/row_tiles.h"
 #include "ops/cpu/vector.h"
 #include "ops/kernels/box.h"
 
 enum { BLOCK = 48 }; /* channels of y: eight tiles of a product */
 
-struct ot_pixels_dw {
+typedef struct dw_state {
     const ot_rows_tiles *tiles;
     ot_pixels_job job;   /* without addresses */
     bool x_last, y_last; /* channels last */
     int x_arg, w_arg, b_arg, y_arg;
     int threads;
     size_t x, dy, sums; /* where they are in the workspace */
-};
+} dw_state;
 
 static int64_t pixels_of(const int64_t size[2]) { return size[0] * size[1]; }
 
-static int64_t taps_of(const ot_pixels_dw *s) { return pixels_of(s->job.kernel); }
+static int64_t taps_of(const dw_state *s) { return pixels_of(s->job.kernel); }
 
 /* An odd number of lines of the caches: rows are then in different sets of them. */
 static int64_t step_of(int64_t M) { return ot_floats_up(M) | 16; }
 
-static int64_t sums_of(const ot_pixels_dw *s) { return taps_of(s) * BLOCK * s->tiles->columns; }
+static int64_t sums_of(const dw_state *s) { return taps_of(s) * BLOCK * s->tiles->columns; }
 
-ot_status ot_pixels_dw_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_pixels_dw **out)
+static ot_status prepare(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, void **state)
 {
-    ot_pixels_dw *s = calloc(1, sizeof *s);
+    dw_state *s = calloc(1, sizeof *s);
     ot_conv_sizes z;
-    *out = s;
+    *state = s;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     ot_conv_sizes_of(c->attrs, &c->x->shape, &c->y->shape, &z);
     ot_pixels_job *j = &s->job;
@@ -67,7 +68,7 @@ static void copy(const float *sample, bool last, int64_t pixels, int64_t channel
 }
 
 /* Pixel i of x of all samples, by panels. */
-static void copy_x(const ot_pixels_dw *s, const float *x, int64_t i, float *to)
+static void copy_x(const dw_state *s, const float *x, int64_t i, float *to)
 {
     const ot_pixels_job *j = &s->job;
     int64_t pixels = pixels_of(j->in);
@@ -81,7 +82,7 @@ static void copy_x(const ot_pixels_dw *s, const float *x, int64_t i, float *to)
     }
 }
 
-static void copy_dy(const ot_pixels_dw *s, const float *dy, int64_t i, float *to)
+static void copy_dy(const dw_state *s, const float *dy, int64_t i, float *to)
 {
     const ot_pixels_job *j = &s->job;
     int64_t pixels = pixels_of(j->out);
@@ -90,8 +91,7 @@ static void copy_dy(const ot_pixels_dw *s, const float *dy, int64_t i, float *to
 }
 
 /* Channels m to m + n of dw, and of db. */
-static void block(const ot_pixels_dw *s, const ot_pixels_job *j, int64_t m, int64_t n, float *sums, float *dw,
-                  float *db)
+static void block(const dw_state *s, const ot_pixels_job *j, int64_t m, int64_t n, float *sums, float *dw, float *db)
 {
     int64_t taps = taps_of(s), columns = s->tiles->columns;
     for (int64_t c0 = 0; c0 < j->C; c0 += columns) {
@@ -109,8 +109,9 @@ static void block(const ot_pixels_dw *s, const ot_pixels_job *j, int64_t m, int6
     }
 }
 
-void ot_pixels_dw_run(const ot_pixels_dw *s, const ot_call *c)
+static void run(const void *state, const ot_call *c)
 {
+    const dw_state *s = state;
     ot_pixels_job j = s->job;
     const float *x = ot_arg_address(c, s->x_arg), *dy = ot_arg_address(c, s->y_arg);
     float *dw = ot_arg_address(c, s->w_arg), *db = ot_arg_address(c, s->b_arg);
@@ -135,3 +136,5 @@ void ot_pixels_dw_run(const ot_pixels_dw *s, const ot_call *c)
         }
     }
 }
+
+const ot_dw_kernel ot_dw_pixels = { .name = "pixels", .pays = ot_rows_pixels_pay, .prepare = prepare, .run = run };

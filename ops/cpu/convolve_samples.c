@@ -365,6 +365,8 @@ static bool yields(const ot_node *n, const char **why)
     double turn = 0.2 * (x + y), own, other;
     bool far = C <= 4 && c.stride[0] >= 4 && c.stride[1] >= 4; /* windows that hardly overlap, as AlexNet's first */
     if (c.dx) own = ops / 150 * (1 + 4 / (double)M), other = ops / 185 / filled(C, tiles->lanes) + 0.1 * x;
+    else if (c.dw && C >= 16)
+        own = ops / 160, other = ops / 150 * (1 + 1 / (double)M); /* by lines (convolve_lines.c) */
     else if (c.dw) own = ops / 160, other = ops / 165 / filled(M, tiles->lanes) + (C <= 4 && M > 16 ? 0.5 * y : 0);
     else own = ops / 190, other = ops / (far ? 150 : 185) / filled(M, tiles->lanes) + 0.1 * y;
     return own / used + turn > other;

@@ -1,4 +1,4 @@
-/* crossentropy.c - CrossEntropy and its gradient for f32 logits, one sample per thread step.
+/* crossentropy.c - CrossEntropy and its gradient for f32 logits.
  *
  * Memory    workspace: one f64 per sample.  The gradient may replace the logits: a sample's loss is computed before
  * Numerics  log-sum-exp in f32 lanes, losses added in f64 in the order of the samples */
@@ -59,16 +59,6 @@ static ot_status denominator(const entropy *l, const ot_call *c, double *out)
     return OT_OK;
 }
 
-OT_ALWAYS float log_sum_strided(const float *x, int64_t n, int64_t stride)
-{
-    float max = -INFINITY, sum = 0;
-#pragma omp simd reduction(max : max)
-    for (int64_t i = 0; i < n; i++) max = x[i * stride] > max ? x[i * stride] : max;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += expf(x[i * stride] - max);
-    return max + logf(sum);
-}
-
 /* The last elements of a row, filled up to whole vectors: of 10 classes each would be a call of expf. */
 enum { TAIL = 16 };
 
@@ -99,11 +89,80 @@ OT_WIDE static float log_sum_row(const float *x, int64_t n)
     return max + logf(sum);
 }
 
-static float log_sum(const entropy *l, const float *x)
+/* ---- samples next to each other, whose classes are `step` elements apart ---- */
+
+/* Computed together, in lanes; filled up to whole vectors. */
+enum { COLUMNS = 64 };
+
+static int64_t columns_up(int64_t m) { return (m + TAIL - 1) / TAIL * TAIL; }
+
+OT_WIDE static void log_sum_columns(const float *x, int64_t n, int64_t step, int64_t m, float lse[COLUMNS])
 {
-    if (l->a->log_input) return 0;
-    return l->v.inner == 1 ? log_sum_row(x, l->v.n) : log_sum_strided(x, l->v.n, l->v.inner);
+    float max[COLUMNS], sum[COLUMNS] = { 0 }, v[COLUMNS] = { 0 };
+    int64_t width = columns_up(m);
+    for (int64_t k = 0; k < width; k++) max[k] = -INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(v, x + i * step, (size_t)m * sizeof *v);
+#pragma omp simd
+        for (int64_t k = 0; k < width; k++) max[k] = v[k] > max[k] ? v[k] : max[k];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(v, x + i * step, (size_t)m * sizeof *v);
+#pragma omp simd
+        for (int64_t k = 0; k < width; k++) sum[k] += expf(v[k] - max[k]);
+    }
+#pragma omp simd
+    for (int64_t k = 0; k < width; k++) lse[k] = max[k] + logf(sum[k]);
 }
+
+/* dx may be x. */
+OT_WIDE static void softmax_columns(const float *x, float *dx, int64_t n, int64_t step, int64_t m,
+                                    const float lse[COLUMNS], const float f[COLUMNS])
+{
+    float v[COLUMNS] = { 0 };
+    int64_t width = columns_up(m);
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(v, x + i * step, (size_t)m * sizeof *v);
+#pragma omp simd
+        for (int64_t k = 0; k < width; k++) v[k] = f[k] * expf(v[k] - lse[k]);
+        memcpy(dx + i * step, v, (size_t)m * sizeof *v);
+    }
+}
+
+/* ---- blocks of samples ------------------------------------------------------- */
+
+/* What a thread computes at once: of classes that are next to each other one sample, else up to COLUMNS. */
+typedef struct block {
+    int64_t row, at, m; /* the first sample, its first element; how many */
+    bool counted;       /* one of them is not ignored */
+    int64_t label[COLUMNS];
+    float lse[COLUMNS];
+} block;
+
+static int64_t blocks_of(const entropy *l) { return l->v.outer * ot_ceil_div(l->v.inner, COLUMNS); }
+
+static void begin_block(const entropy *l, int64_t i, block *b)
+{
+    int64_t inner = l->v.inner, parts = ot_ceil_div(inner, COLUMNS), outer = i / parts, k = i % parts * COLUMNS;
+    b->row = outer * inner + k;
+    b->at = outer * l->v.n * inner + k;
+    b->m = inner - k < COLUMNS ? inner - k : COLUMNS;
+    b->counted = false;
+    for (k = 0; k < b->m; k++) {
+        b->label[k] = l->a->probs ? 0 : label_of(l, b->row + k);
+        b->counted |= b->label[k] >= 0;
+    }
+}
+
+/* Of log-probabilities 0. */
+static void log_sums(const entropy *l, block *b)
+{
+    if (l->a->log_input) memset(b->lse, 0, sizeof b->lse);
+    else if (l->v.inner == 1) b->lse[0] = log_sum_row(l->x + b->at, l->v.n);
+    else log_sum_columns(l->x + b->at, l->v.n, l->v.inner, b->m, b->lse);
+}
+
+/* ---- one sample -------------------------------------------------------------- */
 
 /* The factor of -log p[i], without the label's own weight. */
 static float spread(const entropy *l, int64_t at, int64_t i)
@@ -163,23 +222,22 @@ static void reduced(const entropy *l, const double *each, double count, float *y
     if (l->a->reduction != OT_REDUCTION_NONE) y[0] = (float)total;
 }
 
-/* The first element of row r. */
-static int64_t row_at(const entropy *l, int64_t r) { return r / l->v.inner * l->v.n * l->v.inner + r % l->v.inner; }
-
 static ot_status loss_run(const ot_call *c)
 {
     entropy l = loss_of(c, 0);
     double count, *each = c->work;
-    int64_t rows = l.v.outer * l.v.inner;
+    int64_t blocks = blocks_of(&l), step = l.v.inner;
     float *logp = c->node->n_out > 1 ? c->out[1] : NULL;
-    int threads = rows * l.v.n < 8192 ? 1 : c->threads;
+    int threads = l.v.outer * l.v.inner * l.v.n < 8192 ? 1 : c->threads;
     OT_TRY(denominator(&l, c, &count));
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t r = 0; r < rows; r++) {
-        int64_t at = row_at(&l, r);
-        float lse = log_sum(&l, l.x + at);
-        if (each) each[r] = sample_loss(&l, at, l.a->probs ? 0 : label_of(&l, r), lse);
-        for (int64_t i = 0; i < l.v.n && logp; i++) logp[at + i * l.v.inner] = l.x[at + i * l.v.inner] - lse;
+    for (int64_t i = 0; i < blocks; i++) {
+        block b;
+        begin_block(&l, i, &b);
+        log_sums(&l, &b);
+        for (int64_t k = 0; k < b.m && each; k++) each[b.row + k] = sample_loss(&l, b.at + k, b.label[k], b.lse[k]);
+        for (int64_t j = 0; j < l.v.n && logp; j++)
+            for (int64_t k = 0; k < b.m; k++) logp[b.at + j * step + k] = l.x[b.at + j * step + k] - b.lse[k];
     }
     if (c->out[0]) reduced(&l, each, count, c->out[0]);
     return OT_OK;
@@ -198,29 +256,47 @@ OT_WIDE static void softmax_times(const float *x, float *dx, int64_t n, float ls
     memcpy(dx + whole, tail, (size_t)(n - whole) * sizeof *dx);
 }
 
-static void sample_grad(const entropy *l, float *dx, int64_t at, int64_t label, float lse, float g)
+/* The sum of the factors of -log p of a sample; *own: the part of its label. */
+static float spread_sum(const entropy *l, int64_t at, int64_t label, float *own)
 {
-    const float *x = l->x + at;
+    float s = (float)l->a->label_smoothing, sum = 0;
+    *own = l->a->probs ? 0 : (1 - s) * (l->weight ? l->weight[label] : 1);
+    if (!l->a->probs) return *own + s / (float)l->v.n * l->all;
+    for (int64_t i = 0; i < l->v.n; i++) sum += spread(l, at, i);
+    return sum;
+}
+
+/* Subtracts from the gradient g softmax(x) sum of a sample what its target says. */
+static void subtract_target(const entropy *l, float *dx, int64_t at, int64_t label, float own, float g)
+{
     float *d = dx + at;
     int64_t n = l->v.n, step = l->v.inner;
-    float s = (float)l->a->label_smoothing, own = 0, sum = 0;
     if (label < 0) {
         for (int64_t i = 0; i < n; i++) d[i * step] = 0;
         return;
     }
-    if (!l->a->probs) own = (1 - s) * (l->weight ? l->weight[label] : 1);
-    if (l->a->probs)
-        for (int64_t i = 0; i < n; i++) sum += spread(l, at, i);
-    else sum = own + s / (float)n * l->all;
-
-    if (l->a->log_input)
-        for (int64_t i = 0; i < n; i++) d[i * step] = 0;
-    else if (step == 1) softmax_times(x, d, n, lse, g * sum);
-    else
-        for (int64_t i = 0; i < n; i++) d[i * step] = g * sum * expf(x[i * step] - lse);
-    if (l->a->probs || s != 0)
+    if (l->a->probs || l->a->label_smoothing != 0)
         for (int64_t i = 0; i < n; i++) d[i * step] -= g * spread(l, at, i);
     if (!l->a->probs) d[label * step] -= g * own;
+}
+
+/* dloss: of one loss, or of each sample; over: what the loss is divided by. */
+static void block_grad(const entropy *l, const block *b, float *dx, const float *dloss, double over)
+{
+    bool many = l->a->reduction == OT_REDUCTION_NONE;
+    float g[COLUMNS], own[COLUMNS], f[COLUMNS] = { 0 };
+    for (int64_t k = 0; k < b->m; k++) {
+        g[k] = (float)((double)dloss[many ? b->row + k : 0] / over);
+        if (b->label[k] >= 0) f[k] = g[k] * spread_sum(l, b->at + k, b->label[k], &own[k]);
+    }
+    const float *x = l->x + b->at;
+    float *d = dx + b->at;
+    int64_t n = l->v.n, step = l->v.inner;
+    if (l->a->log_input || !b->counted)
+        for (int64_t i = 0; i < n; i++) memset(d + i * step, 0, (size_t)b->m * sizeof *d);
+    else if (step == 1) softmax_times(x, d, n, b->lse[0], f[0]);
+    else softmax_columns(x, d, n, step, b->m, b->lse, f);
+    for (int64_t k = 0; k < b->m && b->counted; k++) subtract_target(l, dx, b->at + k, b->label[k], own[k], g[k]);
 }
 
 static bool dx_can(const ot_node *n, const char **why) { return all_f32(n, 1, why); }
@@ -231,16 +307,17 @@ static ot_status dx_run(const ot_call *c)
     const float *dloss = c->in[0];
     float *loss = c->node->n_out > 1 ? c->out[1] : NULL;
     double count, *each = c->work;
-    int64_t rows = l.v.outer * l.v.inner;
-    bool many = l.a->reduction == OT_REDUCTION_NONE, mean = l.a->reduction == OT_REDUCTION_MEAN;
-    int threads = rows * l.v.n < 8192 ? 1 : c->threads;
+    int64_t blocks = blocks_of(&l);
+    int threads = l.v.outer * l.v.inner * l.v.n < 8192 ? 1 : c->threads;
     OT_TRY(denominator(&l, c, &count));
+    double over = l.a->reduction == OT_REDUCTION_MEAN ? count : 1;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t r = 0; r < rows; r++) {
-        int64_t at = row_at(&l, r), label = l.a->probs ? 0 : label_of(&l, r);
-        float lse = label < 0 && !loss ? 0 : log_sum(&l, l.x + at);
-        if (loss) each[r] = sample_loss(&l, at, label, lse);
-        sample_grad(&l, c->out[0], at, label, lse, (float)((double)dloss[many ? r : 0] / (mean ? count : 1)));
+    for (int64_t i = 0; i < blocks; i++) {
+        block b;
+        begin_block(&l, i, &b);
+        if (b.counted) log_sums(&l, &b);
+        for (int64_t k = 0; k < b.m && loss; k++) each[b.row + k] = sample_loss(&l, b.at + k, b.label[k], b.lse[k]);
+        block_grad(&l, &b, c->out[0], dloss, over);
     }
     if (loss) reduced(&l, each, count, loss);
     return OT_OK;

@@ -29,6 +29,14 @@ typedef struct ot_pixels_job {
 
 enum { OT_DEPTH_WIDE = 7 }; /* elements along an axis of the window, at most */
 
+/* dw by lines of y. */
+typedef struct ot_lines_job {
+    const float *x, *dy;
+    int64_t C, M;                                     /* C: at least 16 */
+    int64_t dy_channel, dy_pixel, dy_line, dy_sample; /* floats of dy from one to the next */
+    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
+} ot_lines_job;
+
 /* dw of a depthwise convolution. */
 typedef struct ot_depth_job {
     const float *x, *dy;
@@ -54,6 +62,11 @@ typedef struct ot_rows_tiles {
     /* dw of n channels of y from m on, and of the panel that begins with channel c of x: sums has n rows of `columns` floats for each
      * element of the window. */
     void (*weights)(const ot_pixels_job *j, int64_t m, int64_t n, int64_t c, float *sums);
+
+    /* Lines `from` to `to` of all samples, added to sums, and the sums of dy to db (M; NULL: not needed).  sums: for each element of the
+     * window M rows of C floats, filled up to a multiple of 16 with channels that are there already: the last 16 floats are of the
+     * last 16 channels. */
+    void (*line_weights)(const ot_lines_job *j, int64_t from, int64_t to, float *sums, float *db);
 
     /* Rows `from` to `to` of all samples. packed: by elements of the window, then by channels. */
     void (*depthwise)(const ot_rows_job *j, int64_t from, int64_t to);

@@ -15,6 +15,7 @@
 #if __GLIBC_PREREQ(2, 35)
 /* glibc's vector functions, which gcc uses in simd loops (map_loops.inc). */
 extern float(expf)(float) __attribute__((__simd__("notinbranch"), const, nothrow));
+extern float(logf)(float) __attribute__((__simd__("notinbranch"), const, nothrow));
 extern float(tanhf)(float) __attribute__((__simd__("notinbranch"), const, nothrow));
 #endif
 #else

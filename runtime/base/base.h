@@ -117,6 +117,7 @@ void ot_cgroups(const char *root, const char *kind, void (*each)(const char *dir
 /* false: the result does not fit.  Used for every product of dimensions. */
 static inline bool ot_mul(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
 static inline bool ot_add(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
+static inline int64_t ot_ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); } /* a >= 0, b > 0 */
 
 /* ---- shapes -------------------------------------------------------------- */
 

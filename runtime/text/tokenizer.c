@@ -9,7 +9,7 @@
 
 #include "runtime/text/internal.h"
 
-enum { MOST_TOKENS = 1 << 24 };
+enum { MOST_TOKENS = 1 << 22 }; /* four times the largest known vocabulary: 64 MiB */
 
 typedef struct token {
     const char *p; /* NULL: there is none of this number */

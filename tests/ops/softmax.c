@@ -58,6 +58,7 @@ const ot_case ot_cases_SoftmaxCrossEntropyLoss[] = {
       .dx = "0,0,0,0,0,0 -" },
     { .name = "pixels", .in = "f32[2,3,4,5] i64[2,4,5]=1", .out = "f32[]" },
     { .name = "pixels_none", .attrs = "reduction=none", .in = "f32[2,3,4] i64[2,4]~0,1,2,0,1,2,0,1 f32[3](0.5,2)", .out = "f32[2,4]" },
+    { .name = "pixels_many", .attrs = "ignore_index=0", .in = "f32[2,4,9,11](-5,5) i64[2,9,11]=1 f32[4](0.5,2)", .out = "f32[] f32[2,4,9,11]" },
     { .name = "log_prob", .in = "f32[4,5] i64[4]~1,0,4,2", .out = "f32[] f32[4,5]" },
     { .name = "log_prob_pixels", .attrs = "ignore_index=1", .in = "f32[2,3,4] i64[2,4]~0,1,2,0,1,2,0,1", .out = "f32[] f32[2,3,4]" },
     { .name = "double", .in = "f64[4,5] i64[4]~1,0,4,2", .out = "f64[]" },

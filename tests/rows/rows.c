@@ -11,8 +11,7 @@
 
 #include <cmocka.h>
 
-#include "ops/cpu/convolve_depthwise.h"
-#include "ops/cpu/convolve_pixels.h"
+#include "ops/cpu/convolve_weights.h"
 #include "ops/cpu/row_tiles.h"
 #include "ops/cpu/vector.h"
 #include "tests/rows/numbers.h"
@@ -187,24 +186,24 @@ static void check_weight(const ot_rows_job *j, const ot_value *x, const ot_value
     assert_true(fabs(sum - (double)got) <= 1e-6 * size);
 }
 
-/* dw and db of tiny pictures, or of a depthwise convolution (j.M = j.C). */
-static void run_weights(int set, int64_t N, ot_rows_job j, bool depthwise)
+/* dw and db by one kernel; of ot_dw_depthwise j.M = j.C.  `must`: the kernel pays for it. */
+static void run_weights(const ot_dw_kernel *kernel, int set, int64_t N, ot_rows_job j, bool must)
 {
     if (!fits(&j)) return;
+    bool depthwise = kernel == &ot_dw_depthwise, x_last = kernel != &ot_dw_pixels;
     ot_convolve a = { .window = { .nd = 2 }, .group = depthwise ? j.C : 1 };
     for (int i = 0; i < 2; i++) {
         a.window.kernel[i] = j.kernel[i], a.window.stride[i] = j.stride[i], a.window.dilation[i] = j.dilation[i];
         a.window.pad_lo[i] = a.window.pad_hi[i] = j.pad[i];
     }
     int64_t inner = depthwise ? 1 : j.C, n = j.M * inner * j.kernel[0] * j.kernel[1];
-    ot_value x = picture(N, j.C, j.in, depthwise || draw() % 2), y = picture(N, j.M, j.out, depthwise || draw() % 2),
+    ot_value x = picture(N, j.C, j.in, x_last || draw() % 2), y = picture(N, j.M, j.out, depthwise || draw() % 2),
              w = picture(j.M, inner, j.kernel, false);
     float *px = numbers(ot_numel(&x.shape)), *py = numbers(ot_numel(&y.shape)), *dw = numbers(n), *db = numbers(j.M);
     ot_error err = { 0 };
     ot_prep p = { .threads = (int)upto(3), .err = &err };
     ot_node node = { .name = "conv", .attrs = &a };
-    ot_pixels_dw *tiny = NULL;
-    ot_depthwise_dw *deep = NULL;
+    void *state = NULL;
     ot_conv_call c = { .kind = OT_CONV_DW,
                        .attrs = &a,
                        .x = &x,
@@ -214,17 +213,14 @@ static void run_weights(int set, int64_t N, ot_rows_job j, bool depthwise)
                        .y_arg = OT_ARG_IN,
                        .w_arg = OT_ARG_OUT,
                        .b_arg = OT_ARG_OUT + 1 };
-    if (depthwise) assert_true(ot_depthwise_dw_can(&c));
-    assert_int_equal(depthwise ? ot_depthwise_dw_new(&node, &c, set, &p, &deep)
-                               : ot_pixels_dw_new(&node, &c, set, &p, &tiny),
-                     OT_OK);
+    assert_true(!must || kernel->pays(&c));
+    assert_int_equal(kernel->prepare(&node, &c, set, &p, &state), OT_OK);
     float *work = numbers((int64_t)(p.work / sizeof(float)));
     for (size_t i = 0; i < p.work / sizeof(float); i++) work[i] = NAN;
     ot_call call = {
         .node = &node, .in = (const void *[]){ py, px }, .out = (void *[]){ dw, db }, .work = work, .err = &err
     };
-    if (depthwise) ot_depthwise_dw_run(deep, &call);
-    else ot_pixels_dw_run(tiny, &call);
+    kernel->run(state, &call);
     for (int64_t i = 0; i < n; i++) {
         int64_t m = i / (n / j.M), channel = depthwise ? m : i / j.kernel[0] / j.kernel[1] % j.C;
         check_weight(&j, &x, &y, px, py, dw[i], m, channel, i / j.kernel[1] % j.kernel[0], i % j.kernel[1]);
@@ -241,7 +237,7 @@ static void run_weights(int set, int64_t N, ot_rows_job j, bool depthwise)
     check_guard(dw, n);
     check_guard(db, j.M);
     check_guard(work, (int64_t)(p.work / sizeof(float)));
-    free(px), free(py), free(dw), free(db), free(work), free(tiny), free(deep);
+    free(px), free(py), free(dw), free(db), free(work), free(state);
 }
 
 static void tiny_weights(void **state)
@@ -253,7 +249,7 @@ static void tiny_weights(void **state)
             ot_rows_job j = { .C = upto(t % 5 ? 40 : 150), .M = upto(t % 7 ? 40 : 120) };
             draw_window(&j, t);
             for (int i = 0; i < 2; i++) j.in[i] = upto(4), j.stride[i] = 1;
-            run_weights(s, upto(t % 9 ? 20 : 300), j, false);
+            run_weights(&ot_dw_pixels, s, upto(t % 9 ? 20 : 300), j, false);
         }
     }
 }
@@ -281,15 +277,37 @@ static void depthwise_weights(void **state)
             ot_rows_job j = { .C = 15 + upto(90) };
             draw_window(&j, t);
             j.M = j.C;
-            run_weights(s, upto(3), j, true);
+            run_weights(&ot_dw_depthwise, s, upto(3), j, true);
         }
+    }
+}
+
+/* Lines shorter and longer than a whole product, with few channels of y and with many. */
+static void line_weights(void **state)
+{
+    (void)state;
+    for (int s = OT_CPU_BASE; s <= ot_instruction_set(); s++) {
+        seed = 6;
+        for (int t = 0; t < 200; t++) {
+            ot_rows_job j = { .C = 15 + upto(t % 5 ? 40 : 150), .M = upto(t % 3 ? 15 : 70) };
+            draw_window(&j, t);
+            if (t % 7 == 0) j.in[1] = upto(600), j.in[0] = j.kernel[0] = 1, j.pad[0] = 0;
+            if (t % 4 == 3)
+                for (int i = 0; i < 2; i++) j.kernel[i] = j.stride[i] = 1, j.pad[i] = 0;
+            run_weights(&ot_dw_lines, s, upto(5), j, false);
+        }
+        run_weights(
+            &ot_dw_lines, s, 4,
+            (ot_rows_job){
+                .C = 21, .M = 3, .in = { 9, 12 }, .kernel = { 3, 3 }, .stride = { 1, 1 }, .dilation = { 1, 1 } },
+            true);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(products), cmocka_unit_test(windowed),
-                                        cmocka_unit_test(tiny_weights), cmocka_unit_test(depthwise),
-                                        cmocka_unit_test(depthwise_weights) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(products),          cmocka_unit_test(windowed),
+                                        cmocka_unit_test(tiny_weights),      cmocka_unit_test(depthwise),
+                                        cmocka_unit_test(depthwise_weights), cmocka_unit_test(line_weights) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

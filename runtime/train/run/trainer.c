@@ -42,8 +42,6 @@ void ot_trainer_say_lines(const ot_trainer *t, ot_level level, const char *lines
 
 /* ---- epochs ------------------------------------------------------------------------ */
 
-static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
-
 /* The size of the batches that the file's own training was written for; 0: it does not say. */
 static int64_t written_batch(const ot_trainer *t)
 {
@@ -63,12 +61,12 @@ static void cut(ot_trainer *t, int64_t batch)
     t->batch = s->shuffle && batch > n ? n : batch;
     t->full = n / t->batch;
     t->rest = s->shuffle && !s->drop_last ? n % t->batch : 0;
-    int64_t batches = s->shuffle ? t->full + (t->rest > 0) : ceil_div(n, t->batch);
+    int64_t batches = s->shuffle ? t->full + (t->rest > 0) : ot_ceil_div(n, t->batch);
     if (s->overfit && s->overfit < batches) {
         batches = t->full = s->overfit;
         t->rest = 0;
     }
-    t->updates = ceil_div(batches, s->accumulate);
+    t->updates = ot_ceil_div(batches, s->accumulate);
 }
 
 static ot_status cut_epochs(ot_trainer *t, ot_error *err)
@@ -94,10 +92,10 @@ static ot_status cut_epochs(ot_trainer *t, ot_error *err)
     t->x.epoch_updates = t->updates;
 
     int64_t by_epochs;
-    int64_t usual = s->overfit ? ceil_div(OVERFIT_UPDATES, t->updates) : 10;
+    int64_t usual = s->overfit ? ot_ceil_div(OVERFIT_UPDATES, t->updates) : 10;
     if (!ot_mul(s->epochs ? s->epochs : usual, t->updates, &by_epochs)) by_epochs = INT64_MAX;
     t->total = !s->steps ? by_epochs : !s->epochs || s->steps < by_epochs ? s->steps : by_epochs;
-    t->epochs = ceil_div(t->total, t->updates);
+    t->epochs = ot_ceil_div(t->total, t->updates);
     OT_TRY(ot_trainer_place_averages(t, err));
     t->index = ot_arena_alloc(t->a, (size_t)t->batch * sizeof *t->index);
     if (!t->index) return ot_fail(err, OT_E_NOMEM, "no memory for the samples of a batch");
