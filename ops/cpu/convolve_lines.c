@@ -1,5 +1,5 @@
-/* convolve_lines.c - dw of convolutions with few channels of y, or of 1x1 and one-dimensional ones, with x channels last: for each line of y
- * and each element of the window a product, which sums over the pixels of the line (row_tiles.inc).
+/* convolve_lines.c - dw of convolutions with few weights, or few channels of x or y: for each line of y and each element of the window a
+ * product, which sums over the pixels of the line (row_tiles.inc).
  *
  * Threads   lines. Each sums its part of dw, added in order: the same bits for a number of threads
  * Memory    a part of dw for each thread */
@@ -19,7 +19,10 @@ typedef struct dw_state {
     size_t sums; /* in the workspace: of each thread, of dw and then of db */
 } dw_state;
 
-/* oneDNN fills up channels of y to 16, and its gradient of few of them takes 10 ms for 10 million operations.  With sums that stay in the L2
+/* Vectors of 16 channels are filled, or nearly so. */
+static bool is_wide(const ot_value *v) { return v->layout == OT_CHANNELS_LAST && v->shape.dim[1] >= 16; }
+
+/* oneDNN fills up channels to 16, and its gradient of few of them takes 10 ms for 10 million operations.  With sums that stay in the L2
  * cache of a core it is as fast at best: of 64 to 64 channels, 1x1 in 56x56, it reached 60 GFLOP/s beside 87 here, along one axis 49
  * beside 97; of larger ones it is faster. */
 static bool pays(const ot_conv_call *c)
@@ -27,17 +30,31 @@ static bool pays(const ot_conv_call *c)
     enum { FEW = 16, FEW_PIXELS = 8, SUMS = 32 << 10 };
     const ot_window *w = &c->attrs->window;
     int64_t C = c->x->shape.dim[1], M = c->y->shape.dim[1], taps = 1;
-    if (c->kind != OT_CONV_DW || w->nd > 2 || c->attrs->group != 1) return false;
-    if (c->x->layout != OT_CHANNELS_LAST || c->w->layout != OT_PLAIN || C < 16) return false;
+    if (c->kind != OT_CONV_DW || w->nd > 2 || c->attrs->group != 1 || c->w->layout != OT_PLAIN) return false;
+    if (!is_wide(c->x) && !is_wide(c->y)) return false;
     for (int j = 0; j < w->nd; j++) taps *= w->kernel[j];
     return c->y->shape.dim[1 + w->nd] >= FEW_PIXELS && (M < FEW || M * C * taps <= SUMS);
 }
 
-static int64_t width_of(const dw_state *s) { return ot_floats_up(s->job.C); }
-static int64_t sums_of(const dw_state *s) { return ot_floats_up(s->taps * s->job.M * width_of(s) + s->job.M); }
+static const ot_lines_of *wide_of(const dw_state *s) { return s->job.x_wide ? &s->job.x : &s->job.dy; }
+static const ot_lines_of *narrow_of(const dw_state *s) { return s->job.x_wide ? &s->job.dy : &s->job.x; }
+static int64_t width_of(const dw_state *s) { return ot_floats_up(wide_of(s)->channels); }
+static int64_t weights_of(const dw_state *s) { return s->taps * narrow_of(s)->channels * width_of(s); }
+static int64_t sums_of(const dw_state *s) { return ot_floats_up(weights_of(s) + s->job.dy.channels); }
+
+static ot_lines_of lines_of(const ot_value *v, const int64_t size[2])
+{
+    int64_t channels = v->shape.dim[1], pixels = size[0] * size[1];
+    bool last = v->layout == OT_CHANNELS_LAST;
+    return (ot_lines_of){ .channels = channels,
+                          .channel = last ? 1 : pixels,
+                          .pixel = last ? channels : 1,
+                          .line = size[1] * (last ? channels : 1),
+                          .sample = pixels * channels };
+}
 
 /* Lines of one row each; of a 1x1 convolution a whole picture, if there are enough of them. */
-static void lines_of(dw_state *s, int64_t N, int threads)
+static void cut(dw_state *s, int64_t N, int threads)
 {
     ot_lines_job *j = &s->job;
     bool same = s->taps == 1 && !j->pad[0] && !j->pad[1] && j->stride[0] == 1 && j->stride[1] == 1;
@@ -59,17 +76,14 @@ static ot_status prepare(const ot_node *n, const ot_conv_call *c, int set, ot_pr
     ot_lines_job *j = &s->job;
     s->tiles = ot_rows_tiles_of(set);
     s->x_arg = c->x_arg, s->w_arg = c->w_arg, s->b_arg = c->b_arg, s->y_arg = c->y_arg;
-    j->C = c->x->shape.dim[1], j->M = c->y->shape.dim[1];
     for (int i = 0; i < 2; i++) {
         j->in[i] = z.in[1 + i], j->out[i] = z.out[1 + i], j->kernel[i] = z.w.kernel[1 + i];
         j->stride[i] = z.w.stride[1 + i], j->dilation[i] = z.w.dilation[1 + i], j->pad[i] = z.w.pad_lo[1 + i];
     }
     s->taps = j->kernel[0] * j->kernel[1];
-    int64_t pixels = j->out[0] * j->out[1];
-    bool last = c->y->layout == OT_CHANNELS_LAST;
-    j->dy_channel = last ? 1 : pixels, j->dy_pixel = last ? j->M : 1;
-    j->dy_line = j->out[1] * j->dy_pixel, j->dy_sample = pixels * j->M;
-    lines_of(s, c->x->shape.dim[0], p->threads);
+    j->x = lines_of(c->x, j->in), j->dy = lines_of(c->y, j->out);
+    j->x_wide = is_wide(c->x) && (!is_wide(c->y) || j->x.channels >= j->dy.channels);
+    cut(s, c->x->shape.dim[0], p->threads);
     s->sums = ot_work_floats(&p->work, s->threads * sums_of(s));
     return OT_OK;
 }
@@ -77,24 +91,27 @@ static ot_status prepare(const ot_node *n, const ot_conv_call *c, int set, ot_pr
 /* Channel m of dw, and of db. */
 static void add_up(const dw_state *s, const float *sums, int64_t m, float *dw, float *db)
 {
-    int64_t C = s->job.C, M = s->job.M, taps = s->taps, width = width_of(s), whole = C / 16 * 16;
-    for (int64_t t = 0; t < taps; t++)
+    const ot_lines_job *j = &s->job;
+    int64_t C = j->x.channels, wide = wide_of(s)->channels, whole = wide / 16 * 16, width = width_of(s);
+    for (int64_t t = 0; t < s->taps; t++)
         for (int64_t c = 0; c < C; c++) {
-            const float *from = sums + (t * M + m) * width + (c < whole ? c : whole + 16 - C + c);
+            int64_t row = j->x_wide ? m : c, column = j->x_wide ? c : m;
+            const float *from = sums + (t * narrow_of(s)->channels + row) * width +
+                                (column < whole ? column : whole + 16 - wide + column);
             float sum = 0;
             for (int i = 0; i < s->threads; i++) sum += from[i * sums_of(s)];
-            dw[(m * C + c) * taps + t] = sum;
+            dw[(m * C + c) * s->taps + t] = sum;
         }
     if (!db) return;
     db[m] = 0;
-    for (int i = 0; i < s->threads; i++) db[m] += sums[i * sums_of(s) + taps * M * width + m];
+    for (int i = 0; i < s->threads; i++) db[m] += sums[i * sums_of(s) + weights_of(s) + m];
 }
 
 static void run(const void *state, const ot_call *c)
 {
     const dw_state *s = state;
     ot_lines_job j = s->job;
-    j.x = ot_arg_address(c, s->x_arg), j.dy = ot_arg_address(c, s->y_arg);
+    j.x.p = ot_arg_address(c, s->x_arg), j.dy.p = ot_arg_address(c, s->y_arg);
     float *dw = ot_arg_address(c, s->w_arg), *db = ot_arg_address(c, s->b_arg);
     float *sums = (float *)(void *)((char *)c->work + s->sums);
     int threads = s->threads;
@@ -106,10 +123,10 @@ static void run(const void *state, const ot_call *c)
             float *own = sums + t * sums_of(s);
             ot_part(s->lines, t, threads, &from, &to);
             memset(own, 0, (size_t)sums_of(s) * sizeof *own);
-            s->tiles->line_weights(&j, from, to, own, db ? own + s->taps * j.M * width_of(s) : NULL);
+            s->tiles->line_weights(&j, from, to, own, db ? own + weights_of(s) : NULL);
         }
 #pragma omp for schedule(static)
-        for (int64_t m = 0; m < j.M; m++) add_up(s, sums, m, dw, db);
+        for (int64_t m = 0; m < j.dy.channels; m++) add_up(s, sums, m, dw, db);
     }
 }
 

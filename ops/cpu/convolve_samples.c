@@ -343,6 +343,13 @@ static ot_status dw_run(const ot_call *c)
 /* The share of lanes that n elements use. */
 static double filled(int64_t n, int lanes) { return (double)n / (double)((n + lanes - 1) / lanes * lanes); }
 
+/* How many times as long as at full speed dw by lines takes (convolve_lines.c): eight sums at once hide the time of an addition. */
+static double by_lines(int64_t C, int64_t M)
+{
+    double sums = (double)(M < 6 ? M : 6) * (double)(C < 64 ? ot_ceil_div(C, 16) : 4);
+    return sums < 8 ? 8 / sums : 1;
+}
+
 /* Nanoseconds for an element of the result (dw: of dy) here and in oneDNN, with one thread of a machine with AVX-512: the
  * products at the speed of whole vectors, those that are used; turning x and y; and what oneDNN loses with up to four
  * channels of x.  Both scale alike with other machines.  Chosen by shape only: the same plan everywhere. */
@@ -365,8 +372,7 @@ static bool yields(const ot_node *n, const char **why)
     double turn = 0.2 * (x + y), own, other;
     bool far = C <= 4 && c.stride[0] >= 4 && c.stride[1] >= 4; /* windows that hardly overlap, as AlexNet's first */
     if (c.dx) own = ops / 150 * (1 + 4 / (double)M), other = ops / 185 / filled(C, tiles->lanes) + 0.1 * x;
-    else if (c.dw && C >= 16)
-        own = ops / 160, other = ops / 150 * (1 + 1 / (double)M); /* by lines (convolve_lines.c) */
+    else if (c.dw && C >= 16) own = ops / 160, other = ops / 150 * by_lines(C, M);
     else if (c.dw) own = ops / 160, other = ops / 165 / filled(M, tiles->lanes) + (C <= 4 && M > 16 ? 0.5 * y : 0);
     else own = ops / 190, other = ops / (far ? 150 : 185) / filled(M, tiles->lanes) + 0.1 * y;
     return own / used + turn > other;

@@ -29,11 +29,16 @@ typedef struct ot_pixels_job {
 
 enum { OT_DEPTH_WIDE = 7 }; /* elements along an axis of the window, at most */
 
-/* dw by lines of y. */
+/* x, or dy: floats from one to the next. */
+typedef struct ot_lines_of {
+    const float *p;
+    int64_t channels, channel, pixel, line, sample;
+} ot_lines_of;
+
+/* dw by lines of y.  The channels of one operand are in vectors: at least 16, one next to the other. */
 typedef struct ot_lines_job {
-    const float *x, *dy;
-    int64_t C, M;                                     /* C: at least 16 */
-    int64_t dy_channel, dy_pixel, dy_line, dy_sample; /* floats of dy from one to the next */
+    ot_lines_of x, dy;
+    bool x_wide; /* it is x */
     int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
 } ot_lines_job;
 
@@ -64,8 +69,8 @@ typedef struct ot_rows_tiles {
     void (*weights)(const ot_pixels_job *j, int64_t m, int64_t n, int64_t c, float *sums);
 
     /* Lines `from` to `to` of all samples, added to sums, and the sums of dy to db (M; NULL: not needed).  sums: for each element of the
-     * window M rows of C floats, filled up to a multiple of 16 with channels that are there already: the last 16 floats are of the
-     * last 16 channels. */
+     * window one row for each channel of the narrow operand, of the channels of the wide one, filled up to a multiple of 16 with
+     * channels that are there already: the last 16 floats are of the last 16 channels. */
     void (*line_weights)(const ot_lines_job *j, int64_t from, int64_t to, float *sums, float *db);
 
     /* Rows `from` to `to` of all samples. packed: by elements of the window, then by channels. */

@@ -190,14 +190,16 @@ static void check_weight(const ot_rows_job *j, const ot_value *x, const ot_value
 static void run_weights(const ot_dw_kernel *kernel, int set, int64_t N, ot_rows_job j, bool must)
 {
     if (!fits(&j)) return;
-    bool depthwise = kernel == &ot_dw_depthwise, x_last = kernel != &ot_dw_pixels;
+    bool depthwise = kernel == &ot_dw_depthwise, lines = kernel == &ot_dw_lines,
+         x_wide = j.C >= 16 && (j.M < 16 || draw() % 2);
     ot_convolve a = { .window = { .nd = 2 }, .group = depthwise ? j.C : 1 };
     for (int i = 0; i < 2; i++) {
         a.window.kernel[i] = j.kernel[i], a.window.stride[i] = j.stride[i], a.window.dilation[i] = j.dilation[i];
         a.window.pad_lo[i] = a.window.pad_hi[i] = j.pad[i];
     }
     int64_t inner = depthwise ? 1 : j.C, n = j.M * inner * j.kernel[0] * j.kernel[1];
-    ot_value x = picture(N, j.C, j.in, x_last || draw() % 2), y = picture(N, j.M, j.out, depthwise || draw() % 2),
+    ot_value x = picture(N, j.C, j.in, depthwise || (lines && x_wide) || draw() % 2),
+             y = picture(N, j.M, j.out, depthwise || (lines && !x_wide) || draw() % 2),
              w = picture(j.M, inner, j.kernel, false);
     float *px = numbers(ot_numel(&x.shape)), *py = numbers(ot_numel(&y.shape)), *dw = numbers(n), *db = numbers(j.M);
     ot_error err = { 0 };
@@ -289,7 +291,8 @@ static void line_weights(void **state)
     for (int s = OT_CPU_BASE; s <= ot_instruction_set(); s++) {
         seed = 6;
         for (int t = 0; t < 200; t++) {
-            ot_rows_job j = { .C = 15 + upto(t % 5 ? 40 : 150), .M = upto(t % 3 ? 15 : 70) };
+            int64_t wide = 15 + upto(t % 5 ? 40 : 150), other = upto(t % 3 ? 15 : 70);
+            ot_rows_job j = { .C = t % 2 ? wide : other, .M = t % 2 ? other : wide };
             draw_window(&j, t);
             if (t % 7 == 0) j.in[1] = upto(600), j.in[0] = j.kernel[0] = 1, j.pad[0] = 0;
             if (t % 4 == 3)
