@@ -336,7 +336,7 @@ static ot_status check_patterns(const ot_graph *g, const char *option, const cha
 static ot_node *dequantiser(const ot_graph *g, const uses *u, const ot_value *v)
 {
     int from = u->first[v->id], to = u->first[v->id + 1];
-    ot_node *n = from < to && ot_is_int(v->dtype) ? (ot_node *)(uintptr_t)u->list[from].node : NULL;
+    ot_node *n = from < to && ot_stored_type(v->dtype) ? (ot_node *)(uintptr_t)u->list[from].node : NULL;
     for (int i = from; n && i < to; i++) {
         const use *k = &u->list[i];
         bool here = k->node->op == &ot_op_DequantizeLinear && !k->input && of_graph(g, k->node->out[0]);
@@ -755,11 +755,10 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
         ot_value *v = g->values[i];
         if (v->source < 0 || !v->data || v->role != OT_CONST) continue;
         verdict d = { .uses = u.first[v->id + 1] - u.first[v->id] };
-        if (!ot_is_float(v->dtype)) {
-            const ot_node *n = dequantiser(g, &u, v);
-            v->why = "constant: not a float";
-            if (!n || p->own || !ot_stored_widen(g, v, n)) continue;
-        }
+        const ot_node *n = p->own ? NULL : dequantiser(g, &u, v);
+        bool widened = n && ot_stored_widen(g, v, n);
+        if (!ot_is_float(v->dtype)) v->why = "constant: not a float";
+        if (!widened && !ot_is_float(v->dtype)) continue;
         judge(g, &u, v, v, false, 0, &d);
         decide(g, v, &d, &h);
         override(v, c);
