@@ -242,6 +242,12 @@ static bool is_scanned(const ot_node *n, int input)
     return n->op == &ot_op_Scan && input >= n->n_in - a->num_scan_inputs && input < a->body->n_inputs;
 }
 
+/* Is v a weight of a recurrent layer, which no formula has?  Not the zeros beside the one bias of a layer. */
+static bool is_recurrent(const ot_value *v, const verdict *d)
+{
+    return d->how == STRONG && strchr(d->node->op->slots, 'h') && ot_pattern_of(v) != OT_PATTERN_EQUAL;
+}
+
 /* Finds where start is used, following v; keeps the strongest slot.  computed: v no longer has the elements of
  * start. */
 static void judge(const ot_graph *g, const uses *u, const ot_value *start, const ot_value *v, bool computed, int depth,
@@ -259,11 +265,14 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
         bool moved = here && is_one_of(slot, ">~");
         bool apart =
             here && !(n->out[0]->mark & FED) && !n->op->grad_zero && !(k->input < 32 && n->op->nondiff >> k->input & 1);
-        if (depth < DEEP && (moved || (apart && is_source(g, start)))) {
+        bool source = is_source(g, start);
+        bool joined = apart && !source && n->op == &ot_op_Concat; /* parts of gates, as PyTorch exports scripts */
+        if (depth < DEEP && (moved || joined || (apart && source))) {
             verdict before = *best;
             for (int o = 0; o < n->n_out; o++)
-                if (n->out[o]) judge(g, u, start, n->out[o], computed || !moved, depth + 1, best);
-            best->apart |= !moved && best->how > before.how;
+                if (n->out[o]) judge(g, u, start, n->out[o], computed || !(moved || joined), depth + 1, best);
+            if (joined && best->how > before.how && !is_recurrent(start, best)) *best = before;
+            best->apart |= !moved && !joined && best->how > before.how;
             if (moved || best->how > before.how) continue;
         }
         strength s = strength_of(slot);

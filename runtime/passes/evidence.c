@@ -582,7 +582,8 @@ enum { ANY_ROLE = -1 };
 static ot_value *copied_by(const ot_graph *g, const ot_value *v, int role, bool listed, bool *turned)
 {
     int64_t n = ot_numel(&v->shape);
-    if (!v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 || !made(v)) return NULL;
+    bool unlisted = g->listed && v->said == OT_SAID_NOTHING; /* computed by the exporter, whatever its name */
+    if (!v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 || !(made(v) || unlisted)) return NULL;
     for (int i = 0; i < g->n_values; i++) {
         ot_value *w = g->values[i];
         if (w == v || (role != ANY_ROLE && (int)w->role != role) || (w->said == OT_SAID_PARAMETER) != listed ||
