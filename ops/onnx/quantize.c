@@ -5,8 +5,8 @@
  * Shapes  x, y: any   scale, zero point: one value · one per index along `axis` · blocked: that of x with ceil(size /
  *         block_size) indices along `axis`
  * Grad    none through integers.  DequantizeLinear after QuantizeLinear with the same scale becomes fake quantization
- *         (pass fake_quant) with a straight-through gradient, 0 where it saturates; scales and zero points have none.
- *         */
+ *         (pass fake_quant) with a straight-through gradient, 0 where it saturates.  Small floats: straight-through,
+ *         in float32, 0 where it saturates.  Scales and zero points have none. */
 #include "ops/onnx/batching.h"
 #include "ops/onnx/quantize.h"
 
@@ -154,13 +154,22 @@ static ot_value *rounded(ot_build *b, ot_value *u, ot_value *zero, ot_dtype t)
     return ot_map2(b, OT_FN_Quantize, ot_is_signed(t) ? -half : 0, half - 1, ot_cast(b, u, w), zero);
 }
 
-static ot_value *cast_small(ot_build *b, ot_value *x, ot_dtype t, bool saturate)
+/* u + zero as a float of type t.  Where it saturates the gradient is 0, as of integers. */
+static ot_value *to_small(ot_build *b, ot_value *u, ot_value *zero, ot_dtype t, bool saturate)
 {
-    if (ot_broken(b) || saturate || ot_dtype_bits(t) != 8) return ot_cast(b, x, t);
+    if (ot_broken(b)) return NULL;
+    ot_dtype w = wide(u->dtype);
+    u = ot_cast(b, u, w);
+    if (zero) u = ot_map2(b, OT_FN_Add, 0, 0, u, ot_cast(b, zero, w));
+    if (ot_broken(b)) return NULL;
+    if (saturate || ot_dtype_bits(t) != 8) {
+        double most = ot_float_decode(ot_float_encode(INFINITY, t, true), t);
+        return ot_cast(b, ot_map3(b, OT_FN_Clip, 0, 0, u, ot_scalar(b, w, -most), ot_scalar(b, w, most)), t);
+    }
     ot_program m;
-    ot_map_program(&m, OT_FN_Copy, 0, 0, 1, ot_class_of(x->dtype), t);
+    ot_map_program(&m, OT_FN_Copy, 0, 0, 1, ot_class_of(w), t);
     m.out_dtype[0] |= OT_MAP_NO_SATURATE;
-    ot_node *made = ot_map_emit_program(b, &m, &x);
+    ot_node *made = ot_map_emit_program(b, &m, &u);
     return made ? made->out[0] : NULL;
 }
 
@@ -177,10 +186,7 @@ static void quantize_lower(ot_build *b)
         ot_yield(b, 0, ot_cast(b, rounded(b, u, zero, t), t));
         return;
     }
-    ot_dtype w = wide(u->dtype);
-    u = ot_cast(b, u, w);
-    if (zero) u = ot_map2(b, OT_FN_Add, 0, 0, u, ot_cast(b, zero, w));
-    ot_yield(b, 0, cast_small(b, u, t, a->saturate));
+    ot_yield(b, 0, to_small(b, u, zero, t, a->saturate));
 }
 
 static void dequantize_lower(ot_build *b)
@@ -193,7 +199,9 @@ static void dequantize_lower(ot_build *b)
     ot_dtype w = wide(scale->dtype);
     if (a->through) { /* a computed scale gets no gradient either */
         if (!ot_is_const(n->in[1])) scale = ot_map1(b, OT_FN_Detach, 0, 0, scale);
-        x = ot_cast(b, rounded(b, divide(b, x, scale, a->divide), zero, a->through), w);
+        ot_value *u = divide(b, x, scale, a->divide);
+        x = ot_is_float(a->through) ? to_small(b, u, zero, a->through, true) : rounded(b, u, zero, a->through);
+        x = ot_cast(b, x, w);
         if (zero) x = ot_map2(b, OT_FN_Sub, 0, 0, x, ot_cast(b, zero, w));
     } else if (ot_is_float(x->dtype)) {
         x = ot_cast(b, x, w);

@@ -94,7 +94,7 @@ struct ot_value {
     const ot_value *labels;       /* a list of constants: what the file calls its columns, classes; NULL: nothing */
     const char *why;              /* set by classify: the reason for its role; NULL: not classified */
     const ot_op *slot_op;         /* set by classify: the slot that decided; NULL: none */
-    const ot_stored *stored;      /* set by classify: stored as integers in the file; NULL: as it is here */
+    const ot_stored *stored;      /* set by classify: quantised in the file; NULL: as it is here */
     ot_shape shape;               /* rank -1 before infer */
     int id;                       /* index in graph->values */
     int port;                     /* which output of the producer */

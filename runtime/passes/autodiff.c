@@ -58,11 +58,15 @@ static bool cancelled(const ot_node *n, int i, const int *uses)
     return false;
 }
 
+/* Gradients of floats of 8 bits and fewer are float32: most gradients are smaller than the smallest such float. */
+static ot_dtype type_of_gradient(const ot_value *v) { return ot_dtype_bits(v->dtype) <= 8 ? OT_F32 : v->dtype; }
+
 static void accumulate(ot_build *b, ot_value *v, ot_value *dv)
 {
     if (!dv) return;
-    dv = ot_sum_to(b, dv, &v->shape, ot_dtype_bits(v->dtype) > 16); /* no rounding before a wider v */
-    if (dv) dv = ot_cast(b, dv, v->dtype);
+    ot_dtype t = type_of_gradient(v);
+    dv = ot_sum_to(b, dv, &v->shape, ot_dtype_bits(t) > 16); /* no rounding before a wider v */
+    if (dv) dv = ot_cast(b, dv, t);
     v->grad = v->grad ? ot_map2(b, OT_FN_Add, 0, 0, v->grad, dv) : dv;
 }
 

@@ -242,6 +242,12 @@ static bool is_scanned(const ot_node *n, int input)
     return n->op == &ot_op_Scan && input >= n->n_in - a->num_scan_inputs && input < a->body->n_inputs;
 }
 
+/* Is v a weight of a recurrent layer, which no formula has?  Not the zeros beside the one bias of a layer. */
+static bool is_recurrent(const ot_value *v, const verdict *d)
+{
+    return d->how == STRONG && strchr(d->node->op->slots, 'h') && ot_pattern_of(v) != OT_PATTERN_EQUAL;
+}
+
 /* Finds where start is used, following v; keeps the strongest slot.  computed: v no longer has the elements of
  * start. */
 static void judge(const ot_graph *g, const uses *u, const ot_value *start, const ot_value *v, bool computed, int depth,
@@ -259,11 +265,14 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
         bool moved = here && is_one_of(slot, ">~");
         bool apart =
             here && !(n->out[0]->mark & FED) && !n->op->grad_zero && !(k->input < 32 && n->op->nondiff >> k->input & 1);
-        if (depth < DEEP && (moved || (apart && is_source(g, start)))) {
+        bool source = is_source(g, start);
+        bool joined = apart && !source && n->op == &ot_op_Concat; /* parts of gates, as PyTorch exports scripts */
+        if (depth < DEEP && (moved || joined || (apart && source))) {
             verdict before = *best;
             for (int o = 0; o < n->n_out; o++)
-                if (n->out[o]) judge(g, u, start, n->out[o], computed || !moved, depth + 1, best);
-            best->apart |= !moved && best->how > before.how;
+                if (n->out[o]) judge(g, u, start, n->out[o], computed || !(moved || joined), depth + 1, best);
+            if (joined && best->how > before.how && !is_recurrent(start, best)) *best = before;
+            best->apart |= !moved && !joined && best->how > before.how;
             if (moved || best->how > before.how) continue;
         }
         strength s = strength_of(slot);
@@ -336,7 +345,7 @@ static ot_status check_patterns(const ot_graph *g, const char *option, const cha
 static ot_node *dequantiser(const ot_graph *g, const uses *u, const ot_value *v)
 {
     int from = u->first[v->id], to = u->first[v->id + 1];
-    ot_node *n = from < to && ot_is_int(v->dtype) ? (ot_node *)(uintptr_t)u->list[from].node : NULL;
+    ot_node *n = from < to && ot_stored_type(v->dtype) ? (ot_node *)(uintptr_t)u->list[from].node : NULL;
     for (int i = from; n && i < to; i++) {
         const use *k = &u->list[i];
         bool here = k->node->op == &ot_op_DequantizeLinear && !k->input && of_graph(g, k->node->out[0]);
@@ -755,11 +764,10 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
         ot_value *v = g->values[i];
         if (v->source < 0 || !v->data || v->role != OT_CONST) continue;
         verdict d = { .uses = u.first[v->id + 1] - u.first[v->id] };
-        if (!ot_is_float(v->dtype)) {
-            const ot_node *n = dequantiser(g, &u, v);
-            v->why = "constant: not a float";
-            if (!n || p->own || !ot_stored_widen(g, v, n)) continue;
-        }
+        const ot_node *n = p->own ? NULL : dequantiser(g, &u, v);
+        bool widened = n && ot_stored_widen(g, v, n);
+        if (!ot_is_float(v->dtype)) v->why = "constant: not a float";
+        if (!widened && !ot_is_float(v->dtype)) continue;
         judge(g, &u, v, v, false, 0, &d);
         decide(g, v, &d, &h);
         override(v, c);

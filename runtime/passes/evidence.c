@@ -569,6 +569,12 @@ static ot_value *turned_before(const ot_graph *g, const ot_value *v)
     return NULL;
 }
 
+/* Is w the copy of v that --untie made? */
+static bool untied(const ot_value *v, const ot_value *w)
+{
+    return starts(w->name, v->name) && starts(w->name + strlen(v->name), "_untied_");
+}
+
 enum { ANY_ROLE = -1 };
 
 /* The tensor of that role that v copies: one that the file lists as a parameter (listed), or one with a name of its own that is
@@ -576,13 +582,14 @@ enum { ANY_ROLE = -1 };
 static ot_value *copied_by(const ot_graph *g, const ot_value *v, int role, bool listed, bool *turned)
 {
     int64_t n = ot_numel(&v->shape);
-    if (!v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 || !made(v)) return NULL;
+    bool unlisted = g->listed && v->said == OT_SAID_NOTHING; /* computed by the exporter, whatever its name */
+    if (!v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 || !(made(v) || unlisted)) return NULL;
     for (int i = 0; i < g->n_values; i++) {
         ot_value *w = g->values[i];
         if (w == v || (role != ANY_ROLE && (int)w->role != role) || (w->said == OT_SAID_PARAMETER) != listed ||
             !w->data || w->dtype != v->dtype || ot_numel(&w->shape) != n)
             continue;
-        if (!listed && made(w)) continue;
+        if (!listed && (made(w) || untied(v, w))) continue;
         *turned = !ot_same_in_order(v, w);
         if ((!*turned || is_turned(v, w, (size_t)ot_dtype_bits(v->dtype) / 8)) && !all_equal(v, n)) return w;
     }

@@ -1,9 +1,9 @@
-/* stored.c - trains weights that a file stores as integers before a DequantizeLinear.
+/* stored.c - trains weights that a file stores as integers or small floats before a DequantizeLinear.
  *
- * The value of the weight gets floats (integer less zero point, times scale), and its DequantizeLinear rounds them by
- * itself, as after pass fake_quant: a step computes with the values that the file will contain, and the gradient passes
- * the rounding (straight-through), 0 where it saturates.  The exported file contains integers again, unchanged where
- * the weight did not change.
+ * The value of the weight gets floats (number of the file less zero point, times scale), and its DequantizeLinear
+ * rounds them by itself, as after pass fake_quant: a step computes with the values that the file will contain, and the
+ * gradient passes the rounding (straight-through), 0 where it saturates.  The exported file contains numbers of the
+ * stored type again, unchanged where the weight did not change.
  *
  * Scales   the file's; or fitted: largest magnitude / largest integer if all zero points are in the middle, else
  *          (max - min) over the range with a zero point that is exact.  A bias of int32 has the product of two scales:
@@ -18,10 +18,25 @@
 #include "ops/onnx/quantize.h"
 #include "ops/kernels/reduce.h"
 
+bool ot_stored_type(ot_dtype t)
+{
+    int bits = ot_dtype_bits(t);
+    return (ot_is_int(t) && bits <= 32) || (ot_is_float(t) && bits <= 8 && t != OT_F8E8M0);
+}
+
 /* ---- elements ------------------------------------------------------------------------- */
 
-static double lowest(ot_dtype t) { return ot_is_signed(t) ? -ldexp(1, ot_dtype_bits(t) - 1) : 0; }
-static double highest(ot_dtype t) { return ldexp(1, ot_dtype_bits(t) - ot_is_signed(t)) - 1; }
+static double highest(ot_dtype t)
+{
+    if (ot_is_float(t)) return ot_float_decode(ot_float_encode(INFINITY, t, true), t);
+    return ldexp(1, ot_dtype_bits(t) - ot_is_signed(t)) - 1;
+}
+
+static double lowest(ot_dtype t)
+{
+    if (ot_is_float(t)) return -highest(t);
+    return ot_is_signed(t) ? -ldexp(1, ot_dtype_bits(t) - 1) : 0;
+}
 
 /* The index of the scale of element i of a weight of shape s. */
 static int64_t scale_at(const ot_stored *q, const ot_shape *s, int64_t i)
@@ -47,10 +62,11 @@ static double dequantised(const ot_stored *q, ot_dtype t, double v, int64_t k)
     return t == OT_F64 ? less * scale : (double)((float)less * (float)scale);
 }
 
-/* Rounds as the kernels do. */
-static double quantised(ot_dtype t, double x, double scale)
+/* x / scale in type t, rounded to an integer if the file stores integers.  Rounds as the kernels do. */
+static double quantised(const ot_stored *q, ot_dtype t, double x, double scale)
 {
-    return t == OT_F64 ? rint(x / scale) : (double)rintf((float)x / (float)scale);
+    double u = t == OT_F64 ? x / scale : (double)((float)x / (float)scale);
+    return ot_is_float(q->dtype) ? u : rint(u);
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */
@@ -77,13 +93,14 @@ static bool describe(const ot_value *v, const ot_node *n, ot_stored *q)
     const ot_dequantize *a = n->attrs;
     const ot_value *s = n->in[1], *z = zero_point(n);
     *q = (ot_stored){
-        .dtype = v->dtype, .axis = -1, .block = a->block_size, .scale = s, .zero = z, .integers = v->data
+        .dtype = v->dtype, .axis = -1, .block = a->block_size, .scale = s, .zero = z, .elements = v->data
     };
     if (!ot_is_const(s) || !ot_is_float(s->dtype) || (z && (!ot_is_const(z) || z->dtype != v->dtype))) return false;
     if (z && !ot_shape_eq(&z->shape, &s->shape) && (ot_numel(&z->shape) != 1 || ot_numel(&s->shape) != 1)) return false;
     for (int64_t i = 0, k = ot_numel(&s->shape); i < k; i++) {
         double x = ot_get_f64(s->data, s->dtype, i);
         if (x == 0 || !isfinite(x)) return false; /* symmetric blocks of ONNX Runtime have negative scales */
+        if (ot_is_float(v->dtype) && zero_of(q, i) != 0) return false;
     }
     if (!q->block && ot_numel(&s->shape) == 1 && s->shape.rank <= 1) return true;
     if (!ot_axis(a->axis, v->shape.rank, &q->axis) || q->block < 0) return false;
@@ -100,7 +117,7 @@ static bool describe(const ot_value *v, const ot_node *n, ot_stored *q)
 bool ot_stored_widen(ot_graph *g, ot_value *v, const ot_node *reader)
 {
     ot_stored q, *kept;
-    if (!ot_is_int(v->dtype) || ot_dtype_bits(v->dtype) > 32 || !describe(v, reader, &q)) return false;
+    if (!ot_stored_type(v->dtype) || !describe(v, reader, &q)) return false;
     ot_dtype t = q.scale->dtype == OT_F64 ? OT_F64 : OT_F32;
     if (!ot_shape_fits(&v->shape, t)) return false;
     void *floats = ot_graph_alloc(g, ot_bytes(&v->shape, t) + 1);
@@ -118,7 +135,7 @@ bool ot_stored_widen(ot_graph *g, ot_value *v, const ot_node *reader)
 void ot_stored_restore(ot_value *v)
 {
     v->dtype = v->stored->dtype;
-    v->data = v->stored->integers;
+    v->data = v->stored->elements;
     v->stored = NULL;
 }
 
@@ -295,7 +312,7 @@ static void fit(const ot_value *w, const void *bytes, double *scale, double *zer
         if (!(s > 0)) s = ot_get_f64(q->scale->data, q->scale->dtype, k);
         ot_set_f64(one, q->scale->dtype, 0, s);
         scale[k] = ot_get_f64(one, q->scale->dtype, 0);
-        zero[k] = even ? middle : fmin(fmax(quantised(w->dtype, -from, scale[k]) + low, low), high);
+        zero[k] = even ? middle : fmin(fmax(quantised(q, w->dtype, -from, scale[k]) + low, low), high);
     }
 }
 
@@ -323,11 +340,11 @@ ot_status ot_stored_write(const ot_value *w, const void *bytes, const void *like
     }
     for (int64_t i = 0, all = ot_numel(&w->shape); i < all; i++) {
         int64_t k = scale_at(q, &w->shape, i);
-        double x = ot_get_f64(bytes, w->dtype, i), was = ot_get_f64(q->integers, q->dtype, i);
+        double x = ot_get_f64(bytes, w->dtype, i), was = ot_get_f64(q->elements, q->dtype, i);
         bool same_as_before = !q->fitted && x == dequantised(q, w->dtype, was, k);
-        double now = same_as_before ? was : fmin(fmax(quantised(w->dtype, x, scale[k]) + zero[k], low), high);
+        double now = same_as_before ? was : fmin(fmax(quantised(q, w->dtype, x, scale[k]) + zero[k], low), high);
         if (!isfinite(x)) return OT_E_DIVERGED;
-        ot_set_i64(out, q->dtype, i, (int64_t)now);
+        ot_set_f64(out, q->dtype, i, now);
     }
     return OT_OK;
 }

@@ -190,8 +190,14 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
     *trained += 1;
     if (!outputs(g, n, 3)) return g->err->status;
     OT_TRY(ot_node_infer(n, g->err));
+    bool moved = false;
     for (int i = 3; i < 5 && c->want == OT_WANT_TRAIN; i++)
-        if (statistic(n, i)->role == OT_STATE) move_state(g, n, i);
+        if (statistic(n, i)->role == OT_STATE) move_state(g, n, i), moved = true;
+    if (moved && a->momentum == 1) /* torch.onnx writes it for momentum=None, the mean of all batches */
+        ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name,
+                "export the model with a momentum such as 0.1, or use --bn frozen",
+                "BatchNormalization trains with the statistics of batches, but its momentum of 1 in the file keeps the "
+                "running statistics, which evaluation uses, at their values");
     return g->err->status;
 }
 

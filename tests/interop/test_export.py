@@ -324,6 +324,10 @@ def folding():
     n = [h.make_node('Cast', ['x'], ['xb'], to=T.BFLOAT16), h.make_node('Conv', ['xb', 'w'], ['c']), norm_node(0, 'c', 'n', o),
          h.make_node('Cast', ['n'], ['y'], to=T.FLOAT)]
     case('bfloat16', model(n, t, o), '--fold', has=gone, tolerance=3e-2, ort=False)
+    # As networks with autocast: the weights are float32, and the graph casts them.
+    n = [h.make_node('Cast', ['x'], ['xh'], to=T.FLOAT16), h.make_node('Cast', ['w'], ['wh'], to=T.FLOAT16), h.make_node('Conv', ['xh', 'wh'], ['c']),
+         norm_node(0, 'c', 'n', o), h.make_node('Cast', ['n'], ['y'], to=T.FLOAT)]
+    case('autocast', model(n, [tensor('w', 4, 3, 3, 3), *norm(0, 4)], o), '--fold', tolerance=1e-2, ort=False)
 
 
 # ---- losses, functions, what stays -----------------------------------------------------------------

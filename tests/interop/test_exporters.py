@@ -164,4 +164,16 @@ with tempfile.TemporaryDirectory() as d:
             r, got = arrays(d, 'run', old('MeanVarianceNormalization', {}, 8, across_channels=across, normalize_variance=divides), {'x': x})
             check(not r.returncode and np.allclose(got['y'], right / x.std(axes, keepdims=True) if divides else right, atol=1e-5), f'MeanVarianceNormalization {across} {divides}: {r.stderr}')
 
+
+# BatchNorm(momentum=None) of PyTorch, whose running statistics are means of all batches, has momentum 1 in the file: they keep their values
+with tempfile.TemporaryDirectory() as d:
+    for momentum in 1.0, 0.9:
+        tensors = {'fc.weight': some(I, H), 'bn.weight': 1 + some(H), 'bn.bias': some(H), 'bn.running_mean': some(H), 'bn.running_var': abs(some(H)) + 1}
+        nodes = [h.make_node('MatMul', ['x', 'fc.weight'], ['a']), h.make_node('BatchNormalization', ['a', *list(tensors)[1:]], ['y'], 'bn', momentum=momentum)]
+        onnx.save(model(nodes, tensors, {'x': ['N', I]}, {'y': ['N', H]}, 'pytorch'), d + '/m.onnx')
+        np.savez(d + '/x.npz', x=some(8, I), target=some(8, H))
+        r = call('train', d + '/m.onnx', '--data', d + '/x.npz', '-o', d + '/t.onnx', '--steps', '1', '--loss', 'mse', '--run-dir', 'none')
+        kept = {i.name: numpy_helper.to_array(i) for i in onnx.load(d + '/t.onnx').graph.initializer}
+        check(('momentum of 1' in r.stderr) == (momentum == 1) and np.array_equal(kept['bn.running_mean'], tensors['bn.running_mean']) == (momentum == 1),
+              f'momentum {momentum}: {r.stderr}')
 finish('checks')

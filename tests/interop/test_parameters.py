@@ -136,6 +136,13 @@ def tied(d):
     said, _, weights = trained(d, 'two')
     check(not np.allclose(weights['wte.weight'], weights['onnx::MatMul_9'].T, atol=1e-4), 'two tensors are two weights')
     check('onnx::MatMul_9 of wte.weight' in said and 'use --tie' in said, f'not told: {said}')
+    # The transpose that the exporter computed of a listed parameter is one with it, also under a name that a parameter could have.
+    save(f'{d}/t.onnx', [*first, ('MatMul', 'b t', 'y', {})], {'wte.weight': table, 'layer.weight': weight, 't': table.T.copy()}, x=x, y=y,
+         listed=["p_wte: PARAMETER target='wte.weight'", "p_layer: PARAMETER target='layer.weight'"])
+    _, losses, weights = trained(d, 't')
+    _, should, _ = trained(d, 'one')
+    alike(losses, should, 'a listed parameter and its transpose t')
+    check(np.array_equal(weights['t'], weights['wte.weight'].T), 'the transpose t has other values')
     chain = {'a.weight': weight, 'onnx::MatMul_7': weight.T.copy(), 'onnx::MatMul_8': weight}
     layers = [('MatMul', f'{i} {w}', o, {}) for i, w, o in (('a', 'a.weight', 'b'), ('b', 'onnx::MatMul_7', 'c'), ('c', 'onnx::MatMul_8', 'e'), ('e', 'head.weight', 'y'))]
     save(f'{d}/three.onnx', [('Gather', 'wte.weight x', 'a', {}), *layers],
@@ -311,6 +318,26 @@ def bodies(d):
           f'weights of layers that a Scan reads in turn: {got if isinstance(got, str) else roles(f"{d}/m.onnx")}')
 
 
+def scripted(d):
+    """The exporter of scripted modules writes weights of recurrent layers as Constant nodes and orders their gates in the graph."""
+    hidden, four = 6, 24
+    ends = [('zero', [0]), ('one', [hidden]), ('last', [four])]
+    weights = {'W': random(four, WIDTH), 'R': random(four, hidden), 'B': random(four)}
+    constant = lambda name, v: h.make_node('Constant', [], [name], value=numpy_helper.from_array(np.asarray(v), name))
+    nodes = [constant(n, v) for n, v in ends] + [constant(f'onnx::Slice_{n}', v) for n, v in weights.items()] + [constant('rest', np.zeros(four, 'f4'))]
+    for n in weights:
+        w = f'onnx::Slice_{n}'
+        nodes += [h.make_node('Slice', [w, 'zero', 'one', 'zero'], [n + '1']), h.make_node('Slice', [w, 'one', 'last', 'zero'], [n + '2']),
+                  h.make_node('Concat', [n + '2', n + '1', *(['rest'] if n == 'B' else [])], [n + '3'], axis=0), h.make_node('Unsqueeze', [n + '3', 'zero'], [n])]
+    nodes += [h.make_node('LSTM', ['x', 'W', 'R', 'B'], ['', 'a'], hidden_size=hidden), h.make_node('Squeeze', ['a', 'zero'], ['b']), h.make_node('Gemm', ['b', 'fc.weight'], ['y'])]
+    g = h.make_graph(nodes, 'g', [h.make_tensor_value_info('x', T.FLOAT, [LENGTH, 'n', WIDTH])], [h.make_tensor_value_info('y', T.FLOAT, ['n', 3])],
+                     [numpy_helper.from_array(random(hidden, 3), 'fc.weight')])
+    onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8, producer_name='pytorch'), f'{d}/m.onnx')
+    for name, trains in dict.fromkeys(['fc.weight', *(f'onnx::Slice_{n}' for n in weights)], True).items():
+        expect(f'{d}/m.onnx', name, trains, 'weights of a scripted LSTM')
+    expect(f'{d}/m.onnx', 'rest', False, 'the zeros beside the bias of a scripted LSTM')
+
+
 with tempfile.TemporaryDirectory() as folder:
     singles(folder)
     computed(folder)
@@ -321,4 +348,5 @@ with tempfile.TemporaryDirectory() as folder:
     lists(folder)
     folded(folder)
     bodies(folder)
+    scripted(folder)
 finish('parameters')

@@ -146,7 +146,7 @@ with tempfile.TemporaryDirectory() as d:
     onnx.save(model(graph([node('DequantizeLinear', ['first', 'one', 'zero'], 'a'), node('DequantizeLinear', ['second', 'one', 'zero'], 'b'), node('MatMul', ['x', 'a'], 'h'),
                            node('MatMul', ['h', 'b'], 'y')], [value('x', ['n', 5])], [value('y', ['n', 3])], integers)), f'{d}/integers.onnx')
     said = train(d, 'integers', 'values', '--steps', '1', '--training-info', code=3)[2]
-    check("2 weights are stored as integers (first: 'first')" in said and said.count('integers') == 1, said)
+    check("2 weights are quantised (first: 'first')" in said and said.count('quantised') == 1, said)
     check('is not supported' in train(d, 'net', 'shares', '--steps', '1', '--training-info', '--loss', 'cross_entropy', code=3)[2], 'probabilities as targets')
     said = train(d, 'net', 'classes', '--steps', '1', '--training-info', '--optimizer', 'muon', '--freeze', '*bias', code=3)[2]
     check('is not supported; use another loss or optimizer' in said and "continue with 'onnxtrain resume RUN'" in said, said)

@@ -150,6 +150,17 @@ with tempfile.TemporaryDirectory() as d:
         r = json.loads(call('check', encoder, '--json', *options).stdout)
         check(r['trained'] == trained, f"encoder.onnx {options}: {r['trained']} parameters train, {trained} are right")
 
+    # the copies are no tied weights, though the exporter made the name of the original: neither said nor tied again
+    for i, names in enumerate((['val_2'] * 3, ['val_2', 'val_5', 'val_7'])):
+        nodes = [n for k, name in enumerate(names) for n in (h.make_node('MatMul', ['xyz'[k], name], [f'm{k}'], f'/layers.{k}/MatMul'),
+                                                           h.make_node('Add', [f'm{k}', f'layers.{k}.bias'], ['yzu'[k]], f'/layers.{k}/Add'))]
+        init = {f'layers.{k}.bias': np.linspace(-1, k, 6) for k in range(3)}
+        save(f'{d}/{i}.onnx', nodes, init | dict.fromkeys(names, np.random.default_rng(8).standard_normal((6, 6)) / 2), ['u'])
+    for option in (), ('--tie',):
+        losses, said = train(d, f'{d}/0.onnx', f'{d}/t.onnx', '--untie', 'val_2', *option)
+        right, _ = train(d, f'{d}/1.onnx', f'{d}/u.onnx')
+        check(losses == right and 'copies of another' not in said, f'untied, {option}: {losses}; apart {right}: {said}')
+
     # a run of them continues
     np.savez(f'{d}/e.npz', x=np.linspace(-1, 1, 16 * 24, dtype='f4').reshape(16, 3, 8), target=np.zeros((16, 3, 5), 'f4'))
     call('train', encoder, '--untie', 'auto', '--data', f'{d}/e.npz', '--device', 'cpu', '--loss', 'mse', '--steps', '2', '--run-dir', f'{d}/run', '-o', f'{d}/e.onnx')

@@ -156,15 +156,16 @@ static ot_status answer(const deployment *d, const ot_model *m, ot_tensors *out,
     return s;
 }
 
-/* The allowed difference of an output, relative to its largest element: for the least precise type of the tensors. */
+static double rounding(ot_dtype t) { return t == OT_BF16 ? 5e-2 : t == OT_F16 ? 1e-2 : 0; }
+
+/* The allowed difference of an output, relative to its largest element: for the least precise type of the tensors and
+ * of what the graph casts to, as a network exported with autocast does. */
 static double tolerance(const deployment *d)
 {
     double most = d->half ? 1e-2 : d->fold ? 1e-4 : 1e-5;
-    for (int i = 0; i < d->m->file->n_sources; i++) {
-        ot_dtype t = d->m->file->sources[i].dtype;
-        if (t == OT_BF16) most = 5e-2;
-        if (t == OT_F16) most = fmax(most, 1e-2);
-    }
+    for (int i = 0; i < d->m->file->n_sources; i++) most = fmax(most, rounding(d->m->file->sources[i].dtype));
+    for (const ot_node *n = d->m->file->graph->first; n; n = n->next)
+        if (n->op == &ot_op_Cast) most = fmax(most, rounding((ot_dtype)ot_attr_get(n, "to", 0)));
     return most;
 }
 

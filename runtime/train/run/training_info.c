@@ -72,7 +72,7 @@ static ot_status find_weights(ot_trainer *t, const ot_config *c, int *sources, i
     }
     if (stored)
         ot_fail_more(err, OT_E_MODEL,
-                     "--training-info: %d weight%s stored as integers (first: '%s'); their updates "
+                     "--training-info: %d weight%s quantised (first: '%s'); their updates "
                      "are not supported",
                      stored, stored > 1 ? "s are" : " is", first);
     ot_plan_free(p);
