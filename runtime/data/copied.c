@@ -8,12 +8,14 @@ typedef struct copier {
     const int *list;
     int n;
     const char **text;
+    const int64_t *place; /* of each row; NULL: as in the file */
     ot_arena *arena;
 } copier;
 
 static ot_status copy_row(void *user, const ot_rows *r, int64_t row, ot_error *err)
 {
     const copier *k = user;
+    if (k->place) row = k->place[row];
     for (int i = 0; i < k->n; i++)
         if (!(k->text[row * k->n + i] = ot_arena_strdup(k->arena, r->cell[k->list[i]])))
             return ot_fail(err, OT_E_NOMEM, "no memory for the columns of --copy");
@@ -39,7 +41,7 @@ ot_status ot_dataset_copy_columns(const ot_dataset *d, const char *columns, ot_a
     for (int i = 0; i < n; i++)
         if (!(name[i] = ot_arena_strdup(a, t->column[list[i]].name)))
             return ot_fail(err, OT_E_NOMEM, "no memory for the columns of --copy");
-    copier k = { list, n, text, a };
+    copier k = { list, n, text, t->place, a };
     OT_TRY(ot_table_each_row(t, copy_row, &k, err));
     for (int64_t i = 0; i < d->samples && t->windows.length; i++) /* they come in order: no text is needed twice */
         memmove(text + i * n, text + ot_row_windows_last(t, i) * n, (size_t)n * sizeof *text);

@@ -28,7 +28,7 @@ static ot_status arrange(ot_dataset *d, ot_columns *t, ot_error *err)
     OT_TRY(ot_table_hint_parts(d, t, err));
     if (!t->recorded) OT_TRY(ot_table_choose_inputs(d, t, err));
     OT_TRY(ot_table_add_arrays(d, t, err));
-    if (!t->regular && !(t->line = ot_arena_alloc(d->arena, (size_t)t->rows * sizeof *t->line)))
+    if ((!t->regular || t->place) && !(t->line = ot_arena_alloc(d->arena, (size_t)t->rows * sizeof *t->line)))
         return ot_table_no_memory(t, err);
     if (t->text) OT_TRY(ot_texts_read(d, t, err));
     OT_TRY(ot_tags_read(d, t, err));
@@ -57,8 +57,8 @@ static ot_status keep_options(ot_dataset *d, ot_columns *t, const ot_data_option
     ot_data_options *own = &t->options;
     *own = *o;
     own->search = NULL;
-    const char **text[] = { &own->target, &own->preprocess, &own->columns, &own->categories, &own->passed,
-                            &own->parts,  &own->normalize,  &own->text,    &own->tokenizer };
+    const char **text[] = { &own->target, &own->preprocess, &own->columns,   &own->categories, &own->passed,
+                            &own->parts,  &own->group,      &own->normalize, &own->text,       &own->tokenizer };
     for (int i = 0; i < OT_LEN(text); i++)
         if (*text[i] && !(*text[i] = ot_arena_strdup(a, *text[i]))) return ot_table_no_memory(t, err);
     ot_data_input *in = ot_arena_alloc(a, sizeof *in * (size_t)(o->n_inputs + 1));

@@ -197,6 +197,7 @@ typedef struct ot_data_options {
     const char *passed;     /* columns whose numbers stay as they are (--passthrough); NULL: none is named */
     const char *normalize;  /* --normalize, for tables; NULL: not given */
     const char *parts;      /* column whose cells name the part of each row (--split); NULL: all rows are one part */
+    const char *group; /* column whose cells name the time series of each row (--group); NULL: as recorded, or one */
     int64_t length,
         stride;     /* tokens or rows of a sample, and from one sample to the next (--length, --stride); 0: not given */
     int64_t ahead;  /* of such rows: from the last one to that of the target (--ahead) */

@@ -164,5 +164,7 @@ ot_status ot_corpus_open(const char *path, ot_dataset *d, ot_error *err);
 ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err);
 ot_status ot_table_target(ot_dataset *d, const char *column, ot_error *err);
 bool ot_table_has_windows(const ot_columns *t); /* samples are windows of rows, which overlap */
+/* Marks the last windows, of each series, that --val-split keeps back; returns how many. */
+int64_t ot_row_windows_keep(const ot_columns *t, int64_t samples, double fraction, bool *kept);
 
 #endif

@@ -494,8 +494,8 @@ const ot_registry ot_data_sets = { "data set", "named sets", set_entries };
 const ot_registry ot_data_sources = {
     "data",
     "named sets, and formats of files; or a folder: of class folders with images or recordings (train/cat/1.jpg; train, val "
-    "and test are used as such), or with the files of MNIST or CIFAR (binary); predict and run take one image file too "
-    "(--data)",
+    "and test are used as such), of images and masks with the same names (images/1.jpg and masks/1.png), or with the files of "
+    "MNIST or CIFAR (binary); predict and run take one image file too (--data)",
     entries
 };
 
@@ -551,6 +551,7 @@ ot_status ot_dataset_open(const char *spec, ot_split split, const ot_data_option
     const char *of_tables = d->options->categories ? "categories"
                             : d->options->passed   ? "passthrough"
                             : d->options->parts    ? "split"
+                            : d->options->group    ? "group"
                                                    : NULL;
     if (!s && found && !d->table && of_tables)
         s = ot_fail(err, OT_E_USAGE, "--%s: %s is not a table", of_tables, d->name);

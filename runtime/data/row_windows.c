@@ -2,7 +2,9 @@
  *
  * Sample i is rows i*stride .. i*stride+length-1, one array (length, elements of a row) for each input.  Its target is that of the row
  * `ahead` rows after its last one.  Arrays are read row by row as those of other tables, and then become views of the same memory.
+ * Of several series (row_series.c) only the windows inside of one are samples.
  * Windows overlap, so a part that is kept back is the last ones: no training sample has a target from it. */
+#include <math.h>
 #include <string.h>
 
 #include "runtime/data/table.h"
@@ -30,6 +32,7 @@ void ot_row_windows_record(const ot_columns *t, json_t **root)
     ot_json_set(&one, "length", json_integer(w->length));
     ot_json_set(&one, "stride", json_integer(w->stride));
     ot_json_set(&one, "ahead", json_integer(w->ahead));
+    if (t->group_column >= 0) ot_json_set(&one, OT_ROW_GROUP_KEY, json_string(t->group));
     ot_json_set(root, OT_ROW_WINDOWS_KEY, one);
 }
 
@@ -58,11 +61,15 @@ ot_status ot_row_windows_choose(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     const ot_data_options *o = &t->options;
     ot_row_windows w = { 0 };
-    if (t->windows.length || t->text || t->images)
-        return OT_OK; /* read again for another target; --length means another thing */
-    recall(t, &w);
+    if (t->windows.length) return OT_OK; /* read again for another target */
+    bool other = t->text || t->images;   /* --length means another thing */
+    if (!other) recall(t, &w);
     bool recorded = w.length > 0;
-    if (o->length) w.length = o->length;
+    if (o->length && !other) w.length = o->length;
+    if (!w.length && o->group)
+        return ot_fail(err, OT_E_USAGE,
+                       "--group: each sample of %s is one row; windows of N rows of a series need --length N", t->path);
+    if (other) return OT_OK;
     if (!w.length && o->has_ahead)
         return ot_fail(err, OT_E_USAGE,
                        "--ahead: each sample of %s is one row; samples of N rows, as of a time series, need --length N",
@@ -73,10 +80,12 @@ ot_status ot_row_windows_choose(ot_dataset *d, ot_columns *t, ot_error *err)
     if (t->scattered)
         return ot_fail(
             err, OT_E_DATA,
-            "%s: rows of a part (--split) are not one below the other; windows of rows (--length) would join some that do not "
+            "%s: rows of a part (--split) are not one below the other%s; windows of rows (--length) would join some that do not "
             "follow each other in time",
-            t->path);
+            t->path,
+            t->group_column < 0 ? " (of several series in one table, --group COLUMN names them)" : " in each series");
     t->windows = w;
+    OT_TRY(ot_row_series_arrange(d, t, err));
     return take_rows(d, t, err);
 }
 
@@ -94,23 +103,31 @@ void ot_row_windows_drop_target(ot_dataset *d, ot_columns *t)
     d->column = NULL;
 }
 
-/* What covers one row becomes what covers `length` of them, `samples` times. */
-static void view(ot_array *a, const ot_row_windows *w, int64_t samples)
+static void begin(ot_array *a, const ot_columns *t, int64_t each)
 {
+    a->stride = (t->window ? 1 : t->windows.stride) * each;
+    a->row = t->window;
+}
+
+/* What covers one row becomes what covers `length` of them, `samples` times. */
+static void view(ot_array *a, const ot_columns *t, int64_t samples)
+{
+    const ot_row_windows *w = &t->windows;
     int64_t each = ot_array_elements(a) / a->t.dim[0];
     memmove(a->t.dim + 2, a->t.dim + 1, (size_t)(a->t.rank - 1) * sizeof *a->t.dim);
     a->t.rank++;
     a->t.dim[0] = samples;
     a->t.dim[1] = w->length;
-    a->stride = w->stride * each;
+    begin(a, t, each);
 }
 
-static void view_target(ot_array *a, const ot_row_windows *w, int64_t samples)
+static void view_target(ot_array *a, const ot_columns *t, int64_t samples)
 {
+    const ot_row_windows *w = &t->windows;
     int64_t each = ot_array_elements(a) / a->t.dim[0], size = ot_dtype_bits(a->t.dtype) / 8;
     a->t.data = (char *)a->t.data + (w->length - 1 + w->ahead) * each * size;
     a->t.dim[0] = samples;
-    a->stride = w->stride * each;
+    begin(a, t, each);
 }
 
 ot_status ot_row_windows_make(ot_dataset *d, ot_columns *t, ot_error *err)
@@ -118,7 +135,8 @@ ot_status ot_row_windows_make(ot_dataset *d, ot_columns *t, ot_error *err)
     const ot_row_windows *w = &t->windows;
     if (!w->length) return OT_OK;
     int64_t need = w->length + (t->n_targets ? w->ahead : 0), samples = (t->rows - need) / w->stride + 1;
-    if (t->rows < need)
+    if (t->place) OT_TRY(ot_row_series_cut(d, t, need, &samples, err));
+    else if (t->rows < need)
         return ot_fail(err, OT_E_DATA, "%s: has %lld row%s, but a sample of %lld rows%s needs %lld", t->path,
                        (long long)t->rows, t->rows == 1 ? "" : "s", (long long)w->length,
                        t->n_targets ? " and its target" : "", (long long)need);
@@ -127,8 +145,8 @@ ot_status ot_row_windows_make(ot_dataset *d, ot_columns *t, ot_error *err)
         if (a->t.rank >= OT_MAX_RANK)
             return ot_fail(err, OT_E_DATA, "%s: rows of more than %d axes cannot be in a window", t->path,
                            OT_MAX_RANK - 2);
-        if (a->role == OT_ARRAY_TARGET) view_target(a, w, samples);
-        else view(a, w, samples);
+        if (a->role == OT_ARRAY_TARGET) view_target(a, t, samples);
+        else view(a, t, samples);
     }
     return ot_dataset_tell(d, err,
                            "%s: %lld rows; samples are windows of %lld of them (--length), one every %lld (--stride), "
@@ -137,16 +155,39 @@ ot_status ot_row_windows_make(ot_dataset *d, ot_columns *t, ot_error *err)
                            (long long)w->ahead);
 }
 
+int64_t ot_row_windows_keep(const ot_columns *t, int64_t samples, double fraction, bool *kept)
+{
+    const ot_row_series whole = { 0, t->rows, samples };
+    int n = t->window ? t->series.n : 1;
+    int64_t first = 0, keep = 0;
+    for (int k = 0; k < n; k++) {
+        const ot_row_series *s = t->window ? &t->part_of_rows[k] : &whole;
+        int64_t last = llround(fraction * (double)s->samples);
+        for (int64_t i = 0; i < s->samples; i++) kept[first + i] = i >= s->samples - last;
+        first += s->samples;
+        keep += last;
+    }
+    if (!keep) kept[samples - 1] = true, keep = 1; /* each part has one at least */
+    if (keep == samples) kept[0] = false, keep--;
+    return keep;
+}
+
+static int64_t first_row(const ot_columns *t, int64_t sample)
+{
+    return t->window ? t->window[sample] : sample * t->windows.stride;
+}
+
 int64_t ot_row_windows_rows(const ot_columns *t, const ot_array *a)
 {
     const ot_row_windows *w = &t->windows;
+    if (t->window) return t->rows;
     return w->length ? (a->t.dim[0] - 1) * w->stride + w->length : a->t.dim[0];
 }
 
 int64_t ot_row_windows_last(const ot_columns *t, int64_t sample)
 {
     const ot_row_windows *w = &t->windows;
-    return w->length ? sample * w->stride + w->length - 1 : sample;
+    return w->length ? first_row(t, sample) + w->length - 1 : sample;
 }
 
 bool ot_table_has_windows(const ot_columns *t) { return t->windows.length > 0; }
@@ -167,7 +208,7 @@ int64_t ot_dataset_line_of(const ot_dataset *d, const ot_array *a, int64_t e)
     int64_t each = ot_array_elements(a) / a->t.dim[0], sample = e / each;
     const ot_columns *t = d->table;
     if (!t || !t->windows.length) return ot_dataset_line(d, sample);
-    int64_t first = ot_dataset_origin(d, sample) * t->windows.stride, length = t->windows.length;
+    int64_t first = first_row(t, ot_dataset_origin(d, sample)), length = t->windows.length;
     if (a->role == OT_ARRAY_TARGET) return line_of_row(t, first + length - 1 + t->windows.ahead);
     return line_of_row(t, first + e % each / (each / length));
 }

@@ -253,7 +253,7 @@ static ot_status keep_back(ot_dataset *d, double fraction, int fold, int folds, 
     ot_status s =
         v && order && value && c && kept ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the validation samples");
     if (!s && d->table && ot_table_has_windows(d->table)) { /* which overlap: the last ones */
-        for (int64_t i = 0; i < n; i++) kept[i] = i >= n - keep;
+        keep = ot_row_windows_keep(d->table, n, fraction, kept);
         s = cut(d, kept, keep, v, err);
     } else if (!s) {
         int found;

@@ -171,6 +171,12 @@ typedef struct ot_row_windows {
     int64_t length, stride, ahead; /* rows; ahead: from the last one to that of the target */
 } ot_row_windows;
 
+/* Rows of one time series among those of a table: --group. */
+typedef struct ot_row_series {
+    int64_t first, rows;
+    int64_t samples; /* windows that lie in it */
+} ot_row_series;
+
 struct ot_columns {
     const char *path;
     const char *folder, *real; /* where its images are, as given and without links; NULL: not needed yet */
@@ -189,18 +195,26 @@ struct ot_columns {
     const char *target;      /* as --target has it; NULL: the rule */
     int n_inputs, n_targets;
     ot_table_input *input;
-    ot_goal *wanted;     /* the targets */
-    ot_texts *text;      /* NULL: no column goes to the model as tokens */
-    bool mapped;         /* some column is more than numbers */
-    bool recorded;       /* the fields are those of a trained model */
-    ot_split part;       /* of its rows, which are read, if split_column says what part each is of */
-    int split_column;    /* -1: all rows are read */
-    bool scattered;      /* rows of other parts are between those that are read */
+    ot_goal *wanted;   /* the targets */
+    ot_texts *text;    /* NULL: no column goes to the model as tokens */
+    bool mapped;       /* some column is more than numbers */
+    bool recorded;     /* the fields are those of a trained model */
+    ot_split part;     /* of its rows, which are read, if split_column says what part each is of */
+    int split_column;  /* -1: all rows are read */
+    bool scattered;    /* rows of other parts are between those of a series that are read */
+    int group_column;  /* whose cells name the series of each row; -1: all rows are one */
+    const char *group; /* its name, also while the columns have none; NULL: neither an option nor the model names one */
+    ot_words series;   /* these names, in the order of the file */
+    ot_words cut;      /* of those of which a row of another part follows */
+    ot_row_series *part_of_rows; /* by number in `series`; NULL: all rows are one series */
+    int64_t *place;              /* of row i of the file among those that are read, series by series; NULL: i */
     int *order, n_order; /* columns in the order of a model that takes numbers as they are; NULL: as in the file */
     bool *ordered;       /* of each column: it is one of them; NULL with order */
     bool pending;        /* something has yet to be measured */
     bool scaled;         /* numbers are standardised, for every input */
     ot_row_windows windows;
+    const int64_t
+        *window; /* of series: the first row of each sample; NULL: a window begins every windows.stride rows */
     bool fitted; /* nothing is left to be measured */
     locale_t point;
 };
@@ -224,7 +238,30 @@ int64_t ot_row_windows_rows(const ot_columns *t, const ot_array *a);      /* tha
 int64_t ot_row_windows_last(const ot_columns *t, int64_t sample);         /* the last row of a sample */
 const char *ot_row_windows_hint(const ot_data_input *in, char text[128]); /* for tables that do not fit; "": none */
 
+/* ---- several series in one table: row_series.c ---- */
+
+#define OT_ROW_GROUP_KEY "group" /* in the record of windows: the column */
+
+/* Sets t->group_column by --group, or what the model records, and the first row.  *names: it has names.  Errors: OT_E_DATA: there is
+ * no such column. */
+ot_status ot_row_series_find(ot_dataset *d, ot_columns *t, const ot_rows *first, bool *names, ot_error *err);
+/* Notes of a row which series it is of, and of one of another part that it cuts it.  Errors: OT_E_DATA: it names none. */
+ot_status ot_row_series_note(ot_dataset *d, ot_columns *t, const ot_rows *r, bool reads, ot_error *err);
+/* Puts the rows of a series together, in the order of the file. */
+ot_status ot_row_series_arrange(ot_dataset *d, ot_columns *t, ot_error *err);
+/* Sets t->window, and *samples.  need: rows of a window with its target.  Errors: OT_E_DATA: no series has so many. */
+ot_status ot_row_series_cut(ot_dataset *d, ot_columns *t, int64_t need, int64_t *samples, ot_error *err);
+/* Whether a column only names the series: it is no input unless --inputs names it. */
+bool ot_row_series_apart(const ot_columns *t, int column);
+/* (*used)[row]: it is in a sample of an input, in d.  NULL: the rows are no series. */
+ot_status ot_row_series_used(const ot_dataset *d, const ot_array *a, const bool **used, ot_error *err);
+void ot_row_series_forget(ot_columns *t);
+
 /* ---- parts that a column names: table_parts.c ---- */
+
+/* The column of the first row that an option names.  Errors: OT_E_DATA: there is none. */
+ot_status ot_table_find_named(const ot_columns *t, const ot_rows *first, const char *name, const char *option,
+                              int *column, ot_error *err);
 
 /* Sets t->split_column by --split and the first row, which has names.  Errors: OT_E_DATA: there is no such column. */
 ot_status ot_table_find_parts(ot_columns *t, const ot_rows *first, ot_error *err);

@@ -134,6 +134,7 @@ static ot_status fill_row(void *user, const ot_rows *r, int64_t row, ot_error *e
 {
     filler *x = user;
     ot_columns *t = x->t;
+    if (t->place) row = t->place[row];
     if (t->line) t->line[row] = r->line;
     for (int i = 0; i < t->n_inputs; i++) {
         ot_table_input *in = &t->input[i];

@@ -65,7 +65,6 @@ typedef struct survey {
     int64_t rows;       /* besides the first */
     bool names;         /* the first row is known to be names */
     bool above;         /* text of the first row is above a number */
-    bool skipped;       /* the last row is of another part */
 } survey;
 
 /* The first row is counted last if it turns out to be no header. */
@@ -118,7 +117,8 @@ static ot_status keep_first(ot_dataset *d, survey *x, const ot_rows *r, ot_error
     }
     x->line = r->line;
     x->names = x->names || t->options.parts;
-    return ot_table_find_parts(t, r, err);
+    OT_TRY(ot_table_find_parts(t, r, err));
+    return ot_row_series_find(d, t, r, &x->names, err);
 }
 
 static ot_status count_row(ot_dataset *d, survey *x, const ot_rows *r, ot_error *err)
@@ -236,8 +236,7 @@ static ot_status survey_rows(ot_dataset *d, survey *x, ot_error *err)
         put_points(x->t, &r);
         bool reads = true;
         s = first ? keep_first(d, x, &r, err) : ot_table_reads_row(x->t, &r, &reads, err);
-        x->t->scattered = x->t->scattered || (reads && x->skipped && x->rows);
-        x->skipped = !reads;
+        if (!s && !first) s = ot_row_series_note(d, x->t, &r, reads, err);
         if (!s && !first && reads) s = count_row(d, x, &r, err);
         first = false;
     }
@@ -269,6 +268,8 @@ static ot_status survey_table(ot_dataset *d, ot_columns *t, ot_error *err)
     survey x = { .t = t };
     t->regular = true;
     t->scattered = false;
+    ot_row_series_forget(t);
+    t->series = t->cut = (ot_words){ 0 };
     t->rows = t->columns = 0;
     OT_TRY(survey_rows(d, &x, err));
     return t->columns ? name_columns(d, &x, err) : OT_OK;
@@ -349,7 +350,7 @@ void ot_table_find_mapping(ot_columns *t)
         const ot_column *q = &t->column[i];
         bool numbers = q->kind == OT_KIND_NUMBER || (q->kind == OT_KIND_LABEL && q->counted == t->rows);
         bool other = !numbers && q->kind != OT_KIND_IMAGE;
-        if (i == t->split_column || (t->ordered && !t->ordered[i])) continue;
+        if (i == t->split_column || ot_row_series_apart(t, i) || (t->ordered && !t->ordered[i])) continue;
         t->mapped |= !ot_table_is_target(t, i) && (other || ot_column_missing(q));
     }
     for (int i = 0; i < t->columns && t->mapped; i++)

@@ -14,12 +14,13 @@
 typedef struct place {
     float *x; /* of the first sample */
     int64_t rows, step;
+    const bool *used; /* of each row: it is measured; NULL: all are */
 } place;
 
 static place place_of(const ot_dataset *d, const ot_table_input *in, const ot_column_field *f, int k)
 {
     const ot_array *a = &d->array[in->array];
-    return (place){ (float *)a->t.data + f->at + k, ot_row_windows_rows(d->table, a), ot_numel(&in->shape) };
+    return (place){ (float *)a->t.data + f->at + k, ot_row_windows_rows(d->table, a), ot_numel(&in->shape), NULL };
 }
 
 static void measure(const place *p, double *mean, double *std)
@@ -27,12 +28,12 @@ static void measure(const place *p, double *mean, double *std)
     double sum = 0, square = 0;
     int64_t n = 0;
     for (int64_t i = 0; i < p->rows; i++) {
-        double v = (double)p->x[i * p->step];
+        double v = p->used && !p->used[i] ? (double)NAN : (double)p->x[i * p->step];
         if (!isnan(v)) sum += v, n++;
     }
     *mean = n ? sum / (double)n : 0;
     for (int64_t i = 0; i < p->rows; i++) {
-        double v = (double)p->x[i * p->step] - *mean;
+        double v = p->used && !p->used[i] ? (double)NAN : (double)p->x[i * p->step] - *mean;
         if (!isnan(v)) square += v * v;
     }
     *std = n ? sqrt(square / (double)n) : 1;
@@ -57,10 +58,11 @@ static void complete(const place *p, const ot_column_field *f, int k)
     }
 }
 
-static void fit_field(ot_dataset *d, ot_dataset *part, const ot_table_input *in, ot_column_field *f)
+static void fit_field(ot_dataset *d, ot_dataset *part, const ot_table_input *in, ot_column_field *f, const bool *used)
 {
     for (int k = 0; k < f->width; k++) {
         place p = place_of(d, in, f, k);
+        p.used = used;
         measure(&p, &f->mean[k], &f->std[k]);
         f->mean[k] = recorded(f->mean[k]);
         f->std[k] = recorded(f->std[k]);
@@ -188,8 +190,10 @@ ot_status ot_dataset_fit(ot_dataset *d, ot_dataset *part, ot_error *err)
     if (!t || t->fitted) return OT_OK;
     for (int i = 0; i < t->n_inputs; i++) {
         const ot_table_input *in = &t->input[i];
+        const bool *used;
+        OT_TRY(ot_row_series_used(d, &d->array[in->array], &used, err));
         for (int k = 0; k < in->n; k++)
-            if (!in->field[k].measured) fit_field(d, part, in, &in->field[k]);
+            if (!in->field[k].measured) fit_field(d, part, in, &in->field[k], used);
         d->array[in->array].gaps = in->gaps;
         if (part) part->array[in->array].gaps = in->gaps;
     }

@@ -194,7 +194,7 @@ static ot_status no_group(const chooser *x)
         return ot_fail(
             x->err, OT_E_DATA,
             "%s: no column can be an input: column '%s' is the target, others are identifiers, free text or have no "
-            "values; choose with --inputs and --target%s",
+            "values; choose with --inputs and --target (for an autoencoder, name its columns in both)%s",
             t->path, x->d->column ? x->d->column : "", hint);
     ot_fail(x->err, OT_E_DATA,
             "%s: which columns go to which input? Inputs that are named like a column get that column; others need "
@@ -424,6 +424,7 @@ static ot_status choose(chooser *x)
         for (int i = 0; i < t->wanted[k].n; i++)
             x->taken[t->wanted[k].column[i]] = !ot_row_windows_reads_target(t, &t->wanted[k]);
     if (t->split_column >= 0) x->taken[t->split_column] = true;
+    if (t->group_column >= 0) x->taken[t->group_column] = true;
     for (int i = 0; t->text && i < t->columns; i++) x->taken[i] = x->taken[i] || ot_texts_has(t->text, i);
     bool *others = ot_arena_copy(x->d->arena, x->taken, (size_t)t->columns); /* that are no inputs */
     if (!others) return ot_table_no_memory(t, x->err);

@@ -9,15 +9,22 @@ static const char *const names[OT_SPLITS][4] = { [OT_SPLIT_TRAIN] = { "train", "
                                                  [OT_SPLIT_VAL] = { "val", "valid", "validation", "dev" },
                                                  [OT_SPLIT_TEST] = { "test", "testing" } };
 
+ot_status ot_table_find_named(const ot_columns *t, const ot_rows *first, const char *name, const char *option,
+                              int *column, ot_error *err)
+{
+    *column = -1;
+    for (int i = 0; i < first->n; i++)
+        if (!strcmp(first->cell[i], name)) *column = i;
+    if (*column >= 0) return OT_OK;
+    ot_fail(err, OT_E_DATA, "%s: %s: it has no column '%s'; its columns are", t->path, option, name);
+    for (int i = 0; i < first->n && i < 64; i++) ot_fail_more(err, OT_E_DATA, "  %s", first->cell[i]);
+    return OT_E_DATA;
+}
+
 ot_status ot_table_find_parts(ot_columns *t, const ot_rows *first, ot_error *err)
 {
     t->split_column = -1;
-    for (int i = 0; t->options.parts && i < first->n; i++)
-        if (!strcmp(first->cell[i], t->options.parts)) t->split_column = i;
-    if (!t->options.parts || t->split_column >= 0) return OT_OK;
-    ot_fail(err, OT_E_DATA, "%s: --split: it has no column '%s'; its columns are", t->path, t->options.parts);
-    for (int i = 0; i < first->n && i < 64; i++) ot_fail_more(err, OT_E_DATA, "  %s", first->cell[i]);
-    return OT_E_DATA;
+    return t->options.parts ? ot_table_find_named(t, first, t->options.parts, "--split", &t->split_column, err) : OT_OK;
 }
 
 static int part_of(const char *cell)

@@ -441,6 +441,7 @@ static ot_status tell_extra(ot_dataset *d, const ot_columns *t, ot_error *err)
     for (int i = 0; i < t->n_targets; i++)
         for (int k = 0; k < t->wanted[i].n; k++) used[t->wanted[i].column[k]] = true;
     if (t->split_column >= 0) used[t->split_column] = true;
+    if (t->group_column >= 0) used[t->group_column] = true;
     OT_TRY(check_extra(t, used, err));
     for (int i = 0; i < t->columns; i++)
         if (!used[i]) name[n++] = t->column[i].name;
@@ -616,5 +617,6 @@ void ot_table_forget(ot_columns *t)
 {
     for (int i = 0; i < t->columns && t->column; i++) ot_words_free(&t->column[i].words);
     forget_fields(t);
+    ot_row_series_forget(t);
     ot_texts_forget(t->text);
 }

@@ -28,6 +28,11 @@ static ot_status check_target(ot_dataset *d, const ot_columns *t, const ot_colum
     ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing%s%.40s%s%s", t->path,
             (long long)lost->line, q->name, *lost->text ? " ('" : "", lost->text, *lost->text ? "')" : "",
             lost == none && is_text(q) ? "; a class None is in one row in 20 at least, or needs another name" : "");
+    int64_t n = ot_column_missing(q);
+    if (n < t->rows)
+        ot_fail_more(err, OT_E_DATA,
+                     "%lld of %lld rows have none; delete %s from the file, or name another column with --target",
+                     (long long)n, (long long)t->rows, n == 1 ? "it" : "them");
     if (!d->last) return OT_E_DATA;
     ot_fail_more(err, OT_E_DATA, "the last column is the target unless --target names another:");
     return ot_table_list_columns(t, err);
@@ -40,6 +45,11 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
     if (!name || !w->column) return ot_table_no_memory(t, err);
     for (int i = 0; i < n; i++) {
         ot_column *q = &t->column[list[i]];
+        const char *other = list[i] == t->split_column ? "split" : list[i] == t->group_column ? "group" : NULL;
+        if (other)
+            return ot_fail(err, OT_E_USAGE,
+                           "%s: column '%s' is the target and that of --%s: name another with --target", t->path,
+                           q->name, other);
         OT_TRY(check_target(d, t, q, err));
         if (q->kind == OT_KIND_IMAGE && n == 1) {
             w->member = ot_arena_alloc(d->arena, sizeof *w->member * ((size_t)t->rows + 1));
@@ -139,7 +149,8 @@ ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     const ot_data_options *o = &t->options;
     const char *recorded = NULL;
-    int named = 0, last = t->columns - 1 - (t->columns > 1 && t->split_column == t->columns - 1);
+    int named = 0, last = t->columns - 1;
+    while (last > 0 && (last == t->split_column || last == t->group_column)) last--;
     t->n_targets = 0;
     t->wanted = ot_arena_alloc(d->arena, sizeof *t->wanted * (size_t)t->columns);
     if (!t->wanted) return ot_table_no_memory(t, err);
@@ -156,7 +167,15 @@ ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
             d->column = NULL;
             return OT_OK;
         }
-        return s ? ot_fail(err, s, "%-s", missing.text) : OT_OK;
+        if (s) ot_fail(err, s, "%-s", missing.text);
+        for (int i = 0; s == OT_E_DATA && t->target && i < o->n_inputs; i++)
+            if (!strcmp(o->input[i].name, t->target))
+                ot_fail_more(
+                    err, s,
+                    "the columns of input '%s' are the target of an autoencoder if both options name them: --inputs a,b "
+                    "--target a,b",
+                    t->target);
+        return s;
     }
     if (t->text && o->unlabelled && t->columns == 1) return OT_OK;
     if (t->text && ot_texts_has(t->text, last)) { /* the first that is no text */

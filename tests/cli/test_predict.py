@@ -538,6 +538,10 @@ def refused(d):
     check('--data is missing' in call('predict', f'{d}/m.onnx', code=2).stderr, 'no data')
     check('add --task classes' in call('predict', f'{d}/m.onnx', f'{d}/x.npz', '--top', '2', code=2).stderr, '--top of values')
     check('use --task classes' in call('predict', f'{d}/m.onnx', f'{d}/x.npz').stderr, 'a hint at classes')
+    model(f'{d}/one.onnx', [('y', 1, None, False)])
+    said = call('predict', f'{d}/one.onnx', f'{d}/x.npz').stderr
+    check('the score of class 1' in said and 'use --task classes' in said, f'a hint at one score: {said}')
+    check('--task' not in call('predict', f'{d}/one.onnx', f'{d}/x.npz', '--loss', 'mse').stderr, 'no hint where the loss says that it is a value')
     onnx.save(h.make_model(h.make_graph([h.make_node('Cast', ['x'], ['y'], to=T.INT64)], 'g', [h.make_tensor_value_info('x', T.FLOAT, ['n', FEATURES])],
                                         [h.make_tensor_value_info('y', T.INT64, ['n', FEATURES])]), opset_imports=[h.make_opsetid('', 17)], ir_version=9), f'{d}/whole.onnx')
     check('no output has scores' in call('predict', f'{d}/whole.onnx', f'{d}/x.npz', '--task', 'classes', code=2).stderr, '--task of values')

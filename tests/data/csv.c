@@ -115,6 +115,7 @@ static void refused(void **state)
         { "a,b\n,2\nNA,4\n", "no column can be an input" },
         { "a,b\n1,2\n3,\n", "line 3: the target (column 'b') is missing" },
         { "a,b\n1,2\n3,?\n", "line 3: the target (column 'b') is missing ('?')" },
+        { "a,b\n1,2\n3,NA\n4,\n", "2 of 3 rows have none; delete them from the file" },
         { "a,b\n1,2\n3,none\n4,null\n", "line 3: the target (column 'b') is missing ('none')" },
         { "a,b\n1,2.5\n3,N/A\n4,None\n", "line 3: the target (column 'b') is missing ('N/A')" },
         { "1,nan\n3,2\n", "line 1: the target (column '2') is missing ('nan')" },

@@ -39,6 +39,11 @@ with tempfile.TemporaryDirectory() as d:
     said, start = train(d, '--batch-size', 'auto')
     check(start['batch_size'] == 256 and 'of the available memory' in said and f'has {SAMPLES} samples' in said, said)
 
+    said = train(d, '--batch-size', '32', '--no-shuffle')[0]
+    check('the last batch of an epoch has 12 samples; it is filled with the first 20 of the set' in said, said)
+    for more in ['--batch-size', '32'], ['--batch-size', '30', '--no-shuffle']:
+        check('it is filled' not in train(d, *more)[0], f'{more}: no batch is filled')
+
     # beyond the limit
     planned = train(d, '--batch-size', '64')[1]['planned_bytes']
     train(d, '--batch-size', '64', '--memory-limit', str(planned))

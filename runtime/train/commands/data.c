@@ -370,6 +370,7 @@ static ot_status open_part(job *j, int p, const char *spec, ot_split split, ot_e
                           .categories = ot_options_get(j->o, "categories"),
                           .passed = ot_options_get(j->o, "passthrough"),
                           .parts = ot_options_get(j->o, "split"),
+                          .group = ot_options_get(j->o, "group"),
                           .length = ot_options_int(j->o, "length"),
                           .stride = ot_options_int(j->o, "stride"),
                           .ahead = ot_options_int(j->o, "ahead"),

@@ -136,6 +136,10 @@ static const row table[] = {
     ROW("ahead", 0, "N", NULL, G,
         "of windows of rows (--length): the target is that of N rows after the last one (1), and its column is an input too; 0: of the last one",
         FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_DATA, 0, 0, INT, 0, 1e9),
+    ROW("group", 0, "COLUMN", NULL, G,
+        "of windows of rows (--length): column that names the time series of each row, so that no window reaches from one series into another; "
+        "it is an input only if --inputs names it; recorded in the model",
+        FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_DATA, 0, 0, TEXT, 0, 0),
     ROW("no-shuffle", 0, NULL, NULL, G,
         "keep the order of the samples; at the end start again with the first, also within an update", FIT, 0, 0, FLAG,
         0, 0),

@@ -47,6 +47,7 @@ typedef struct ot_settings {
     ot_target_scale_choice target_scale;
     int64_t image_height, image_width; /* of images in files; 0: not given */
     const char *split_column;          /* of a table, which names the part of each row; NULL: none does */
+    const char *group;                 /* of a table, which names the time series of each row; NULL: not given */
     int64_t length, stride, ahead;     /* of windows over tokens or rows; length, stride 0: not given */
     bool has_ahead;                    /* ahead is given */
     double swa;                        /* first epoch that is averaged, or the fraction of the run before it; 0: none */

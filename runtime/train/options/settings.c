@@ -411,6 +411,7 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->length = ot_options_int(o, "length");
     s->stride = ot_options_int(o, "stride");
     s->split_column = ot_options_get(o, "split");
+    s->group = ot_options_get(o, "group");
     s->ahead = ot_options_int(o, "ahead");
     s->has_ahead = ot_options_get(o, "ahead") != NULL;
     s->steps = ot_options_int(o, "steps");

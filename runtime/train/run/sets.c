@@ -71,6 +71,7 @@ ot_data_options ot_sets_options(const ot_settings *s)
                               .categories = s->categories,
                               .passed = s->passed,
                               .parts = s->split_column,
+                              .group = s->group,
                               .normalize = s->normalize && !strcmp(s->normalize, "auto") ? "mean,std" : s->normalize,
                               .skips = s->skip_bad > 0,
                               .length = s->length,

@@ -289,6 +289,11 @@ static void say_options(const ot_trainer *t)
                        "--batch-size %lld: the training set has %lld samples; samples repeat within a "
                        "batch",
                        (long long)s->batch, n);
+    if (s->data && !s->shuffle && !s->overfit && s->batch <= n && n % t->batch)
+        ot_trainer_say(
+            t, OT_INFO,
+            "--no-shuffle: the last batch of an epoch has %lld samples; it is filled with the first %lld of the set",
+            n % t->batch, t->batch - n % t->batch);
     if (s->data && s->shuffle && s->accumulate > batches)
         ot_trainer_say(t, OT_WARNING, "--accumulate %d: an epoch has %lld batch%s; each update uses all of them",
                        s->accumulate, batches, batches > 1 ? "es" : "");
