@@ -2,7 +2,7 @@
  *
  * Spec    ai.onnx Clip 13.  A missing bound is the least or greatest number of the type.
  * Shapes  bounds are scalars
- * Grad    1 between the bounds and on them, as PyTorch */
+ * Grad    1 between the bounds, 0 on them, as PyTorch from 2.15 on */
 #include <math.h>
 
 #include "ops/onnx/batching.h"
