@@ -222,6 +222,12 @@ bool ot_axis(int64_t axis, int rank, int *out)
     return true;
 }
 
+ot_status ot_node_axis(const ot_node *n, int64_t axis, int rank, int *out, ot_error *err)
+{
+    if (ot_axis(axis, rank, out)) return OT_OK;
+    return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)axis, rank);
+}
+
 bool ot_is_const(const ot_value *v) { return v && v->role == OT_CONST && v->data && !v->differentiated; }
 
 const void *ot_settled_bytes(const ot_graph *g, const ot_value *v)

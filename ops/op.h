@@ -308,6 +308,8 @@ ot_status ot_like(ot_value *y, const ot_value *x); /* gives y the dtype and shap
 ot_status ot_set(ot_value *y, ot_dtype t, const ot_shape *s);
 /* Resolves a possibly negative axis; false: out of range. */
 bool ot_axis(int64_t axis, int rank, int *out);
+/* The same; fails with the node's name if it is out of range. */
+ot_status ot_node_axis(const ot_node *n, int64_t axis, int rank, int *out, ot_error *err);
 /* Constant integer input i as a list (rank 0 or 1).  Fails with the node's name if it is not constant. */
 ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_error *err);
 /* Bytes of a value whose shape is known; NULL: 0. */
