@@ -79,6 +79,15 @@ ot_graph *ot_attr_graph(const ot_node *n, const ot_attr *a)
     return sub;
 }
 
+ot_graph *ot_subgraph(const ot_node *n, int i)
+{
+    for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
+        ot_graph *sub = ot_attr_graph(n, a);
+        if (sub && i-- == 0) return sub;
+    }
+    return NULL;
+}
+
 ot_ints ot_attr_ints(const ot_node *n, const char *name)
 {
     ot_ints list = { 0 };

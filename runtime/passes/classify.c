@@ -60,23 +60,17 @@ static bool is_met(const uses *u, const ot_value *v, bool computed, int depth)
     return met;
 }
 
-/* Is v a value of g itself?  (A subgraph's nodes read values of its parents too.) */
-static bool of_graph(const ot_graph *g, const ot_value *v) { return v && v->id < g->n_values && g->values[v->id] == v; }
-
 /* Visits every input that nodes of g, and of the subgraphs below them, read from g: once to count
  * (list NULL), once to fill. */
 static void visit_uses(const ot_graph *g, const ot_graph *in, uses *u, int *total)
 {
     for (const ot_node *n = in->first; n; n = n->next) {
         for (int i = 0; i < n->n_in; i++) {
-            if (!of_graph(g, n->in[i])) continue;
+            if (!ot_graph_has(g, n->in[i])) continue;
             if (u->list) u->list[u->first[n->in[i]->id + 1]++] = (use){ n, i };
             else u->first[n->in[i]->id + 2]++, *total += 1;
         }
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *sub = ot_attr_graph(n, a);
-            if (sub) visit_uses(g, sub, u, total);
-        }
+        for (int i = 0; ot_subgraph(n, i); i++) visit_uses(g, ot_subgraph(n, i), u, total);
     }
 }
 
@@ -89,7 +83,7 @@ static ot_status find_uses(ot_graph *g, uses *u)
                  .walk = ot_graph_alloc(g, sizeof *u->walk) };
     if (!u->first || !u->output || !u->seen || !u->walk) return g->err->status;
     for (int i = 0; i < g->n_outputs; i++)
-        if (of_graph(g, g->outputs[i])) u->output[g->outputs[i]->id] = true;
+        if (ot_graph_has(g, g->outputs[i])) u->output[g->outputs[i]->id] = true;
     visit_uses(g, g, u, &total);
     for (int i = 2; i < g->n_values + 2; i++) u->first[i] += u->first[i - 1];
     u->list = ot_graph_alloc(g, (size_t)total * sizeof *u->list);
@@ -115,15 +109,11 @@ static void mark_captured(const ot_graph *g, const ot_graph *sub)
 {
     for (const ot_node *n = sub->first; n; n = n->next) {
         for (int i = 0; i < n->n_in; i++)
-            if (of_graph(g, n->in[i]) && (i >= 32 || !(n->op->nondiff >> i & 1))) n->in[i]->mark |= REACHES;
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *below = NULL;
-            if (a->kind == OT_GRAPH) memcpy(&below, (const char *)n->attrs + a->offset, sizeof below);
-            if (below) mark_captured(g, below);
-        }
+            if (ot_graph_has(g, n->in[i]) && !ot_is_nondiff(n->op, i)) n->in[i]->mark |= REACHES;
+        for (int i = 0; ot_subgraph(n, i); i++) mark_captured(g, ot_subgraph(n, i));
     }
     for (int i = 0; i < sub->n_outputs; i++)
-        if (of_graph(g, sub->outputs[i])) sub->outputs[i]->mark |= REACHES;
+        if (ot_graph_has(g, sub->outputs[i])) sub->outputs[i]->mark |= REACHES;
 }
 
 /* Do the elements of n's outputs depend on an input of the graph, or on random numbers?  Types and shapes of inputs
@@ -132,9 +122,8 @@ static bool is_fed(const ot_node *n)
 {
     bool fed = n->n_in == 0;
     for (int i = 0; i < n->n_in && !(n->op->flags & OT_FROM_SHAPES); i++)
-        fed |= n->in[i] && n->in[i]->mark & FED && !(i < 32 && n->op->like >> i & 1);
-    for (const ot_attr *a = n->op->attrs; a && a->name; a++) fed |= a->kind == OT_GRAPH;
-    return fed;
+        fed |= n->in[i] && n->in[i]->mark & FED && !ot_is_type_only(n->op, i);
+    return fed || ot_subgraph(n, 0);
 }
 
 /* REACHES: a float path leads to an output.  NORMALISED: an input, or one after arithmetic with constants only.
@@ -160,11 +149,8 @@ static void mark_values(ot_graph *g)
     for (ot_node *n = g->last; n; n = n->prev) {
         if (!reaches(n) || n->op->grad_zero) continue;
         for (int i = 0; i < n->n_in; i++)
-            if (n->in[i] && (i >= 32 || !(n->op->nondiff >> i & 1))) n->in[i]->mark |= REACHES;
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *sub = ot_attr_graph(n, a);
-            if (sub) mark_captured(g, sub);
-        }
+            if (n->in[i] && !ot_is_nondiff(n->op, i)) n->in[i]->mark |= REACHES;
+        for (int i = 0; ot_subgraph(n, i); i++) mark_captured(g, ot_subgraph(n, i));
     }
 }
 
@@ -219,10 +205,7 @@ static void judge_inside(const ot_graph *in, verdict *best)
             if (is_one_of(slot, ">~") && n->out[0]) n->out[0]->mark |= INSIDE;
             if (s != STATISTIC && s > best->how) best->how = s, best->node = n, best->input = i;
         }
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            const ot_graph *sub = ot_attr_graph(n, a);
-            if (sub) judge_inside(sub, best);
-        }
+        for (int i = 0; ot_subgraph(n, i); i++) judge_inside(ot_subgraph(n, i), best);
     }
     for (const ot_node *n = in->first; n; n = n->next)
         if (n->out[0]) n->out[0]->mark &= ~INSIDE;
@@ -251,14 +234,14 @@ static void judge(const ot_graph *g, const uses *u, const ot_value *start, const
     for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
         const use *k = &u->list[i];
         const ot_node *n = k->node;
-        bool here = n->out[0] && of_graph(g, n->out[0]); /* else: a node of a subgraph */
+        bool here = n->out[0] && ot_graph_has(g, n->out[0]); /* else: a node of a subgraph */
         char slot = ot_slot_at(n->op, k->input);
         const ot_graph *body = is_scanned(n, k->input) ? ((const ot_scan_attrs *)n->attrs)->body : NULL;
         if (body) judge_in(body, body->inputs[k->input], best);
         if (!here && is_one_of(slot, ">~") && n->out[0]) judge_in(n->graph, n->out[0], best);
         bool moved = here && is_one_of(slot, ">~");
         bool apart =
-            here && !(n->out[0]->mark & FED) && !n->op->grad_zero && !(k->input < 32 && n->op->nondiff >> k->input & 1);
+            here && !(n->out[0]->mark & FED) && !n->op->grad_zero && !ot_is_nondiff(n->op, k->input);
         if (depth < DEEP && (moved || (apart && is_source(g, start)))) {
             verdict before = *best;
             for (int o = 0; o < n->n_out; o++)
@@ -295,8 +278,8 @@ static bool only_gates(const ot_graph *g, const uses *u, const ot_value *v, int 
     for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
         const ot_node *n = u->list[i].node;
         int input = u->list[i].input;
-        if (input < 32 && n->op->nondiff >> input & 1) continue; /* a comparison with it */
-        bool here = n->out[0] && of_graph(g, n->out[0]);
+        if (ot_is_nondiff(n->op, input)) continue; /* a comparison with it */
+        bool here = n->out[0] && ot_graph_has(g, n->out[0]);
         bool on = here && depth < DEEP && (is_one_of(ot_slot_at(n->op, input), ">~") || !(n->out[0]->mark & FED));
         if (n->op != &ot_op_Mul && !(on && only_gates(g, u, n->out[0], depth + 1))) return false;
         any = true;
@@ -339,7 +322,7 @@ static ot_node *dequantiser(const ot_graph *g, const uses *u, const ot_value *v)
     ot_node *n = from < to && ot_is_int(v->dtype) ? (ot_node *)(uintptr_t)u->list[from].node : NULL;
     for (int i = from; n && i < to; i++) {
         const use *k = &u->list[i];
-        bool here = k->node->op == &ot_op_DequantizeLinear && !k->input && of_graph(g, k->node->out[0]);
+        bool here = k->node->op == &ot_op_DequantizeLinear && !k->input && ot_graph_has(g, k->node->out[0]);
         if (!here || !ot_stored_alike(k->node, n)) return NULL;
     }
     return n;
@@ -543,7 +526,7 @@ static bool starts_at_zero(const ot_value *v, const verdict *d)
 static const ot_node *only_reader(const void *user, const ot_graph *g, const ot_value *v)
 {
     const uses *u = user;
-    if (!of_graph(g, v) || u->output[v->id] || u->first[v->id + 1] - u->first[v->id] != 1) return NULL;
+    if (!ot_graph_has(g, v) || u->output[v->id] || u->first[v->id + 1] - u->first[v->id] != 1) return NULL;
     return u->list[u->first[v->id]].node;
 }
 

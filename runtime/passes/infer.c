@@ -176,14 +176,12 @@ static bool foldable(const ot_node *n)
 {
     if (n->op->flags & OT_RANDOM) return false;
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && !ot_is_const(n->in[i]) && !(i < 32 && n->op->like >> i & 1)) return false;
+        if (n->in[i] && !ot_is_const(n->in[i]) && !ot_is_type_only(n->op, i)) return false;
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i] &&
             (ot_dtype_bits(n->out[i]->dtype) == 0 || !fits(n->graph, ot_bytes(&n->out[i]->shape, n->out[i]->dtype))))
             return false;
-    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
-        if (a->kind == OT_GRAPH) return false;
-    return true;
+    return !ot_subgraph(n, 0);
 }
 
 /* ---- equal nodes ------------------------------------------------------------ */
@@ -221,7 +219,7 @@ static bool same_node(const ot_node *n, const ot_folded *f)
     size_t attrs = n->op->attr_size ? ot_attr_bytes(n->op, n->attrs) : 0;
     if (attrs && (attrs != ot_attr_bytes(n->op, was->attrs) || memcmp(n->attrs, was->attrs, attrs) != 0)) return false;
     for (int i = 0; i < n->n_in; i++)
-        if (!same_operand(n->in[i], &f->in[i], i < 32 && n->op->like >> i & 1)) return false;
+        if (!same_operand(n->in[i], &f->in[i], ot_is_type_only(n->op, i))) return false;
     for (int i = 0; i < n->n_out; i++)
         if (!n->out[i] != (f->out[i].dtype == OT_UNDEFINED)) return false;
     return true;
