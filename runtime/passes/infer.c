@@ -255,7 +255,9 @@ static ot_status keep_folded(ot_graph *g, const ot_node *n)
     return OT_OK;
 }
 
-ot_status ot_fold(ot_graph *g, ot_node *n)
+/* Runs the reference kernels for a node whose inputs are all constant; its outputs become constants.  Does nothing
+ * if a result is larger than the limit for folded values. */
+static ot_status fold(ot_graph *g, ot_node *n)
 {
     if (!foldable(n)) return OT_OK;
     bool keep = large(n);
@@ -304,7 +306,7 @@ static ot_status infer_node(ot_graph *g, ot_node *n)
             return ot_node_fail(n, g->err, "the size of '%s' is unknown or too large", v->name);
         if (v->data) v->role = OT_CONST; /* a shape: infer has it already */
     }
-    return ot_fold(g, n);
+    return fold(g, n);
 }
 
 ot_status ot_infer_node(ot_graph *g, ot_node *n)
