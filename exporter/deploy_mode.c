@@ -22,8 +22,8 @@ static void output_drop(ot_body *b, const ot_item *i, size_t at)
 /* Does the node read more of its k-th input than the type? */
 static bool reads(const ot_item *i, size_t k)
 {
-    const ot_op *op = k < 32 ? ot_find_op(ot_text(i->n->domain), ot_text(i->n->op_type)) : NULL;
-    return !op || !(op->like >> k & 1);
+    const ot_op *op = ot_find_op(ot_text(i->n->domain), ot_text(i->n->op_type));
+    return !op || !ot_is_type_only(op, (int)k);
 }
 
 /* What depends on an input.  Nodes are sorted; what comes from a subgraph may. */

@@ -19,15 +19,6 @@ static ot_value *named(ot_form *f, const char *attr, ProtobufCBinaryData text)
     return v;
 }
 
-static bool has_graph(const ot_node *n)
-{
-    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
-        if (a->kind == OT_GRAPH) return true;
-    return false;
-}
-
-static bool own(const ot_graph *g, const ot_value *v) { return v && v->id < g->n_values && g->values[v->id] == v; }
-
 /* *out: y with given[i] where it reads names[i], by copies of the nodes between. */
 static ot_status elsewhere(ot_form *f, ot_value *y, ot_value *const *given, ot_value *const *names, int n,
                            ot_value **out)
@@ -39,27 +30,29 @@ static ot_status elsewhere(ot_form *f, ot_value *y, ot_value *const *given, ot_v
     ot_node *last = g->last;
     if (!now || !leads) return OT_E_NOMEM;
     for (int i = 0; i < n; i++)
-        if (own(g, names[i])) now[names[i]->id] = given[i];
-    if (own(g, y)) leads[y->id] = !now[y->id];
+        if (ot_graph_has(g, names[i])) now[names[i]->id] = given[i];
+    if (ot_graph_has(g, y)) leads[y->id] = !now[y->id];
     for (const ot_node *k = last; k; k = k->prev) {
         bool on = false;
         for (int i = 0; i < k->n_out; i++) on |= k->out[i] && leads[k->out[i]->id];
         for (int i = 0; i < k->n_in && on; i++)
-            if (own(g, k->in[i]) && !now[k->in[i]->id]) leads[k->in[i]->id] = true;
+            if (ot_graph_has(g, k->in[i]) && !now[k->in[i]->id]) leads[k->in[i]->id] = true;
     }
     for (ot_node *k = g->first, *next; k; k = k == last ? NULL : next) {
         bool on = false, changed = false;
         next = k->next;
         for (int i = 0; i < k->n_out; i++) on |= k->out[i] && leads[k->out[i]->id] && !now[k->out[i]->id];
-        for (int i = 0; i < k->n_in; i++) changed |= own(g, k->in[i]) && k->in[i]->id < count && now[k->in[i]->id];
+        for (int i = 0; i < k->n_in; i++)
+            changed |= ot_graph_has(g, k->in[i]) && k->in[i]->id < count && now[k->in[i]->id];
         if (!on || !changed) continue;
-        if (has_graph(k))
+        if (ot_subgraph(k, 0))
             return ot_form_finding(
                 f, "%s '%.200s' contains a graph: gradients at other values than its inputs are not supported",
                 k->op->name, k->name);
         ot_value **in = ot_job_alloc(f->job, (size_t)(k->n_in + 1) * sizeof *in);
         if (!in) return OT_E_NOMEM;
-        for (int i = 0; i < k->n_in; i++) in[i] = own(g, k->in[i]) && now[k->in[i]->id] ? now[k->in[i]->id] : k->in[i];
+        for (int i = 0; i < k->n_in; i++)
+            in[i] = ot_graph_has(g, k->in[i]) && now[k->in[i]->id] ? now[k->in[i]->id] : k->in[i];
         ot_node *copy = ot_graph_node(g, k->op, k->name, k->attrs, in, k->n_in, k->n_out);
         if (!copy) return OT_E_NOMEM;
         for (int i = 0; i < k->n_out; i++) {
@@ -69,7 +62,7 @@ static ot_status elsewhere(ot_form *f, ot_value *y, ot_value *const *given, ot_v
             copy->out[i] = NULL;
         }
     }
-    *out = own(g, y) && now[y->id] ? now[y->id] : y;
+    *out = ot_graph_has(g, y) && now[y->id] ? now[y->id] : y;
     return OT_OK;
 }
 

@@ -55,11 +55,7 @@ static void mark_unsupported(ot_graph *g)
 {
     for (ot_node *n = g->first; n; n = n->next) {
         n->mark = n->op == &ot_op_Unsupported;
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *s = NULL;
-            if (a->kind == OT_GRAPH) memcpy(&s, (const char *)n->attrs + a->offset, sizeof s);
-            if (s) mark_unsupported(s);
-        }
+        for (int i = 0; ot_subgraph(n, i); i++) mark_unsupported(ot_subgraph(n, i));
     }
 }
 

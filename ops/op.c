@@ -79,6 +79,15 @@ ot_graph *ot_attr_graph(const ot_node *n, const ot_attr *a)
     return sub;
 }
 
+ot_graph *ot_subgraph(const ot_node *n, int i)
+{
+    for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
+        ot_graph *sub = ot_attr_graph(n, a);
+        if (sub && i-- == 0) return sub;
+    }
+    return NULL;
+}
+
 ot_ints ot_attr_ints(const ot_node *n, const char *name)
 {
     ot_ints list = { 0 };
@@ -220,6 +229,12 @@ bool ot_axis(int64_t axis, int rank, int *out)
     if (axis < -rank || axis >= rank) return false;
     *out = (int)(axis < 0 ? axis + rank : axis);
     return true;
+}
+
+ot_status ot_node_axis(const ot_node *n, int64_t axis, int rank, int *out, ot_error *err)
+{
+    if (ot_axis(axis, rank, out)) return OT_OK;
+    return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)axis, rank);
 }
 
 bool ot_is_const(const ot_value *v) { return v && v->role == OT_CONST && v->data && !v->differentiated; }

@@ -274,6 +274,9 @@ struct ot_op {
     ot_status (*fault)(const ot_node *n, int64_t value, ot_error *err);
 };
 
+static inline bool ot_is_nondiff(const ot_op *op, int i) { return i < 32 && op->nondiff >> i & 1; }
+static inline bool ot_is_type_only(const ot_op *op, int i) { return i < 32 && op->like >> i & 1; }
+
 /* Declares ot_op_<Name> for every row of list.h. */
 #include "ops/list.h"
 #define OT_DECLARE(name, ...) extern const ot_op ot_op_##name;
@@ -296,6 +299,7 @@ const ot_attr *ot_attr_of(const ot_op *op, const char *name);
 int64_t ot_attr_get(const ot_node *n, const char *name, int64_t dflt); /* OT_INT, OT_ENUM; dflt: if it does not exist */
 ot_ints ot_attr_ints(const ot_node *n, const char *name);
 ot_graph *ot_attr_graph(const ot_node *n, const ot_attr *a); /* the subgraph that attribute a of n holds; NULL: none */
+ot_graph *ot_subgraph(const ot_node *n, int i);              /* the i-th subgraph of n; NULL: it has fewer */
 void ot_attr_set(const ot_op *op, void *attrs, const char *name, int64_t v);
 void ot_set_attr(ot_node *n, const char *name, int64_t v); /* of a node under construction */
 
@@ -308,6 +312,8 @@ ot_status ot_like(ot_value *y, const ot_value *x); /* gives y the dtype and shap
 ot_status ot_set(ot_value *y, ot_dtype t, const ot_shape *s);
 /* Resolves a possibly negative axis; false: out of range. */
 bool ot_axis(int64_t axis, int rank, int *out);
+/* The same; fails with the node's name if it is out of range. */
+ot_status ot_node_axis(const ot_node *n, int64_t axis, int rank, int *out, ot_error *err);
 /* Constant integer input i as a list (rank 0 or 1).  Fails with the node's name if it is not constant. */
 ot_status ot_const_ints(const ot_node *n, int i, ot_ints *out, ot_error *err);
 /* Bytes of a value whose shape is known; NULL: 0. */

@@ -31,19 +31,14 @@ static bool pays(const ot_conv_call *c)
 static ot_status prepare(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, void **state)
 {
     dw_state *s = calloc(1, sizeof *s);
-    ot_conv_sizes z;
     *state = s;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
-    ot_conv_sizes_of(c->attrs, &c->x->shape, &c->y->shape, &z);
     ot_depth_job *j = &s->job;
     s->tiles = ot_rows_tiles_of(set);
     s->x_arg = c->x_arg, s->w_arg = c->w_arg, s->b_arg = c->b_arg, s->y_arg = c->y_arg;
     s->threads = p->threads;
     j->N = c->x->shape.dim[0], j->C = c->x->shape.dim[1];
-    for (int i = 0; i < 2; i++) {
-        j->in[i] = z.in[1 + i], j->out[i] = z.out[1 + i], j->kernel[i] = z.w.kernel[1 + i];
-        j->stride[i] = z.w.stride[1 + i], j->dilation[i] = z.w.dilation[1 + i], j->pad[i] = z.w.pad_lo[1 + i];
-    }
+    ot_conv_plane_of(c->attrs, &c->x->shape, &c->y->shape, &j->p);
     return OT_OK;
 }
 
@@ -54,7 +49,7 @@ static void run(const void *state, const ot_call *c)
     ot_depth_job j = s->job;
     j.x = ot_arg_address(c, s->x_arg), j.dy = ot_arg_address(c, s->y_arg);
     j.dw = ot_arg_address(c, s->w_arg), j.db = ot_arg_address(c, s->b_arg);
-    int64_t blocks = ot_ceil_div(j.C, LINE), work = j.N * j.C * j.out[0] * j.out[1] * j.kernel[0] * j.kernel[1];
+    int64_t blocks = ot_ceil_div(j.C, LINE), work = j.N * j.C * j.p.out[0] * j.p.out[1] * j.p.kernel[0] * j.p.kernel[1];
     int threads = work < ALONE ? 1 : s->threads;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int t = 0; t < threads; t++) {

@@ -57,31 +57,26 @@ static ot_lines_of lines_of(const ot_value *v, const int64_t size[2])
 static void cut(dw_state *s, int64_t N, int threads)
 {
     ot_lines_job *j = &s->job;
-    bool same = s->taps == 1 && !j->pad[0] && !j->pad[1] && j->stride[0] == 1 && j->stride[1] == 1;
+    bool same = s->taps == 1 && !j->p.pad[0] && !j->p.pad[1] && j->p.stride[0] == 1 && j->p.stride[1] == 1;
     if (same && N >= threads) {
-        j->in[1] = j->out[1] = j->out[0] * j->out[1];
-        j->in[0] = j->out[0] = 1;
+        j->p.in[1] = j->p.out[1] = j->p.out[0] * j->p.out[1];
+        j->p.in[0] = j->p.out[0] = 1;
     }
-    s->lines = N * j->out[0];
+    s->lines = N * j->p.out[0];
     s->threads = s->lines < threads ? (int)s->lines : threads;
 }
 
 static ot_status prepare(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, void **state)
 {
     dw_state *s = calloc(1, sizeof *s);
-    ot_conv_sizes z;
     *state = s;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
-    ot_conv_sizes_of(c->attrs, &c->x->shape, &c->y->shape, &z);
     ot_lines_job *j = &s->job;
     s->tiles = ot_rows_tiles_of(set);
     s->x_arg = c->x_arg, s->w_arg = c->w_arg, s->b_arg = c->b_arg, s->y_arg = c->y_arg;
-    for (int i = 0; i < 2; i++) {
-        j->in[i] = z.in[1 + i], j->out[i] = z.out[1 + i], j->kernel[i] = z.w.kernel[1 + i];
-        j->stride[i] = z.w.stride[1 + i], j->dilation[i] = z.w.dilation[1 + i], j->pad[i] = z.w.pad_lo[1 + i];
-    }
-    s->taps = j->kernel[0] * j->kernel[1];
-    j->x = lines_of(c->x, j->in), j->dy = lines_of(c->y, j->out);
+    ot_conv_plane_of(c->attrs, &c->x->shape, &c->y->shape, &j->p);
+    s->taps = j->p.kernel[0] * j->p.kernel[1];
+    j->x = lines_of(c->x, j->p.in), j->dy = lines_of(c->y, j->p.out);
     j->x_wide = is_wide(c->x) && (!is_wide(c->y) || j->x.channels >= j->dy.channels);
     cut(s, c->x->shape.dim[0], p->threads);
     s->sums = ot_work_floats(&p->work, s->threads * sums_of(s));

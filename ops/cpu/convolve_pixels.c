@@ -27,7 +27,7 @@ typedef struct dw_state {
 
 static int64_t pixels_of(const int64_t size[2]) { return size[0] * size[1]; }
 
-static int64_t taps_of(const dw_state *s) { return pixels_of(s->job.kernel); }
+static int64_t taps_of(const dw_state *s) { return pixels_of(s->job.p.kernel); }
 
 /* An odd number of lines of the caches: rows are then in different sets of them. */
 static int64_t step_of(int64_t M) { return ot_floats_up(M) | 16; }
@@ -37,23 +37,18 @@ static int64_t sums_of(const dw_state *s) { return taps_of(s) * BLOCK * s->tiles
 static ot_status prepare(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, void **state)
 {
     dw_state *s = calloc(1, sizeof *s);
-    ot_conv_sizes z;
     *state = s;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
-    ot_conv_sizes_of(c->attrs, &c->x->shape, &c->y->shape, &z);
     ot_pixels_job *j = &s->job;
     s->tiles = ot_rows_tiles_of(set);
     s->x_last = c->x->layout == OT_CHANNELS_LAST, s->y_last = c->y->layout == OT_CHANNELS_LAST;
     s->x_arg = c->x_arg, s->w_arg = c->w_arg, s->b_arg = c->b_arg, s->y_arg = c->y_arg;
     j->N = c->x->shape.dim[0], j->C = c->x->shape.dim[1], j->M = c->y->shape.dim[1], j->step = step_of(j->M);
-    for (int i = 0; i < 2; i++) {
-        j->in[i] = z.in[1 + i], j->out[i] = z.out[1 + i], j->kernel[i] = z.w.kernel[1 + i];
-        j->dilation[i] = z.w.dilation[1 + i], j->pad[i] = z.w.pad_lo[1 + i];
-    }
+    ot_conv_plane_of(c->attrs, &c->x->shape, &c->y->shape, &j->p);
     int64_t blocks = (j->M + BLOCK - 1) / BLOCK;
     s->threads = blocks < p->threads ? (int)blocks : p->threads;
-    s->x = ot_work_floats(&p->work, pixels_of(j->in) * j->N * ot_floats_up(j->C));
-    s->dy = ot_work_floats(&p->work, pixels_of(j->out) * j->N * j->step);
+    s->x = ot_work_floats(&p->work, pixels_of(j->p.in) * j->N * ot_floats_up(j->C));
+    s->dy = ot_work_floats(&p->work, pixels_of(j->p.out) * j->N * j->step);
     s->sums = ot_work_floats(&p->work, s->threads * sums_of(s));
     return OT_OK;
 }
@@ -71,7 +66,7 @@ static void copy(const float *sample, bool last, int64_t pixels, int64_t channel
 static void copy_x(const dw_state *s, const float *x, int64_t i, float *to)
 {
     const ot_pixels_job *j = &s->job;
-    int64_t pixels = pixels_of(j->in);
+    int64_t pixels = pixels_of(j->p.in);
     to += i * j->N * ot_floats_up(j->C);
     for (int64_t c = 0; c < j->C; c += s->tiles->columns) {
         int64_t left = j->C - c, n = left < s->tiles->columns ? left : s->tiles->columns, width = ot_floats_up(n);
@@ -85,7 +80,7 @@ static void copy_x(const dw_state *s, const float *x, int64_t i, float *to)
 static void copy_dy(const dw_state *s, const float *dy, int64_t i, float *to)
 {
     const ot_pixels_job *j = &s->job;
-    int64_t pixels = pixels_of(j->out);
+    int64_t pixels = pixels_of(j->p.out);
     for (int64_t k = 0; k < j->N; k++)
         copy(dy + k * pixels * j->M, s->y_last, pixels, j->M, i, 0, j->M, to + (i * j->N + k) * j->step);
 }
@@ -104,7 +99,7 @@ static void block(const dw_state *s, const ot_pixels_job *j, int64_t m, int64_t 
     }
     for (int64_t i = m; i < m + n && db; i++) {
         double sum = 0;
-        for (int64_t k = 0; k < pixels_of(j->out) * j->N; k++) sum += (double)j->dy[k * j->step + i];
+        for (int64_t k = 0; k < pixels_of(j->p.out) * j->N; k++) sum += (double)j->dy[k * j->step + i];
         db[i] = (float)sum;
     }
 }
@@ -117,7 +112,7 @@ static void run(const void *state, const ot_call *c)
     float *dw = ot_arg_address(c, s->w_arg), *db = ot_arg_address(c, s->b_arg);
     float *x_copy = (float *)(void *)((char *)c->work + s->x), *dy_copy = (float *)(void *)((char *)c->work + s->dy),
           *sums = (float *)(void *)((char *)c->work + s->sums);
-    int64_t blocks = (j.M + BLOCK - 1) / BLOCK, in = pixels_of(j.in), all = in + pixels_of(j.out);
+    int64_t blocks = (j.M + BLOCK - 1) / BLOCK, in = pixels_of(j.p.in), all = in + pixels_of(j.p.out);
     int threads = s->threads;
     j.x = x_copy, j.dy = dy_copy;
 #pragma omp parallel num_threads(threads) if (threads > 1)

@@ -100,7 +100,10 @@ bool ot_rows_windows_pay(const ot_conv_call *c)
 
 /* ---- weights -------------------------------------------------------------------------- */
 
-static int64_t taps_of(const ot_row_conv *s) { return s->form == PRODUCT ? 1 : s->job.kernel[0] * s->job.kernel[1]; }
+static int64_t taps_of(const ot_row_conv *s)
+{
+    return s->form == PRODUCT ? 1 : s->job.p.kernel[0] * s->job.p.kernel[1];
+}
 
 static int64_t packed_floats(const ot_row_conv *s)
 {
@@ -147,7 +150,7 @@ static void pack_product(const ot_row_conv *s, const float *w, int64_t c, int64_
 static void pack_depthwise(const ot_row_conv *s, const float *w, int64_t c, int64_t c_end, float *to)
 {
     const ot_rows_job *j = &s->job;
-    int64_t taps = j->kernel[0] * j->kernel[1];
+    int64_t taps = j->p.kernel[0] * j->p.kernel[1];
     for (int64_t t = 0; t < taps; t++)
         for (int64_t i = c; i < c_end; i++) to[t * j->C + i] = w[i * taps + t];
 }
@@ -172,12 +175,12 @@ static void divide(ot_row_conv *s, int threads)
 {
     ot_rows_job *j = &s->job;
     if (s->form == PIXELS) {
-        int64_t each = (int64_t)sizeof(float) * (j->in[0] * j->in[1] * j->C + s->width);
+        int64_t each = (int64_t)sizeof(float) * (j->p.in[0] * j->p.in[1] * j->C + s->width);
         s->threads = (int)clamp(s->units / FEW_SAMPLES, 1, threads);
         s->block = clamp(SAMPLES_BYTES / each, SOME_SAMPLES, s->units);
         return;
     }
-    int64_t Q = j->out[1], reads = Q * j->stride[0] * j->stride[1] * j->C,
+    int64_t Q = j->p.out[1], reads = Q * j->p.stride[0] * j->p.stride[1] * j->C,
             each = (int64_t)sizeof(float) * (s->form == DEPTHWISE ? 2 * s->width
                                              : s->form == WINDOWS ? reads + s->width
                                                                   : j->C + j->M),
@@ -192,7 +195,7 @@ static void divide(ot_row_conv *s, int threads)
 static int64_t last_columns(const ot_row_conv *s)
 {
     const ot_rows_job *j = &s->job;
-    int64_t each = s->form == WINDOWS ? j->out[1] : s->form == PIXELS ? j->out[0] * j->out[1] : 1;
+    int64_t each = s->form == WINDOWS ? j->p.out[1] : s->form == PIXELS ? j->p.out[0] * j->p.out[1] : 1;
     return s->form == DEPTHWISE ? 0 : 16 * s->block * each;
 }
 
@@ -202,17 +205,17 @@ static int64_t buffer_of(const ot_row_conv *s) { return last_columns(s) + s->cop
 /* Lines of x, counted through all samples, that a row of y reads. */
 static void lines_of(const ot_rows_job *j, int64_t row, int64_t *from, int64_t *to)
 {
-    int64_t sample = row / j->out[0] * j->in[0], first = row % j->out[0] * j->stride[0] - j->pad[0],
-            past = first + (j->kernel[0] - 1) * j->dilation[0] + 1;
-    *from = sample + clamp(first, 0, j->in[0]);
-    *to = sample + clamp(past, 0, j->in[0]);
+    int64_t sample = row / j->p.out[0] * j->p.in[0], first = row % j->p.out[0] * j->p.stride[0] - j->p.pad[0],
+            past = first + (j->p.kernel[0] - 1) * j->p.dilation[0] + 1;
+    *from = sample + clamp(first, 0, j->p.in[0]);
+    *to = sample + clamp(past, 0, j->p.in[0]);
 }
 
 /* Pixels of x from the first to the last that a block of units reads. */
 static void pixels_of(const ot_row_conv *s, int64_t from, int64_t to, int64_t *pixel, int64_t *pixel_end)
 {
     const ot_rows_job *j = &s->job;
-    int64_t unit = s->form == PRODUCT ? 1 : s->form == PIXELS ? j->in[0] * j->in[1] : j->in[1], ignored;
+    int64_t unit = s->form == PRODUCT ? 1 : s->form == PIXELS ? j->p.in[0] * j->p.in[1] : j->p.in[1], ignored;
     *pixel = from, *pixel_end = to;
     if (s->form == WINDOWS) {
         lines_of(j, from, pixel, &ignored);
@@ -233,8 +236,8 @@ static void plan_copies(ot_row_conv *s)
     enum { FEWEST = 64 };
     const ot_rows_job *j = &s->job;
     int64_t step = s->form == PRODUCT   ? j->step
-                   : s->form == WINDOWS ? j->step * j->stride[1]
-                                        : j->step * j->in[0] * j->in[1];
+                   : s->form == WINDOWS ? j->step * j->p.stride[1]
+                                        : j->step * j->p.in[0] * j->p.in[1];
     if (s->form == DEPTHWISE || j->M < FEWEST || !ot_floats_share_sets(step)) return;
     for (int t = 0; t < s->threads; t++) {
         int64_t from, end, pixel, pixel_end;
@@ -265,24 +268,18 @@ static ot_status pack_once(ot_row_conv *s, const float *w, ot_prep *p)
 ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_row_conv **out)
 {
     ot_row_conv *s = calloc(1, sizeof *s);
-    ot_conv_sizes z;
     *out = s;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
-    ot_conv_sizes_of(c->attrs, &c->x->shape, &c->y->shape, &z);
     s->tiles = ot_rows_tiles_of(set);
     s->x_arg = c->x_arg, s->w_arg = c->w_arg, s->b_arg = c->b_arg, s->y_arg = c->y_arg;
     s->form = is_1x1(c) ? PRODUCT : ot_rows_pixels_pay(c) ? PIXELS : is_depthwise(c) ? DEPTHWISE : WINDOWS;
     s->job.C = s->step_m = c->x->shape.dim[1], s->job.M = c->y->shape.dim[1];
     s->step_c = 1;
-    for (int j = 0; j < 2; j++) {
-        s->job.in[j] = z.in[1 + j], s->job.out[j] = z.out[1 + j];
-        s->job.kernel[j] = z.w.kernel[1 + j], s->job.stride[j] = z.w.stride[1 + j];
-        s->job.dilation[j] = z.w.dilation[1 + j], s->job.pad[j] = z.w.pad_lo[1 + j];
-    }
+    ot_conv_plane_of(c->attrs, &c->x->shape, &c->y->shape, &s->job.p);
     if (s->form == WINDOWS || s->form == PIXELS) s->step_c = taps_of(s), s->step_m = s->step_c * s->job.C;
-    int64_t N = c->y->shape.dim[0], rows = s->form == PIXELS ? 1 : s->job.out[0];
+    int64_t N = c->y->shape.dim[0], rows = s->form == PIXELS ? 1 : s->job.p.out[0];
     s->units = s->form == PRODUCT ? ot_numel(&c->y->shape) / s->job.M : N * rows;
-    s->width = s->form == PRODUCT ? s->job.M : s->job.out[0] / rows * s->job.out[1] * s->job.M;
+    s->width = s->form == PRODUCT ? s->job.M : s->job.p.out[0] / rows * s->job.p.out[1] * s->job.M;
     plan(s, p->threads);
     const float *w = p->settled ? ot_settled_bytes(n->graph, c->w) : NULL;
     if (w) OT_TRY(pack_once(s, w, p));

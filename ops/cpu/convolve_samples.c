@@ -40,31 +40,16 @@ static const ot_strip_tiles *best_tiles(void)
 typedef struct convolution {
     const ot_value *x, *w, *y; /* or their gradients */
     bool dx, dw;
-    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
+    ot_conv_plane p;
 } convolution;
-
-static void plane_of(const ot_shape *s, int64_t to[2])
-{
-    int64_t all[OT_WINDOW_AXES];
-    ot_spatial_3d(s, all);
-    to[0] = all[1], to[1] = all[2];
-}
 
 static void convolution_of(const ot_node *n, convolution *c)
 {
-    const ot_convolve *a = n->attrs;
-    ot_window w;
     c->dx = n->op == &ot_op_ConvolveDx, c->dw = n->op == &ot_op_ConvolveDw;
     c->x = c->dx ? n->out[0] : c->dw ? n->in[1] : n->in[0];
     c->w = c->dw ? n->out[0] : n->in[1];
     c->y = c->dx || c->dw ? n->in[0] : n->out[0];
-    plane_of(&c->x->shape, c->in);
-    plane_of(&c->y->shape, c->out);
-    ot_window_3d(&a->window, &w);
-    for (int j = 0; j < 2; j++) {
-        c->kernel[j] = w.kernel[1 + j], c->stride[j] = w.stride[1 + j], c->dilation[j] = w.dilation[1 + j];
-        c->pad[j] = w.pad_lo[1 + j];
-    }
+    ot_conv_plane_of(n->attrs, &c->x->shape, &c->y->shape, &c->p);
 }
 
 static bool values_fit(const ot_node *n, const char **why)
@@ -88,7 +73,7 @@ static bool can(const ot_node *n, const char **why)
 
 /* ---- strips ------------------------------------------------------------------------ */
 
-static int64_t reach(const convolution *c, int j) { return (c->kernel[j] - 1) * c->dilation[j]; }
+static int64_t reach(const convolution *c, int j) { return (c->p.kernel[j] - 1) * c->p.dilation[j]; }
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -97,35 +82,36 @@ static int64_t divide_up(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b 
 
 static int64_t skipped_rows(const convolution *c, const ot_strip_job *j)
 {
-    return c->pad[0] - j->behind * c->stride[0];
+    return c->p.pad[0] - j->behind * c->p.stride[0];
 }
 
 /* What strips of `rows` rows of y need; dx: of x, a multiple of the stride. */
 static void lay_strips(const convolution *c, int64_t rows, ot_strip_job *j)
 {
-    int64_t span = (c->out[1] - 1) * c->stride[1] + reach(c, 1) + 1, used = c->pad[1] + c->in[1], high;
+    int64_t span = (c->p.out[1] - 1) * c->p.stride[1] + reach(c, 1) + 1, used = c->p.pad[1] + c->p.in[1], high;
     j->x_width = most(span, used);
     if (c->dx) {
         j->x_rows = rows;
-        j->behind = divide_up(c->pad[0] - reach(c, 0), c->stride[0]);
-        j->rows = (rows - 1 + c->pad[0]) / c->stride[0] - j->behind + 1;
-        high = most((j->rows - 1) * c->stride[0] + reach(c, 0) + 1, skipped_rows(c, j) + rows);
+        j->behind = divide_up(c->p.pad[0] - reach(c, 0), c->p.stride[0]);
+        j->rows = (rows - 1 + c->p.pad[0]) / c->p.stride[0] - j->behind + 1;
+        high = most((j->rows - 1) * c->p.stride[0] + reach(c, 0) + 1, skipped_rows(c, j) + rows);
     } else {
         j->rows = rows;
-        high = j->x_rows = (rows - 1) * c->stride[0] + reach(c, 0) + 1;
+        high = j->x_rows = (rows - 1) * c->p.stride[0] + reach(c, 0) + 1;
     }
-    j->strips = ((c->dx ? c->in[0] : c->out[0]) + rows - 1) / rows;
+    j->strips = ((c->dx ? c->p.in[0] : c->p.out[0]) + rows - 1) / rows;
     j->x.plane = high * j->x_width | 1; /* planes of 2^n bytes would share lines of the cache */
-    j->y.plane = j->rows * c->out[1] | 1;
+    j->y.plane = j->rows * c->p.out[1] | 1;
     j->x.vectors = j->C * j->x.plane;
     j->y.vectors = j->M * j->y.plane;
-    j->padded = c->pad[0] || used < j->x_width || c->pad[1] || (c->out[0] - 1) * c->stride[0] + reach(c, 0) >= c->in[0];
+    j->padded = c->p.pad[0] || used < j->x_width || c->p.pad[1] ||
+                (c->p.out[0] - 1) * c->p.stride[0] + reach(c, 0) >= c->p.in[0];
 }
 
 /* The largest strips that fit; a number that threads divide. */
 static void choose_strips(const convolution *c, ot_strip_job *j, int64_t blocks, int threads)
 {
-    int64_t total = c->dx ? c->in[0] : c->out[0], step = c->dx ? c->stride[0] : 1;
+    int64_t total = c->dx ? c->p.in[0] : c->p.out[0], step = c->dx ? c->p.stride[0] : 1;
     for (int64_t strips = blocks % threads ? threads : 1;; strips++) {
         int64_t rows = ((total + strips - 1) / strips + step - 1) / step * step;
         lay_strips(c, rows, j);
@@ -163,17 +149,18 @@ static ot_status fill_tables(const convolution *c, samples_state *st, ot_prep *p
     if (!st->tables) return ot_fail(p->err, OT_E_NOMEM, "no memory to prepare a convolution");
     for (int i = 1; i < OT_LEN(sizes); i++) t[i] = t[i - 1] + sizes[i - 1];
     j->x.at = t[0], j->y.at = t[1], j->pixel = t[2], j->dense = t[3], j->channel = t[4], j->tap = t[5];
-    fill_side(c->x, j->x_rows, c->in[1], width, c->pad[1] + (c->dx ? skipped_rows(c, j) * width : 0), j->x.plane, t[0]);
-    fill_side(c->y, j->rows, c->out[1], c->out[1], 0, j->y.plane, t[1]);
+    fill_side(c->x, j->x_rows, c->p.in[1], width, c->p.pad[1] + (c->dx ? skipped_rows(c, j) * width : 0), j->x.plane,
+              t[0]);
+    fill_side(c->y, j->rows, c->p.out[1], c->p.out[1], 0, j->y.plane, t[1]);
     for (int64_t i = 0; i < pixels; i++) {
-        t[2][i] = (int32_t)(i / j->width * c->stride[0] * width + i % j->width * c->stride[1]);
+        t[2][i] = (int32_t)(i / j->width * c->p.stride[0] * width + i % j->width * c->p.stride[1]);
         t[3][i] = (int32_t)i;
     }
     for (int64_t m = 0; m < j->M; m++) t[4][m] = (int32_t)(m * j->y.plane);
     for (int64_t ch = 0, k = 0; ch < j->C; ch++)
-        for (int64_t a = 0; a < c->kernel[0]; a++)
-            for (int64_t b = 0; b < c->kernel[1]; b++, k++)
-                t[5][k] = (int32_t)(ch * j->x.plane + a * c->dilation[0] * width + b * c->dilation[1]);
+        for (int64_t a = 0; a < c->p.kernel[0]; a++)
+            for (int64_t b = 0; b < c->p.kernel[1]; b++, k++)
+                t[5][k] = (int32_t)(ch * j->x.plane + a * c->p.dilation[0] * width + b * c->p.dilation[1]);
     return OT_OK;
 }
 
@@ -210,19 +197,19 @@ static ot_status prepare(const ot_node *n, ot_prep *p)
     *j = (ot_strip_job){ .N = c.x->shape.dim[0],
                          .C = c.x->shape.dim[1],
                          .M = c.y->shape.dim[1],
-                         .in = c.in[0],
-                         .out = c.out[0],
-                         .width = c.out[1],
-                         .stride = c.stride[0],
-                         .pad = c.pad[0],
-                         .window = c.kernel[0] * c.kernel[1] };
+                         .in = c.p.in[0],
+                         .out = c.p.out[0],
+                         .width = c.p.out[1],
+                         .stride = c.p.stride[0],
+                         .pad = c.p.pad[0],
+                         .window = c.p.kernel[0] * c.p.kernel[1] };
     j->taps = j->C * j->window;
     int64_t blocks = (j->N + st->tiles->lanes - 1) / st->tiles->lanes;
     choose_strips(&c, j, blocks, p->threads);
     st->count = blocks * j->strips;
     st->threads = st->count < p->threads ? (int)st->count : p->threads;
-    lay_side(c.x, c.in, &j->x);
-    lay_side(c.y, c.out, &j->y);
+    lay_side(c.x, c.p.in, &j->x);
+    lay_side(c.y, c.p.out, &j->y);
     lay_work(&c, st, p);
     p->state = st;
     ot_status e = fill_tables(&c, st, p);
@@ -368,9 +355,9 @@ static bool yields(const ot_node *n, const char **why)
     }
     int64_t C = c.x->shape.dim[1], M = c.y->shape.dim[1];
     double x = (double)ot_numel(&c.x->shape), y = (double)ot_numel(&c.y->shape);
-    double ops = 2 * (double)(C * c.kernel[0] * c.kernel[1]) * y, used = filled(c.x->shape.dim[0], tiles->lanes);
+    double ops = 2 * (double)(C * c.p.kernel[0] * c.p.kernel[1]) * y, used = filled(c.x->shape.dim[0], tiles->lanes);
     double turn = 0.2 * (x + y), own, other;
-    bool far = C <= 4 && c.stride[0] >= 4 && c.stride[1] >= 4; /* windows that hardly overlap, as AlexNet's first */
+    bool far = C <= 4 && c.p.stride[0] >= 4 && c.p.stride[1] >= 4; /* windows that hardly overlap, as AlexNet's first */
     if (c.dx) own = ops / 150 * (1 + 4 / (double)M), other = ops / 185 / filled(C, tiles->lanes) + 0.1 * x;
     else if (c.dw && C >= 16) own = ops / 160, other = ops / 150 * by_lines(C, M);
     else if (c.dw) own = ops / 160, other = ops / 165 / filled(M, tiles->lanes) + (C <= 4 && M > 16 ? 0.5 * y : 0);

@@ -6,9 +6,9 @@
 #define OT_ROW_TILES_H
 
 #include "ops/cpu/vector.h"
+#include "ops/kernels/convolve.h"
 #include "runtime/base/base.h"
 
-/* Axes are rows and columns. */
 typedef struct ot_rows_job {
     const float *x, *w, *bias; /* bias: M, or NULL */
     const float *packed;       /* w, as the kernel reads it */
@@ -16,7 +16,7 @@ typedef struct ot_rows_job {
     float *y;
     int64_t step, first; /* x: floats from pixel to pixel, and the number of its first; not of depthwise */
     int64_t C, M;        /* depthwise: equal */
-    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2]; /* not of a product */
+    ot_conv_plane p;     /* not of a product */
 } ot_rows_job;
 
 /* dw of tiny pictures, stride 1.  Operands are copied pixel by pixel, since a pixel's samples lie a whole picture apart. */
@@ -24,7 +24,7 @@ typedef struct ot_pixels_job {
     const float *x;  /* pixels by panels (ot_rows_tiles.columns, of C) by samples: rows of a panel */
     const float *dy; /* pixels by samples: step floats, of which M are used */
     int64_t N, C, M, step;
-    int64_t in[2], out[2], kernel[2], dilation[2], pad[2];
+    ot_conv_plane p;
 } ot_pixels_job;
 
 enum { OT_DEPTH_WIDE = 7 }; /* elements along an axis of the window, at most */
@@ -39,7 +39,7 @@ typedef struct ot_lines_of {
 typedef struct ot_lines_job {
     ot_lines_of x, dy;
     bool x_wide; /* it is x */
-    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
+    ot_conv_plane p;
 } ot_lines_job;
 
 /* dw of a depthwise convolution. */
@@ -47,7 +47,7 @@ typedef struct ot_depth_job {
     const float *x, *dy;
     float *dw, *db; /* (C, elements of the window); C, or NULL */
     int64_t N, C;
-    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2];
+    ot_conv_plane p;
 } ot_depth_job;
 
 typedef struct ot_rows_tiles {

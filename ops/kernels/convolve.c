@@ -123,6 +123,17 @@ void ot_conv_sizes_of(const ot_convolve *a, const ot_shape *x, const ot_shape *y
     ot_window_3d(&a->window, &s->w);
 }
 
+void ot_conv_plane_of(const ot_convolve *a, const ot_shape *x, const ot_shape *y, ot_conv_plane *p)
+{
+    ot_conv_sizes s;
+    ot_conv_sizes_of(a, x, y, &s);
+    for (int i = 0; i < 2; i++) {
+        p->in[i] = s.in[1 + i], p->out[i] = s.out[1 + i];
+        p->kernel[i] = s.w.kernel[1 + i], p->stride[i] = s.w.stride[1 + i];
+        p->dilation[i] = s.w.dilation[1 + i], p->pad[i] = s.w.pad_lo[1 + i];
+    }
+}
+
 /* Of weights (M, C, ...): those of one element of axis. */
 static int64_t of_axis(const ot_shape *w, int axis) { return w->dim[axis] > 0 ? ot_numel(w) / w->dim[axis] : 0; }
 

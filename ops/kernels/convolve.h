@@ -22,6 +22,11 @@ typedef struct ot_conv_sizes {
     ot_window w; /* three axes */
 } ot_conv_sizes;
 
+/* The same of at most two spatial axes, without what depends on channels: rows and columns. */
+typedef struct ot_conv_plane {
+    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], pad[2]; /* pad: before the first row, column */
+} ot_conv_plane;
+
 /* Conv's attributes, which ConvInteger shares (conv.c). */
 typedef struct ot_conv {
     ot_window_attrs window;
@@ -33,5 +38,6 @@ extern const ot_attr ot_conv_rows[];
 ot_status ot_conv_resolve(const ot_node *n, ot_convolve *c, ot_shape *y, ot_error *err);
 
 void ot_conv_sizes_of(const ot_convolve *a, const ot_shape *x, const ot_shape *y, ot_conv_sizes *s);
+void ot_conv_plane_of(const ot_convolve *a, const ot_shape *x, const ot_shape *y, ot_conv_plane *p);
 
 #endif

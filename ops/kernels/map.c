@@ -121,7 +121,8 @@ int ot_map_axes(const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK])
     return rank;
 }
 
-const char *ot_map_check(const ot_program *p)
+/* NULL: well formed; else the error (a static text). */
+static const char *check_program(const ot_program *p)
 {
     if (p->n_in < 0 || p->n_in > OT_MAP_IN) return "too many inputs";
     if (p->n_inst < 0 || p->n_inst > OT_MAP_INST) return "too many instructions";
@@ -217,7 +218,7 @@ ot_value *ot_map_emit(ot_build *b, int row, double p, double q, ot_value *const 
 static ot_status map_infer(ot_node *n, ot_error *err)
 {
     const ot_program *p = n->attrs;
-    const char *wrong = ot_map_check(p);
+    const char *wrong = check_program(p);
     if (wrong) return ot_node_fail(n, err, "%s", wrong);
     if (n->n_in != p->n_in || n->n_out != p->n_out)
         return ot_node_fail(n, err, "%d inputs and %d outputs, but the program has %d and %d", n->n_in, n->n_out,

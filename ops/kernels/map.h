@@ -89,9 +89,6 @@ void ot_map_strides(const ot_value *v, const ot_shape *s, int64_t stride[OT_MAX_
  * outputs; returns their number. */
 int ot_map_axes(const ot_node *n, const ot_shape *s, int axis[OT_MAX_RANK]);
 
-/* NULL: well formed; else the error (a static text). */
-const char *ot_map_check(const ot_program *p);
-
 /* Element k of function Random: four elements share one counter. */
 static inline uint64_t ot_map_counter(uint64_t counter, double stream) { return ((uint64_t)stream << 40) + counter; }
 

@@ -11,9 +11,7 @@ ot_status ot_axes_input(const ot_node *n, int i, int rank, int64_t *set, ot_ints
     *set = 0;
     OT_TRY(ot_const_ints(n, i, &axes, err));
     for (int k = 0; k < axes.n; k++) {
-        if (!ot_axis(axes.v[k], rank, &a))
-            return ot_node_fail(n, err, "axis %lld; a tensor of rank %d has axes %d to %d", (long long)axes.v[k], rank,
-                                -rank, rank - 1);
+        OT_TRY(ot_node_axis(n, axes.v[k], rank, &a, err));
         if (*set >> a & 1) return ot_node_fail(n, err, "axis %d is given twice", a);
         *set |= (int64_t)1 << a;
     }

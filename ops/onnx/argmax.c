@@ -25,8 +25,7 @@ static ot_status argmax_infer(ot_node *n, ot_error *err)
     const ot_shape *x = &n->in[0]->shape;
     ot_shape y = { .rank = 0 };
     int axis;
-    if (!ot_axis(a->axis, x->rank, &axis))
-        return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a->axis, x->rank);
+    OT_TRY(ot_node_axis(n, a->axis, x->rank, &axis, err));
     if (x->dim[axis] == 0) return ot_node_fail(n, err, "axis %d is empty", axis);
     for (int d = 0; d < x->rank; d++)
         if (d != axis || a->keepdims) y.dim[y.rank++] = d == axis ? 1 : x->dim[d];

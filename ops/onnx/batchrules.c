@@ -125,7 +125,7 @@ bool ot_batch_operands_first(ot_batching *b, const ot_node *n, unsigned set, ot_
 bool ot_batch_pointwise(ot_batching *b, const ot_node *n, const ot_shape *own, ot_batched *r)
 {
     const ot_shape *y = &own[0];
-    int operands = n->op->like >> 1 & 1 ? 1 : n->n_in, lead = ot_batch_leader(b, n);
+    int operands = ot_is_type_only(n->op, 1) ? 1 : n->n_in, lead = ot_batch_leader(b, n);
     if (lead >= operands) return false;
     if (!y->rank) return ot_batch_on(r, n, OT_ALONE - 1);
     int axis = ot_batch_axis_in(b, n->in[lead], y);

@@ -27,8 +27,7 @@ static ot_status center_pads(const ot_node *n, int64_t pads[2 * OT_MAX_RANK], ot
     memset(pads, 0, 2 * OT_MAX_RANK * sizeof *pads);
     for (int i = 0; i < want.rank; i++) {
         int d = i;
-        if (axes->n && !ot_axis(axes->v[i], y->rank, &d))
-            return ot_node_fail(n, err, "invalid axis %lld", (long long)axes->v[i]);
+        if (axes->n) OT_TRY(ot_node_axis(n, axes->v[i], y->rank, &d, err));
         int64_t more = want.dim[i] - n->in[0]->shape.dim[d];
         pads[d] = more < 0 ? -(-more / 2) : more / 2;
         pads[d + y->rank] = more - pads[d];

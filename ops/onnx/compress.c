@@ -25,8 +25,7 @@ static ot_status compress_axis(const ot_node *n, int *axis, bool *flat, int64_t 
     const ot_value *c = n->in[1];
     *flat = a == (int64_t)NO_AXIS;
     *axis = 0;
-    if (!*flat && !ot_axis(a, n->in[0]->shape.rank, axis))
-        return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a, n->in[0]->shape.rank);
+    if (!*flat) OT_TRY(ot_node_axis(n, a, n->in[0]->shape.rank, axis, err));
     if (!ot_is_const(c) || c->dtype != OT_BOOL || c->shape.rank != 1)
         return ot_node_fail(n, err, "the condition must be a list of bools known before the run");
     int64_t size = *flat ? ot_numel(&n->in[0]->shape) : n->in[0]->shape.dim[*axis];

@@ -21,9 +21,7 @@ static ot_status concat_infer(ot_node *n, ot_error *err)
 {
     ot_shape y = n->in[0]->shape;
     int axis;
-    if (!ot_axis(((const concat_attrs *)n->attrs)->axis, y.rank, &axis))
-        return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
-                            (long long)((const concat_attrs *)n->attrs)->axis, y.rank);
+    OT_TRY(ot_node_axis(n, ((const concat_attrs *)n->attrs)->axis, y.rank, &axis, err));
     for (int i = 1; i < n->n_in; i++) {
         const ot_value *x = n->in[i];
         if (!x) return ot_node_fail(n, err, "input %d is missing", i);

@@ -193,11 +193,9 @@ static ot_status dft_resolve(const ot_node *n, int *axis, int64_t *length, ot_sh
                             "onesided needs real numbers, but x is "
                             "complex");
     OT_TRY(scalar_input(n, 2, -2, &at, err));
-    if (!ot_axis(at, y->rank, axis) || *axis == y->rank - 1)
-        return ot_node_fail(n, err,
-                            "axis %lld is out of range for rank "
-                            "%d",
-                            (long long)at, y->rank);
+    OT_TRY(ot_node_axis(n, at, y->rank, axis, err));
+    if (*axis == y->rank - 1)
+        return ot_node_fail(n, err, "axis %lld is the last, which contains real and imaginary parts", (long long)at);
     int64_t size = y->dim[*axis];
     OT_TRY(scalar_input(n, 1, a->onesided && a->inverse ? 2 * (size - 1) : size, length, err));
     if (*length < 1 || *length > LONGEST)

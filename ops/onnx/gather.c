@@ -26,9 +26,7 @@ static ot_status gather_infer(ot_node *n, ot_error *err)
     const ot_shape *x = &n->in[0]->shape, *index = &n->in[1]->shape;
     ot_shape y = { .rank = 0 };
     int axis;
-    if (!ot_axis(((const gather_attrs *)n->attrs)->axis, x->rank, &axis))
-        return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
-                            (long long)((const gather_attrs *)n->attrs)->axis, x->rank);
+    OT_TRY(ot_node_axis(n, ((const gather_attrs *)n->attrs)->axis, x->rank, &axis, err));
     if (x->rank - 1 + index->rank > OT_MAX_RANK)
         return ot_node_fail(n, err, "a result of %d axes; at most %d are supported", x->rank - 1 + index->rank,
                             OT_MAX_RANK);

@@ -31,9 +31,7 @@ static ot_status along_check(ot_node *n, ot_error *err)
     const ot_shape *x = &n->in[0]->shape, *index = &n->in[1]->shape;
     int axis;
     char a[128], c[128];
-    if (!ot_axis(((const along_attrs *)n->attrs)->axis, x->rank, &axis))
-        return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
-                            (long long)((const along_attrs *)n->attrs)->axis, x->rank);
+    OT_TRY(ot_node_axis(n, ((const along_attrs *)n->attrs)->axis, x->rank, &axis, err));
     bool fits = index->rank == x->rank;
     for (int d = 0; fits && d < x->rank; d++) fits = d == axis || index->dim[d] <= x->dim[d];
     if (!fits)

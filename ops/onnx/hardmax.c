@@ -18,8 +18,7 @@ static const ot_attr hardmax_rows[] = { { "axis", OT_INT, offsetof(hardmax_attrs
 static ot_status hardmax_infer(ot_node *n, ot_error *err)
 {
     int axis;
-    if (!ot_axis(((const hardmax_attrs *)n->attrs)->axis, n->in[0]->shape.rank, &axis))
-        return ot_node_fail(n, err, "axis is out of range for rank %d", n->in[0]->shape.rank);
+    OT_TRY(ot_node_axis(n, ((const hardmax_attrs *)n->attrs)->axis, n->in[0]->shape.rank, &axis, err));
     return ot_like(n->out[0], n->in[0]);
 }
 

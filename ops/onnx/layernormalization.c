@@ -27,8 +27,7 @@ static ot_status infer(ot_node *n, ot_error *err)
     ot_shape row = *x, all;
     int axis;
     char text[128];
-    if (!ot_axis(a->axis, x->rank, &axis))
-        return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a->axis, x->rank);
+    OT_TRY(ot_node_axis(n, a->axis, x->rank, &axis, err));
     if (a->stash_type != OT_F32 && a->stash_type != OT_F64 && a->stash_type != OT_F16 && a->stash_type != OT_BF16)
         return ot_node_fail(n, err, "stash_type is %lld; expected a float type", (long long)a->stash_type);
     for (int i = 1; i < n->n_in; i++)

@@ -22,8 +22,7 @@ static ot_status lp_infer(ot_node *n, ot_error *err)
 {
     const lp_attrs *a = n->attrs;
     int axis;
-    if (!ot_axis(a->axis, n->in[0]->shape.rank, &axis))
-        return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a->axis, n->in[0]->shape.rank);
+    OT_TRY(ot_node_axis(n, a->axis, n->in[0]->shape.rank, &axis, err));
     if (a->p != 1 && a->p != 2) return ot_node_fail(n, err, "p is %lld; expected 1 or 2", (long long)a->p);
     return ot_like(n->out[0], n->in[0]);
 }

@@ -27,9 +27,8 @@ static ot_status onehot_shape(const ot_node *n, int *axis, int64_t *depth, ot_sh
     double v = ot_get_f64(d->data, d->dtype, 0);
     if (!(v >= 0 && v < 0x1p62)) return ot_node_fail(n, err, "invalid depth %g", v);
     *depth = (int64_t)v;
-    if (x->rank == OT_MAX_RANK || !ot_axis(((const onehot_attrs *)n->attrs)->axis, x->rank + 1, axis))
-        return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
-                            (long long)((const onehot_attrs *)n->attrs)->axis, x->rank + 1);
+    if (x->rank == OT_MAX_RANK) return ot_node_fail(n, err, "the result would have more than %d axes", OT_MAX_RANK);
+    OT_TRY(ot_node_axis(n, ((const onehot_attrs *)n->attrs)->axis, x->rank + 1, axis, err));
     *y = (ot_shape){ .rank = x->rank + 1 };
     for (int i = 0, e = 0; i < y->rank; i++) y->dim[i] = i == *axis ? *depth : x->dim[e++];
     return OT_OK;

@@ -52,8 +52,7 @@ static ot_status fits(const ot_node *n, const ot_shape *s, int64_t at, int64_t b
     char text[2][128];
     if (block < 0) return ot_node_fail(n, err, "invalid block size %lld", (long long)block);
     if (block == 0 && ot_numel(s) == 1 && s->rank <= 1) return OT_OK;
-    if (!ot_axis(at, x->rank, &axis))
-        return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)at, x->rank);
+    OT_TRY(ot_node_axis(n, at, x->rank, &axis, err));
     bool ok = block ? s->rank == x->rank : s->rank == 1 && s->dim[0] == x->dim[axis];
     for (int d = 0; ok && block && d < x->rank; d++)
         ok = s->dim[d] == (d == axis ? x->dim[d] / block + (x->dim[d] % block != 0) : x->dim[d]);

@@ -124,8 +124,7 @@ static ot_status stretches(const ot_node *n, stretch *s, ot_error *err)
     for (int d = 0; d < x->rank; d++) s[d] = (stretch){ x->dim[d], 1, 0, 1 };
     for (int i = 0; i < count; i++) {
         axis[i] = i;
-        if (a->axes.n && !ot_axis(a->axes.v[i], x->rank, &axis[i]))
-            return ot_node_fail(n, err, "invalid axis %lld", (long long)a->axes.v[i]);
+        if (a->axes.n) OT_TRY(ot_node_axis(n, a->axes.v[i], x->rank, &axis[i], err));
     }
     if (!scales == !sizes) return ot_node_fail(n, err, "expected either scales or sizes");
     OT_TRY(sizes ? by_sizes(n, sizes, axis, count, s, err) : by_scales(n, scales, axis, count, s, err));

@@ -21,8 +21,7 @@ static ot_status softmax_infer(ot_node *n, ot_error *err)
     int axis, rank = n->in[0]->shape.rank;
     int64_t a = ((const ot_softmax *)n->attrs)->axis;
     /* A scalar is a row of one element. */
-    if (rank > 0 && !ot_axis(a, rank, &axis))
-        return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a, rank);
+    if (rank > 0) OT_TRY(ot_node_axis(n, a, rank, &axis, err));
     return ot_like(n->out[0], n->in[0]);
 }
 

@@ -28,8 +28,7 @@ static ot_status split_infer(ot_node *n, ot_error *err)
     ot_ints sizes;
     int axis;
     int64_t at = 0;
-    if (!ot_axis(a->axis, y.rank, &axis))
-        return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a->axis, y.rank);
+    OT_TRY(ot_node_axis(n, a->axis, y.rank, &axis, err));
     int64_t total = y.dim[axis], parts = n->n_out;
     bool given = n->n_in > 1 && n->in[1];
     OT_TRY(ot_const_ints(n, 1, &sizes, err));

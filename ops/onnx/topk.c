@@ -29,9 +29,7 @@ static ot_status topk_infer(ot_node *n, ot_error *err)
     int axis;
     ot_ints k;
     OT_TRY(ot_const_ints(n, 1, &k, err));
-    if (!ot_axis(((const topk_attrs *)n->attrs)->axis, y.rank, &axis))
-        return ot_node_fail(n, err, "axis %lld is out of range for rank %d",
-                            (long long)((const topk_attrs *)n->attrs)->axis, y.rank);
+    OT_TRY(ot_node_axis(n, ((const topk_attrs *)n->attrs)->axis, y.rank, &axis, err));
     if (k.n != 1 || k.v[0] < 0 || k.v[0] > y.dim[axis])
         return ot_node_fail(n, err, "k is %lld, but axis %d has %lld elements", k.n == 1 ? (long long)k.v[0] : -1LL,
                             axis, (long long)y.dim[axis]);

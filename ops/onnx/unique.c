@@ -70,8 +70,7 @@ static ot_status unique_split(const ot_node *n, slice *s, int *axis, ot_error *e
                             "elements is a size");
     *s = (slice){ x, 1, ot_numel(&x->shape), 1, 0 };
     if (a == (int64_t)NO_AXIS) return OT_OK;
-    if (!ot_axis(a, x->shape.rank, axis))
-        return ot_node_fail(n, err, "axis %lld is out of range for rank %d", (long long)a, x->shape.rank);
+    OT_TRY(ot_node_axis(n, a, x->shape.rank, axis, err));
     s->n = x->shape.dim[*axis];
     for (int d = 0; d < x->shape.rank; d++)
         if (d != *axis) *(d < *axis ? &s->outer : &s->inner) *= x->shape.dim[d];

@@ -296,11 +296,7 @@ int64_t ot_column_missing(const ot_column *q);             /* cells without a va
 int ot_column_find(const ot_columns *t, const char *name); /* the column of that name; -1: there is none */
 bool ot_table_is_target(const ot_columns *t, int column);
 
-/* The first cell of text among numbers or dates, where nine of ten cells are these: a mistake rather than a category.  *what: "a
- * number", "a date ...", of which there are *n; NULL: there is none. */
-const ot_first *ot_table_stray(const ot_columns *t, const ot_column *q, const char **what, int64_t *n);
-
-/* Refuses a column with such a cell.  input false: it is a target.  Errors: OT_E_DATA. */
+/* Refuses a column with a cell of text among numbers or dates, where nine of ten cells are these.  input false: it is a target.  Errors: OT_E_DATA. */
 ot_status ot_table_check_stray(const ot_columns *t, const ot_column *q, bool input, ot_error *err);
 
 /* ---- lists of columns, "a,b" and "NAME=a,b;NAME=c": table_lists.c ---- */

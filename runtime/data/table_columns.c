@@ -365,7 +365,9 @@ int ot_column_find(const ot_columns *t, const char *name)
     return -1;
 }
 
-const ot_first *ot_table_stray(const ot_columns *t, const ot_column *q, const char **what, int64_t *n)
+/* The first cell of text among numbers or dates, where nine of ten cells are these: a mistake rather than a category.  *what: "a
+ * number", "a date ...", of which there are *n; NULL: there is none. */
+static const ot_first *stray_cell(const ot_columns *t, const ot_column *q, const char **what, int64_t *n)
 {
     int64_t numbers = q->count[OT_CELL_NUMBER], dates = q->count[OT_CELL_DATE] + q->count[OT_CELL_TIME];
     const ot_first *f = dates > numbers ? &q->undated : &q->odd;
@@ -379,7 +381,7 @@ ot_status ot_table_check_stray(const ot_columns *t, const ot_column *q, bool inp
 {
     const char *what;
     int64_t n;
-    const ot_first *f = ot_table_stray(t, q, &what, &n);
+    const ot_first *f = stray_cell(t, q, &what, &n);
     if (!f) return OT_OK;
     ot_fail(err, OT_E_DATA, "%s: line %lld, column '%s': contains '%.40s'; expected %s as in %lld other rows", t->path,
             (long long)f->line, q->name, f->text, what, (long long)n);
@@ -436,7 +438,7 @@ ot_status ot_table_collect_words(ot_dataset *d, ot_columns *t, ot_error *err)
         const char *what;
         bool differ = q->words.full || (there >= FEW && q->words.n == there);
         ot_words_sort(&q->words);
-        if (x.wanted[i] && !x.target[i] && differ && !q->named && !ot_table_stray(t, q, &what, &most))
+        if (x.wanted[i] && !x.target[i] && differ && !q->named && !stray_cell(t, q, &what, &most))
             q->kind = OT_KIND_LABEL;
     }
     return OT_OK;

@@ -115,8 +115,7 @@ int64_t ot_graph_size(const ot_graph *g)
 {
     int64_t n = (int64_t)g->n_nodes + g->n_values;
     for (const ot_node *k = g->first; k; k = k->next)
-        for (const ot_attr *a = k->op->attrs; a && a->name; a++)
-            if (ot_attr_graph(k, a)) n += ot_graph_size(ot_attr_graph(k, a));
+        for (int i = 0; ot_subgraph(k, i); i++) n += ot_graph_size(ot_subgraph(k, i));
     return n;
 }
 
@@ -130,8 +129,7 @@ static size_t tensor_bytes(const ot_graph *g)
         if (v->source >= 0 && v->data && v->dtype != OT_STRING) bytes += ot_bytes(&v->shape, small ? OT_F32 : v->dtype);
     }
     for (const ot_node *n = g->first; n; n = n->next)
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++)
-            if (ot_attr_graph(n, a)) bytes += tensor_bytes(ot_attr_graph(n, a));
+        for (int i = 0; ot_subgraph(n, i); i++) bytes += tensor_bytes(ot_subgraph(n, i));
     return bytes;
 }
 

@@ -234,6 +234,12 @@ ot_value *ot_graph_const_of(ot_graph *g, const char *name, ot_dtype t, const ot_
  * first of its kind for that weight. */
 ot_value *ot_graph_state(ot_graph *g, ot_state_kind kind, ot_value *of, ot_dtype t, const ot_shape *s, double start);
 
+/* Is v, which may be NULL, a value of g itself?  (Nodes of a subgraph read values of its parents too.) */
+static inline bool ot_graph_has(const ot_graph *g, const ot_value *v)
+{
+    return v && v->id < g->n_values && g->values[v->id] == v;
+}
+
 /* Input i of a node, NULL if missing. */
 static inline ot_value *ot_node_in(const ot_node *n, int i) { return i < n->n_in ? n->in[i] : NULL; }
 

@@ -51,10 +51,7 @@ void ot_graph_replace(ot_graph *g, ot_value *old, ot_value *now)
     for (ot_node *n = g->first; n; n = n->next) {
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i] == old) n->in[i] = now;
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *sub = ot_attr_graph(n, a);
-            if (sub) ot_graph_replace(sub, old, now);
-        }
+        for (int i = 0; ot_subgraph(n, i); i++) ot_graph_replace(ot_subgraph(n, i), old, now);
     }
     for (int i = 0; i < g->n_outputs; i++)
         if (g->outputs[i] == old) g->outputs[i] = now;
@@ -68,8 +65,7 @@ static void clear_marks(ot_graph *g)
 {
     for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
     for (ot_node *n = g->first; n; n = n->next)
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++)
-            if (ot_attr_graph(n, a)) clear_marks(ot_attr_graph(n, a));
+        for (int i = 0; ot_subgraph(n, i); i++) clear_marks(ot_subgraph(n, i));
 }
 
 static bool mark_nodes(ot_graph *g)
@@ -77,8 +73,8 @@ static bool mark_nodes(ot_graph *g)
     bool any = false;
     for (ot_node *n = g->first; n; n = n->next) {
         for (int i = 0; i < n->n_in && !n->mark; i++) n->mark = n->in[i] && n->in[i]->mark;
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++)
-            if (ot_attr_graph(n, a) && mark_nodes(ot_attr_graph(n, a))) n->mark = 1;
+        for (int i = 0; ot_subgraph(n, i); i++)
+            if (mark_nodes(ot_subgraph(n, i))) n->mark = 1;
         for (int i = 0; i < n->n_out && n->mark; i++)
             if (n->out[i]) n->out[i]->mark = 1;
         any |= n->mark != 0;

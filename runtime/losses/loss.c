@@ -55,7 +55,7 @@ ot_value *ot_loss_target(ot_loss *x)
     return ot_cast(&x->b, ot_view(&x->b, x->t, &x->z->shape), x->z->dtype);
 }
 
-ot_shape ot_loss_without(const ot_shape *s, int axis)
+static ot_shape without_axis(const ot_shape *s, int axis)
 {
     ot_shape r = { .rank = 0 };
     for (int d = 0; d < s->rank; d++)
@@ -92,7 +92,7 @@ ot_value *ot_loss_other(ot_loss *x, const char *key)
 
 static bool fits_axis(const ot_shape *t, const ot_shape *z, int axis)
 {
-    ot_shape r = ot_loss_without(z, axis), u = ot_loss_without(t, t->rank == z->rank && t->dim[axis] == 1 ? axis : -1);
+    ot_shape r = without_axis(z, axis), u = without_axis(t, t->rank == z->rank && t->dim[axis] == 1 ? axis : -1);
     return ot_shape_eq(&u, &r);
 }
 
@@ -314,7 +314,7 @@ ot_value *ot_loss_cross_entropy(ot_loss *x, int axis, ot_value *weights, int64_t
     if (ot_entry_key(x->how->entry, "label_smoothing")) a.label_smoothing = ot_spec_num(x->how, "label_smoothing");
     a.has_ignore = ot_loss_ignored(x, &a.ignore_index);
     if (!a.has_ignore) a.ignore_index = 0;
-    ot_shape flat = ot_loss_without(z, axis);
+    ot_shape flat = without_axis(z, axis);
     ot_value *t = probs ? ot_loss_target(x) : ot_view(&x->b, x->t, &flat);
     if (x->blank && a.has_ignore && !probs && t && reduction == OT_REDUCTION_MEAN)
         return mean_or_nothing(x, &a, t, weights);

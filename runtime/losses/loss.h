@@ -123,9 +123,6 @@ ot_value *ot_loss_by_class(
 bool ot_loss_found(ot_loss *x, const ot_param *w); /* w is not auto, or has its numbers; else error recorded */
 ot_value *ot_loss_cross_entropy(ot_loss *x, int axis, ot_value *weights, int64_t reduction);
 
-/* z's shape without an axis. */
-ot_shape ot_loss_without(const ot_shape *s, int axis);
-
 /* In an evaluation: counts correct answers, by the largest element along `axis` (of equal ones the first), and by a
  * threshold. */
 void ot_loss_accuracy(ot_loss *x, int axis);

@@ -3,7 +3,8 @@
  * Source  Kingma & Ba 2015; Loshchilov & Hutter 2019; Reddi et al. 2018 (amsgrad) */
 #include "runtime/optimizers/update.h"
 
-ot_value *ot_update_adam(ot_update *x, ot_value *w, ot_value *g, ot_value *rate)
+/* m^ / (sqrt(v^) + eps) with learning rate lr / (1 - beta1^t), over the gradient g. */
+static ot_value *step_of(ot_update *x, ot_value *w, ot_value *g, ot_value *rate)
 {
     ot_value *beta2 = wide(x, par(x, "beta2"));
     ot_value *m = ot_update_average(x, OT_STATE_M, x->momentum, g),
@@ -17,8 +18,8 @@ ot_value *ot_update_adam(ot_update *x, ot_value *w, ot_value *g, ot_value *rate)
     return sub(x, w, mul(x, narrow(x, quo(x, rate, correction(x, x->momentum))), quo(x, m, d)));
 }
 
-static ot_value *adam(ot_update *x) { return ot_update_adam(x, x->w, l2(x), x->lr); }
-static ot_value *adamw(ot_update *x) { return ot_update_adam(x, ot_update_decayed(x), x->g, x->lr); }
+static ot_value *adam(ot_update *x) { return step_of(x, x->w, l2(x), x->lr); }
+static ot_value *adamw(ot_update *x) { return step_of(x, ot_update_decayed(x), x->g, x->lr); }
 
 static const ot_key adam_keys[] = { OT_LR("1e-3"),  OT_L2("0"), OT_BETA1,   OT_BETA2("0.999"),
                                     OT_EPS("1e-8"), OT_AMSGRAD, OT_KEYS_END };

@@ -92,7 +92,4 @@ ot_value *ot_update_norm(ot_update *x, ot_value *v); /* the L2 norm of all eleme
 ot_value *ot_update_trust(ot_update *x, ot_value *a, ot_value *b,
                           ot_value *whole); /* `whole`, for example a / b, or 1 if a or b is 0 */
 
-/* m^ / (sqrt(v^) + eps) with learning rate lr / (1 - beta1^t), over the gradient g: adam.c. */
-ot_value *ot_update_adam(ot_update *x, ot_value *w, ot_value *g, ot_value *rate);
-
 #endif

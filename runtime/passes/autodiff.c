@@ -21,9 +21,7 @@ enum { NEEDS = 1 }; /* value->mark: depends on a trained weight */
 
 static bool edge(const ot_node *n, int i) /* can a gradient flow into input i? */
 {
-    const ot_value *v = n->in[i];
-    if (!v || !ot_is_float(v->dtype)) return false;
-    return i >= 32 || !(n->op->nondiff >> i & 1);
+    return n->in[i] && ot_is_float(n->in[i]->dtype) && !ot_is_nondiff(n->op, i);
 }
 
 /* Marks every value that depends on a weight and reports every operator on such a path that has no gradient. */

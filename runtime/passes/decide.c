@@ -46,26 +46,16 @@ static void want(char *need, const ot_value *v)
     if (v) need[v->id] = 1;
 }
 
-/* The subgraph in an attribute of n; NULL: none. */
-static const ot_graph *subgraph(const ot_node *n, const ot_attr *a)
-{
-    const ot_graph *s = NULL;
-    if (a->kind == OT_GRAPH) memcpy(&s, (const char *)n->attrs + a->offset, sizeof s);
-    return s;
-}
-
-static bool is_of(const ot_graph *g, const ot_value *v) { return v && v->id < g->n_values && g->values[v->id] == v; }
-
 /* All values of g that subgraphs of n read; g contains every tensor of the file. */
 static void want_subgraphs(const ot_graph *g, const ot_node *n, char *need)
 {
-    for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-        const ot_graph *s = subgraph(n, a);
-        for (int i = 0; s && i < s->n_outputs; i++)
-            if (is_of(g, s->outputs[i])) want(need, s->outputs[i]);
-        for (const ot_node *k = s ? s->first : NULL; k; k = k->next) {
+    const ot_graph *s;
+    for (int j = 0; (s = ot_subgraph(n, j)); j++) {
+        for (int i = 0; i < s->n_outputs; i++)
+            if (ot_graph_has(g, s->outputs[i])) want(need, s->outputs[i]);
+        for (const ot_node *k = s->first; k; k = k->next) {
             for (int i = 0; i < k->n_in; i++)
-                if (is_of(g, k->in[i])) want(need, k->in[i]);
+                if (ot_graph_has(g, k->in[i])) want(need, k->in[i]);
             want_subgraphs(g, k, need);
         }
     }
@@ -473,9 +463,9 @@ ot_status ot_decide_sizes(ot_graph *g, ot_node *n, bool *some)
 {
     *some = false;
     if (n->op->flags & OT_IN_TRAINING) return OT_OK; /* whether a weight trains does not depend on data */
-    for (int i = 0; i < n->n_in && i < 32; i++) {
+    for (int i = 0; i < n->n_in; i++) {
         const ot_value *v = n->in[i];
-        if (!v || ot_is_const(v) || !(n->op->nondiff >> i & 1) || !ot_shape_known(&v->shape) ||
+        if (!v || ot_is_const(v) || !ot_is_nondiff(n->op, i) || !ot_shape_known(&v->shape) ||
             ot_numel(&v->shape) > MOST_SIZES)
             continue;
         OT_TRY(ot_decide_input(g, n, i));

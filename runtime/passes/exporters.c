@@ -121,13 +121,6 @@ static bool is_layer(const ot_node *n, int fed)
     return false;
 }
 
-static bool has_body(const ot_node *n)
-{
-    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
-        if (a->kind == OT_GRAPH) return true;
-    return false;
-}
-
 /* Scalers, imputers, power transforms and tables of quantiles are fitted before the model, which a pipeline of scikit-learn
  * fits to their results.  A naive Bayes has no layer: what it computes from an input is the model. */
 void ot_mark_preprocessing(ot_graph *g, int fed, int bit, int other)
@@ -135,7 +128,7 @@ void ot_mark_preprocessing(ot_graph *g, int fed, int bit, int other)
     if (!made_by(g, "skl2onnx")) return;
     for (int i = 0; i < g->n_inputs; i++) g->inputs[i]->mark |= bit;
     for (ot_node *n = g->first; n; n = n->next) { /* bit: from inputs and constants alone */
-        bool any = false, all = !is_layer(n, fed) && !has_body(n);
+        bool any = false, all = !is_layer(n, fed) && !ot_subgraph(n, 0);
         for (int i = 0; i < n->n_in; i++) {
             if (!n->in[i] || !(n->in[i]->mark & fed)) continue;
             any |= (n->in[i]->mark & bit) != 0;

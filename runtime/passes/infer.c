@@ -176,14 +176,12 @@ static bool foldable(const ot_node *n)
 {
     if (n->op->flags & OT_RANDOM) return false;
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && !ot_is_const(n->in[i]) && !(i < 32 && n->op->like >> i & 1)) return false;
+        if (n->in[i] && !ot_is_const(n->in[i]) && !ot_is_type_only(n->op, i)) return false;
     for (int i = 0; i < n->n_out; i++)
         if (n->out[i] &&
             (ot_dtype_bits(n->out[i]->dtype) == 0 || !fits(n->graph, ot_bytes(&n->out[i]->shape, n->out[i]->dtype))))
             return false;
-    for (const ot_attr *a = n->op->attrs; a && a->name; a++)
-        if (a->kind == OT_GRAPH) return false;
-    return true;
+    return !ot_subgraph(n, 0);
 }
 
 /* ---- equal nodes ------------------------------------------------------------ */
@@ -221,7 +219,7 @@ static bool same_node(const ot_node *n, const ot_folded *f)
     size_t attrs = n->op->attr_size ? ot_attr_bytes(n->op, n->attrs) : 0;
     if (attrs && (attrs != ot_attr_bytes(n->op, was->attrs) || memcmp(n->attrs, was->attrs, attrs) != 0)) return false;
     for (int i = 0; i < n->n_in; i++)
-        if (!same_operand(n->in[i], &f->in[i], i < 32 && n->op->like >> i & 1)) return false;
+        if (!same_operand(n->in[i], &f->in[i], ot_is_type_only(n->op, i))) return false;
     for (int i = 0; i < n->n_out; i++)
         if (!n->out[i] != (f->out[i].dtype == OT_UNDEFINED)) return false;
     return true;
@@ -257,7 +255,9 @@ static ot_status keep_folded(ot_graph *g, const ot_node *n)
     return OT_OK;
 }
 
-ot_status ot_fold(ot_graph *g, ot_node *n)
+/* Runs the reference kernels for a node whose inputs are all constant; its outputs become constants.  Does nothing
+ * if a result is larger than the limit for folded values. */
+static ot_status fold(ot_graph *g, ot_node *n)
 {
     if (!foldable(n)) return OT_OK;
     bool keep = large(n);
@@ -306,7 +306,7 @@ static ot_status infer_node(ot_graph *g, ot_node *n)
             return ot_node_fail(n, g->err, "the size of '%s' is unknown or too large", v->name);
         if (v->data) v->role = OT_CONST; /* a shape: infer has it already */
     }
-    return ot_fold(g, n);
+    return fold(g, n);
 }
 
 ot_status ot_infer_node(ot_graph *g, ot_node *n)

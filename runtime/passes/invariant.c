@@ -44,15 +44,13 @@ static ot_status hoist(ot_graph *g, ot_node *n, ot_graph *body)
     return OT_OK;
 }
 
-static bool is_of(const ot_graph *g, const ot_value *v) { return v->id < g->n_values && g->values[v->id] == v; }
-
 /* Does n only move elements of values from outside the loop?  Nodes that compute stay: one that fails must not fail
  * if no iteration runs. */
 static bool moves(const ot_graph *body, const ot_node *n)
 {
     bool known = n->op->flags & (OT_MOVES | OT_SAME) && ot_slot_at(n->op, 0) == '>';
     for (int i = 0; i < n->n_in && known; i++)
-        if (n->in[i] && is_of(body, n->in[i])) known = i > 0 && ot_is_const(n->in[i]) && n->in[i]->source < 0;
+        if (ot_graph_has(body, n->in[i])) known = i > 0 && ot_is_const(n->in[i]) && n->in[i]->source < 0;
     return known;
 }
 
@@ -63,7 +61,7 @@ static ot_status move_out(ot_graph *g, const ot_node *loop, ot_graph *body, ot_n
     if (!in) return g->err->status;
     for (int i = 0; i < n->n_in; i++) {
         in[i] = n->in[i];
-        if (in[i] && is_of(body, in[i]) &&
+        if (ot_graph_has(body, in[i]) &&
             !(in[i] = ot_graph_const_of(g, in[i]->name, in[i]->dtype, &in[i]->shape, in[i]->data)))
             return g->err->status;
     }
@@ -86,10 +84,8 @@ static ot_status move_all_out(ot_graph *g, const ot_node *loop, ot_graph *body)
 ot_status ot_hoist_invariants(ot_graph *g)
 {
     for (ot_node *n = g->first; n; n = n->next) {
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            if (a->kind != OT_GRAPH) continue;
-            ot_graph *body = *(ot_graph *const *)((const char *)n->attrs + a->offset);
-            if (!body) continue;
+        ot_graph *body;
+        for (int i = 0; (body = ot_subgraph(n, i)); i++) {
             OT_TRY(ot_hoist_invariants(body));
             if (n->op != &ot_op_Loop) continue;
             OT_TRY(hoist(g, n, body));

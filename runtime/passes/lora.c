@@ -70,16 +70,12 @@ static void count_reads(const ot_graph *g, const ot_graph *in, int *reads)
         for (int i = 0; i < n->n_in; i++) {
             const ot_value *v = n->in[i];
             if (n->op->flags & OT_FROM_SHAPES) continue; /* its values are not read */
-            if (v && v->id < g->n_values && g->values[v->id] == v) reads[v->id]++;
+            if (ot_graph_has(g, v)) reads[v->id]++;
         }
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *sub = ot_attr_graph(n, a);
-            if (sub) count_reads(g, sub, reads);
-        }
+        for (int i = 0; ot_subgraph(n, i); i++) count_reads(g, ot_subgraph(n, i), reads);
     }
     for (int i = 0; i < in->n_outputs; i++)
-        if (in->outputs[i]->id < g->n_values && g->values[in->outputs[i]->id] == in->outputs[i])
-            reads[in->outputs[i]->id]++;
+        if (ot_graph_has(g, in->outputs[i])) reads[in->outputs[i]->id]++;
 }
 
 static bool is_wanted(const ot_node *n, const use *u, const char *targets, const char *const *skip, int n_skip)

@@ -47,10 +47,10 @@ static ot_status leave_out_behind(ot_plan *p, ot_node *at, const ot_error *why)
 static bool is_beyond(const ot_node *n)
 {
     bool beyond = n->op == &ot_op_Unsupported;
-    for (int i = 0; i < n->n_in && i < 32; i++) {
+    for (int i = 0; i < n->n_in; i++) {
         const ot_value *v = n->in[i];
         if (v)
-            beyond |= v->dtype == OT_STRING || v->dtype == OT_UNDEFINED || (n->op->nondiff >> i & 1 && !ot_is_const(v));
+            beyond |= v->dtype == OT_STRING || v->dtype == OT_UNDEFINED || (ot_is_nondiff(n->op, i) && !ot_is_const(v));
     }
     return beyond;
 }

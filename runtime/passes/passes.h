@@ -342,10 +342,6 @@ OT_PASSES(OT_DECLARE)
 /* layers.c: sets w->layer of every weight, on the graph of ONNX operators. */
 ot_status ot_find_layers(ot_plan *p);
 
-/* Runs the reference kernels for a node whose inputs are all constant; its outputs become constants.  Does nothing
- * if a result is larger than the limit for folded values. */
-ot_status ot_fold(ot_graph *g, ot_node *n);
-
 /* Infers one node and folds it if it can be. */
 ot_status ot_infer_node(ot_graph *g, ot_node *n);
 

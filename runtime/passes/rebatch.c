@@ -123,7 +123,7 @@ static void bind_own(const ot_plan *p, const ot_config *c, ot_graph *g, int64_t 
 static bool any_batch(const ot_node *n)
 {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->mark && !(i < 32 && n->op->like >> i & 1)) return true;
+        if (n->in[i] && n->in[i]->mark && !ot_is_type_only(n->op, i)) return true;
     return false;
 }
 

@@ -420,16 +420,11 @@ static void count_reads(const ot_graph *g, const ot_graph *in, int *reads)
 {
     for (const ot_node *n = in->first; n; n = n->next) {
         for (int i = 0; i < n->n_in; i++)
-            if (n->in[i] && n->in[i]->id < g->n_values && g->values[n->in[i]->id] == n->in[i])
-                reads[n->in[i]->id] += g == in ? 1 : 1000;
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *sub = ot_attr_graph(n, a);
-            if (sub) count_reads(g, sub, reads);
-        }
+            if (ot_graph_has(g, n->in[i])) reads[n->in[i]->id] += g == in ? 1 : 1000;
+        for (int i = 0; ot_subgraph(n, i); i++) count_reads(g, ot_subgraph(n, i), reads);
     }
     for (int i = 0; i < in->n_outputs; i++)
-        if (in->outputs[i]->id < g->n_values && g->values[in->outputs[i]->id] == in->outputs[i])
-            reads[in->outputs[i]->id] += 1000;
+        if (ot_graph_has(g, in->outputs[i])) reads[in->outputs[i]->id] += 1000;
 }
 
 /* Are all readers of v nodes of norms, except readers of the last node's result? */

@@ -82,10 +82,7 @@ static void look_at_nodes(const review *r, const ot_graph *g)
 {
     for (const ot_node *n = g->first; n; n = n->next) {
         look_at_node(r, n);
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *sub = ot_attr_graph(n, a);
-            if (sub) look_at_nodes(r, sub);
-        }
+        for (int i = 0; ot_subgraph(n, i); i++) look_at_nodes(r, ot_subgraph(n, i));
     }
 }
 

@@ -170,8 +170,7 @@ static ot_status split(ot_graph *g, ot_node *n)
                             "input 0 ('%s') is a sequence; expected a "
                             "tensor",
                             n->in[0]->name);
-    if (!ot_axis(a->axis, x->rank, &axis))
-        return ot_node_fail(n, g->err, "axis %lld is out of range for rank %d", (long long)a->axis, x->rank);
+    OT_TRY(ot_node_axis(n, a->axis, x->rank, &axis, g->err));
     OT_TRY(part_sizes(n, x->dim[axis], &sizes, g->err));
     if (!sizes.n) return empty(g, n);
     if (sizes.n > g->room->copies) return ot_node_fail(n, g->err, "%d parts are too many", sizes.n);

@@ -90,10 +90,7 @@ static void count_uses(ot_graph *g)
             n->in[i]->mark++;
             if (follows(n->op)) n->in[i]->mark |= FOLLOWED;
         }
-        for (const ot_attr *a = n->op->attrs; a && a->name; a++) {
-            ot_graph *sub = ot_attr_graph(n, a);
-            if (sub) count_uses(sub);
-        }
+        for (int i = 0; ot_subgraph(n, i); i++) count_uses(ot_subgraph(n, i));
     }
 }
 

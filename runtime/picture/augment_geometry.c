@@ -8,7 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-void ot_matrix_times(double a[9], const double b[9])
+/* a = a b */
+static void multiply_by(double a[9], const double b[9])
 {
     double y[9];
     for (int i = 0; i < 3; i++)
@@ -25,7 +26,7 @@ static void swap(ot_canvas *c, const double matrix[9])
     c->spare = p;
     c->map = c->spare_map;
     c->spare_map = m;
-    if (c->matrix) ot_matrix_times(c->matrix, matrix);
+    if (c->matrix) multiply_by(c->matrix, matrix);
 }
 
 /* ---- whole pixels -------------------------------------------------------------------- */

@@ -74,8 +74,6 @@ void ot_canvas_warp(ot_canvas *c, const double matrix[9], ot_resample filter, co
 /* The matrix that brings four corners `from` to corners `to`, (x, y) each; false: there is none. */
 bool ot_perspective(const double from[8], const double to[8], double m[9]);
 
-void ot_matrix_times(double a[9], const double b[9]); /* a = a b */
-
 /* augment_color.c; each changes c->now alone */
 void ot_run_jitter(const ot_change *s, ot_draws *d, ot_canvas *c);
 void ot_run_grey(const ot_change *s, ot_draws *d, ot_canvas *c);

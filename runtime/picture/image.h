@@ -54,6 +54,4 @@ size_t ot_image_fit_scratch(const ot_fit *fit, int64_t height, int64_t width, co
 /* Fits `from` into `to`, which has as many channels and does not overlap it. */
 void ot_image_fit(const ot_fit *fit, const ot_image *from, const ot_image *to, void *scratch);
 
-void ot_image_fill(const ot_image *to, const uint8_t *fill); /* fill: a value per channel */
-
 #endif

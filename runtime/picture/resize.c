@@ -337,7 +337,8 @@ static void resize(const axis *h, const axis *w, const ot_image *x, const ot_ima
     else resize_both(h, w, x, y, scratch);
 }
 
-void ot_image_fill(const ot_image *to, const uint8_t *fill)
+/* fill: a value per channel. */
+static void fill_image(const ot_image *to, const uint8_t *fill)
 {
     for (int64_t i = 0; i < to->height; i++) {
         uint8_t *p = to->data + i * to->stride;
@@ -396,7 +397,7 @@ void ot_image_fit(const ot_fit *fit, const ot_image *from, const ot_image *to, v
     part.height = to->height - y < p.height - top ? to->height - y : p.height - top;
     part.width = to->width - x < p.width - left ? to->width - x : p.width - left;
     part.data += y * to->stride + x * to->channels;
-    if (part.height < to->height || part.width < to->width) ot_image_fill(to, fit->fill);
+    if (part.height < to->height || part.width < to->width) fill_image(to, fit->fill);
     axis h = axis_make(fit->filter, from->height, p.height, top, part.height, &at);
     axis w = axis_make(fit->filter, from->width, p.width, left, part.width, &at);
     if (fit->filter == OT_NEAREST) pick_nearest(&h, &w, from, &part);

@@ -113,6 +113,7 @@ static void equal_torchvision(void **state)
         free(m.data);
         cases[r - rows]++;
     }
+    assert_true(feof(f) && fgetc(results) == EOF); /* every line was read, and every result compared */
     fclose(f);
     fclose(results);
     for (int i = 0; i < OT_LEN(rows); i++)

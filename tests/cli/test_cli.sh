@@ -84,6 +84,7 @@ shows '"trained": 431080' inspect "$lenet" --json
 shows trainable check "$lenet"
 shows Convolve plan "$lenet" --batch-size 8
 shows MaxPool ops
+awk 'NR == 1 { at = index($0, "gradient") } /^$/ { exit } substr($0, at - 1, 2) !~ /^ [^ ]/ { exit 1 }' out || fail "ops: a name is wider than its column"
 shows processor env
 shows '"version"' env --json
 

@@ -90,7 +90,7 @@ static bool make_inputs(test *t, mode how)
         void *bytes = ot_graph_alloc(t->g, ot_bytes(&o->shape, type) + 1);
         if (type != OT_STRING) fill(t, o, type, bytes, &d);
         else bytes = strings_of(t, o);
-        bool no_flow = i < 32 && (t->op->nondiff >> i & 1);
+        bool no_flow = ot_is_nondiff(t->op, i);
         t->differentiable[i] = how != FORWARD && o->source != CONSTANT && type == flowing(how) && !no_flow;
         ot_role role = o->source == CONSTANT || type == OT_STRING ? OT_CONST : t->differentiable[i] ? OT_WEIGHT : OT_INPUT;
         t->in[i] = ot_graph_value(t->g, "x", role, type, &o->shape);
@@ -480,7 +480,7 @@ static bool slots_said(const ot_op *op)
     const char *letters = op->slots ? op->slots : "";
     int         n = (int)strlen(letters), inputs = op->in.max < OT_VARIADIC ? op->in.max : 1;
     bool        floats = false;
-    for (int i = 0; i < inputs; i++) floats |= !(op->nondiff >> i & 1) && ot_types_of(op, i) & OT_TYPE(OT_F32);
+    for (int i = 0; i < inputs; i++) floats |= !ot_is_nondiff(op, i) && ot_types_of(op, i) & OT_TYPE(OT_F32);
     bool whole = n == inputs || !strcmp(letters, "-") || (n && op->in.max == OT_VARIADIC);
     if (op->flags & OT_INTERNAL || (!op->slots && (!floats || op->grad_zero))) return true;
     if (!whole) printf("FAIL %s: .slots says \"%s\"; a letter for each of its %d inputs is needed, or \"-\" where none takes a parameter\n", op->name, letters, inputs);

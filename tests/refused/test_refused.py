@@ -119,6 +119,10 @@ for op, inputs in ('SplitToSequence', 'x'), ('Hardmax', 'x'), ('Dropout', 'x'), 
     before = [h.make_node('SequenceConstruct', ['x'], ['q'])] if op == 'SequenceAt' else []
     for opset in 12, 21:
         run(f'{op} of four outputs, opset {opset}', 3, model([*before, node(op, inputs, 'y z a b')], [i('k', 0)], feeds={'x': x}, outputs=[('y', F), ('b', F)], opset=opset), '4 outputs; at most')
+for made, inits in ((node('Hardmax', 'x', axis=-3), []), (node('CumSum', 'x k'), [i('k', -3)]), (node('CenterCropPad', 'x k', axes=[-3]), [i('k', [2])])):
+    run(f'{made.op_type} along axis -3', 3, model(made, inits, feeds={'x': x}), 'axis -3 is out of range for rank 2')
+deep = np.zeros((1, 1, 1, 1, 1, 1, 1, 1), np.int64)
+run('OneHot of rank 8', 3, model(node('OneHot', 'x k v'), [i('k', 2), c('v', [0, 1])], feeds={'x': deep}), 'more than 8 axes')
 run('Split into no outputs', 3, model(node('Split', 'x', 'y z', num_outputs=0, axis=0), feeds={'x': x}, outputs=[('y', F), ('z', F)]))
 run('Mod of floats', 3, model(node('Mod', 'x x'), feeds={'x': x}), 'fmod')
 run('Mod of floats with fmod', 0, model(node('Mod', 'x x', fmod=1), feeds={'x': x}), want=x * 0)

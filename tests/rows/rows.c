@@ -67,9 +67,9 @@ static void products(void **state)
 static bool fits(ot_rows_job *j)
 {
     for (int a = 0; a < 2; a++) {
-        int64_t extent = j->dilation[a] * (j->kernel[a] - 1) + 1;
-        if (j->in[a] + 2 * j->pad[a] < extent) return false;
-        j->out[a] = (j->in[a] + 2 * j->pad[a] - extent) / j->stride[a] + 1;
+        int64_t extent = j->p.dilation[a] * (j->p.kernel[a] - 1) + 1;
+        if (j->p.in[a] + 2 * j->p.pad[a] < extent) return false;
+        j->p.out[a] = (j->p.in[a] + 2 * j->p.pad[a] - extent) / j->p.stride[a] + 1;
     }
     return true;
 }
@@ -77,15 +77,15 @@ static bool fits(ot_rows_job *j)
 /* Element i of y, summed in f64; each: channels of x that it reads, from channel c on. */
 static void check_window(const ot_rows_job *j, int64_t i, const float *w, int64_t c, int64_t each)
 {
-    int64_t taps = j->kernel[0] * j->kernel[1], m = i % j->M, q = i / j->M % j->out[1],
-            p = i / j->M / j->out[1] % j->out[0], sample = i / j->M / j->out[1] / j->out[0];
+    int64_t taps = j->p.kernel[0] * j->p.kernel[1], m = i % j->M, q = i / j->M % j->p.out[1],
+            p = i / j->M / j->p.out[1] % j->p.out[0], sample = i / j->M / j->p.out[1] / j->p.out[0];
     double sum = j->bias ? (double)j->bias[m] : 0, size = fabs(sum);
     for (int64_t t = 0; t < taps; t++) {
-        int64_t r = p * j->stride[0] - j->pad[0] + t / j->kernel[1] * j->dilation[0];
-        int64_t k = q * j->stride[1] - j->pad[1] + t % j->kernel[1] * j->dilation[1];
-        if (r < 0 || k < 0 || r >= j->in[0] || k >= j->in[1]) continue;
+        int64_t r = p * j->p.stride[0] - j->p.pad[0] + t / j->p.kernel[1] * j->p.dilation[0];
+        int64_t k = q * j->p.stride[1] - j->p.pad[1] + t % j->p.kernel[1] * j->p.dilation[1];
+        if (r < 0 || k < 0 || r >= j->p.in[0] || k >= j->p.in[1]) continue;
         for (int64_t e = 0; e < each; e++) {
-            double one = (double)j->x[((sample * j->in[0] + r) * j->in[1] + k) * j->C + c + e] *
+            double one = (double)j->x[((sample * j->p.in[0] + r) * j->p.in[1] + k) * j->C + c + e] *
                          (double)w[(m * each + e) * taps + t];
             sum += one;
             size += fabs(one);
@@ -98,9 +98,9 @@ static void check_window(const ot_rows_job *j, int64_t i, const float *w, int64_
 static void windows(const ot_rows_tiles *set, int64_t N, ot_rows_job j, bool by_sample)
 {
     if (!fits(&j)) return;
-    int64_t taps = j.kernel[0] * j.kernel[1], n = N * j.out[0] * j.out[1] * j.M, rows = by_sample ? N : N * j.out[0],
-            part = upto(rows), each = j.out[1] * (by_sample ? j.out[0] : 1);
-    float *x = numbers(N * j.in[0] * j.in[1] * j.C), *w = numbers(taps * j.C * j.M), *bias = numbers(j.M),
+    int64_t taps = j.p.kernel[0] * j.p.kernel[1], n = N * j.p.out[0] * j.p.out[1] * j.M,
+            rows = by_sample ? N : N * j.p.out[0], part = upto(rows), each = j.p.out[1] * (by_sample ? j.p.out[0] : 1);
+    float *x = numbers(N * j.p.in[0] * j.p.in[1] * j.C), *w = numbers(taps * j.C * j.M), *bias = numbers(j.M),
           *y = numbers(n), *p = packed(w, j.C, j.M, taps, set->columns), *work = numbers(16 * part * each);
     j.x = x, j.packed = p, j.bias = draw() % 2 ? bias : NULL, j.y = y, j.step = j.C;
     for (int64_t i = 0; i < rows; i += part)
@@ -114,8 +114,8 @@ static void windows(const ot_rows_tiles *set, int64_t N, ot_rows_job j, bool by_
 static void depthwise_windows(const ot_rows_tiles *set, int64_t N, ot_rows_job j)
 {
     if (!fits(&j)) return;
-    int64_t C = j.C, taps = j.kernel[0] * j.kernel[1], n = N * j.out[0] * j.out[1] * C, rows = N * j.out[0];
-    float *x = numbers(N * j.in[0] * j.in[1] * C), *w = numbers(taps * C), *turned = numbers(taps * C),
+    int64_t C = j.C, taps = j.p.kernel[0] * j.p.kernel[1], n = N * j.p.out[0] * j.p.out[1] * C, rows = N * j.p.out[0];
+    float *x = numbers(N * j.p.in[0] * j.p.in[1] * C), *w = numbers(taps * C), *turned = numbers(taps * C),
           *bias = numbers(C), *y = numbers(n), *zeros = calloc((size_t)C, sizeof *zeros);
     assert_non_null(zeros);
     for (int64_t i = 0; i < taps * C; i++) turned[i % taps * C + i / taps] = w[i];
@@ -132,8 +132,8 @@ static void draw_window(ot_rows_job *j, int t)
 {
     int64_t stride = upto(3), dilation = upto(2), kernel = t % 4 == 0 ? 3 : t % 4 == 1 ? 5 : 0;
     for (int a = 0; a < 2; a++) {
-        j->in[a] = upto(14), j->kernel[a] = kernel ? kernel : upto(7), j->pad[a] = upto(4) - 1;
-        j->stride[a] = stride, j->dilation[a] = dilation;
+        j->p.in[a] = upto(14), j->p.kernel[a] = kernel ? kernel : upto(7), j->p.pad[a] = upto(4) - 1;
+        j->p.stride[a] = stride, j->p.dilation[a] = dilation;
     }
 }
 
@@ -146,7 +146,7 @@ static void windowed(void **state)
             ot_rows_job j = { .C = upto(t % 17 ? 40 : 300), .M = upto(90) };
             draw_window(&j, t);
             windows(sets[s], upto(3), j, false);
-            for (int a = 0; a < 2; a++) j.in[a] = upto(4);
+            for (int a = 0; a < 2; a++) j.p.in[a] = upto(4);
             windows(sets[s], upto(20), j, true);
         }
     }
@@ -174,11 +174,11 @@ static void check_weight(const ot_rows_job *j, const ot_value *x, const ot_value
 {
     double sum = 0, size = 0;
     for (int64_t n = 0; n < x->shape.dim[0]; n++)
-        for (int64_t p = 0; p < j->out[0]; p++)
-            for (int64_t q = 0; q < j->out[1]; q++) {
-                int64_t r = p * j->stride[0] - j->pad[0] + a * j->dilation[0],
-                        k = q * j->stride[1] - j->pad[1] + b * j->dilation[1];
-                if (r < 0 || k < 0 || r >= j->in[0] || k >= j->in[1]) continue;
+        for (int64_t p = 0; p < j->p.out[0]; p++)
+            for (int64_t q = 0; q < j->p.out[1]; q++) {
+                int64_t r = p * j->p.stride[0] - j->p.pad[0] + a * j->p.dilation[0],
+                        k = q * j->p.stride[1] - j->p.pad[1] + b * j->p.dilation[1];
+                if (r < 0 || k < 0 || r >= j->p.in[0] || k >= j->p.in[1]) continue;
                 double one = (double)px[at(x, n, c, r, k)] * (double)py[at(y, n, m, p, q)];
                 sum += one;
                 size += fabs(one);
@@ -194,13 +194,13 @@ static void run_weights(const ot_dw_kernel *kernel, int set, int64_t N, ot_rows_
          x_wide = j.C >= 16 && (j.M < 16 || draw() % 2);
     ot_convolve a = { .window = { .nd = 2 }, .group = depthwise ? j.C : 1 };
     for (int i = 0; i < 2; i++) {
-        a.window.kernel[i] = j.kernel[i], a.window.stride[i] = j.stride[i], a.window.dilation[i] = j.dilation[i];
-        a.window.pad_lo[i] = a.window.pad_hi[i] = j.pad[i];
+        a.window.kernel[i] = j.p.kernel[i], a.window.stride[i] = j.p.stride[i], a.window.dilation[i] = j.p.dilation[i];
+        a.window.pad_lo[i] = a.window.pad_hi[i] = j.p.pad[i];
     }
-    int64_t inner = depthwise ? 1 : j.C, n = j.M * inner * j.kernel[0] * j.kernel[1];
-    ot_value x = picture(N, j.C, j.in, depthwise || (lines && x_wide) || draw() % 2),
-             y = picture(N, j.M, j.out, depthwise || (lines && !x_wide) || draw() % 2),
-             w = picture(j.M, inner, j.kernel, false);
+    int64_t inner = depthwise ? 1 : j.C, n = j.M * inner * j.p.kernel[0] * j.p.kernel[1];
+    ot_value x = picture(N, j.C, j.p.in, depthwise || (lines && x_wide) || draw() % 2),
+             y = picture(N, j.M, j.p.out, depthwise || (lines && !x_wide) || draw() % 2),
+             w = picture(j.M, inner, j.p.kernel, false);
     float *px = numbers(ot_numel(&x.shape)), *py = numbers(ot_numel(&y.shape)), *dw = numbers(n), *db = numbers(j.M);
     ot_error err = { 0 };
     ot_prep p = { .threads = (int)upto(3), .err = &err };
@@ -224,13 +224,14 @@ static void run_weights(const ot_dw_kernel *kernel, int set, int64_t N, ot_rows_
     };
     kernel->run(state, &call);
     for (int64_t i = 0; i < n; i++) {
-        int64_t m = i / (n / j.M), channel = depthwise ? m : i / j.kernel[0] / j.kernel[1] % j.C;
-        check_weight(&j, &x, &y, px, py, dw[i], m, channel, i / j.kernel[1] % j.kernel[0], i % j.kernel[1]);
+        int64_t m = i / (n / j.M), channel = depthwise ? m : i / j.p.kernel[0] / j.p.kernel[1] % j.C;
+        check_weight(&j, &x, &y, px, py, dw[i], m, channel, i / j.p.kernel[1] % j.p.kernel[0], i % j.p.kernel[1]);
     }
     for (int64_t m = 0; m < j.M; m++) {
         double sum = 0, size = 0;
         for (int64_t i = 0; i < ot_numel(&y.shape) / j.M; i++) {
-            double one = (double)py[at(&y, i / j.out[0] / j.out[1], m, i / j.out[1] % j.out[0], i % j.out[1])];
+            double one =
+                (double)py[at(&y, i / j.p.out[0] / j.p.out[1], m, i / j.p.out[1] % j.p.out[0], i % j.p.out[1])];
             sum += one;
             size += fabs(one);
         }
@@ -250,7 +251,7 @@ static void tiny_weights(void **state)
         for (int t = 0; t < 60; t++) {
             ot_rows_job j = { .C = upto(t % 5 ? 40 : 150), .M = upto(t % 7 ? 40 : 120) };
             draw_window(&j, t);
-            for (int i = 0; i < 2; i++) j.in[i] = upto(4), j.stride[i] = 1;
+            for (int i = 0; i < 2; i++) j.p.in[i] = upto(4), j.p.stride[i] = 1;
             run_weights(&ot_dw_pixels, s, upto(t % 9 ? 20 : 300), j, false);
         }
     }
@@ -294,15 +295,16 @@ static void line_weights(void **state)
             int64_t wide = 15 + upto(t % 5 ? 40 : 150), other = upto(t % 3 ? 15 : 70);
             ot_rows_job j = { .C = t % 2 ? wide : other, .M = t % 2 ? other : wide };
             draw_window(&j, t);
-            if (t % 7 == 0) j.in[1] = upto(600), j.in[0] = j.kernel[0] = 1, j.pad[0] = 0;
+            if (t % 7 == 0) j.p.in[1] = upto(600), j.p.in[0] = j.p.kernel[0] = 1, j.p.pad[0] = 0;
             if (t % 4 == 3)
-                for (int i = 0; i < 2; i++) j.kernel[i] = j.stride[i] = 1, j.pad[i] = 0;
+                for (int i = 0; i < 2; i++) j.p.kernel[i] = j.p.stride[i] = 1, j.p.pad[i] = 0;
             run_weights(&ot_dw_lines, s, upto(5), j, false);
         }
         run_weights(
             &ot_dw_lines, s, 4,
-            (ot_rows_job){
-                .C = 21, .M = 3, .in = { 9, 12 }, .kernel = { 3, 3 }, .stride = { 1, 1 }, .dilation = { 1, 1 } },
+            (ot_rows_job){ .C = 21,
+                           .M = 3,
+                           .p = { .in = { 9, 12 }, .kernel = { 3, 3 }, .stride = { 1, 1 }, .dilation = { 1, 1 } } },
             true);
     }
 }

@@ -55,8 +55,7 @@ static int open_bed(void **state)
     ot_error err = { 0 };
     ot_options *o = ot_options_new();
     *state = &b;
-    strcpy(b.folder, "/tmp/ot_best_XXXXXX");
-    if (!mkdtemp(b.folder)) return 1;
+    if (open_folder(b.folder)) return 1;
     snprintf(b.data, sizeof b.data, "%s/d.npz", b.folder);
     snprintf(b.other, sizeof b.other, "%s/t.npz", b.folder);
     snprintf(b.model, sizeof b.model, "%s/m.onnx", b.folder);
@@ -74,13 +73,7 @@ static int open_bed(void **state)
     return s;
 }
 
-static int close_bed(void **state)
-{
-    bed *b = *state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", b->folder);
-    return system(command);
-}
+static int close_bed(void **state) { return close_folder(((bed *)*state)->folder); }
 
 /* Options as "name=value" up to NULL; the model goes to out.onnx. */
 static ot_status run(bed *b, ot_error *err, ...)
@@ -101,11 +94,7 @@ static ot_status run(bed *b, ot_error *err, ...)
     ot_status s = ot_model_load(b->model, &m, err);
     const char *pair = text[0];
     va_start(ap, err);
-    for (int i = 0; !s && pair; pair = ++i < 3 ? text[i] : va_arg(ap, const char *)) {
-        char name[32];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(pair, "="), pair);
-        s = ot_options_set(o, name, strchr(pair, '=') + 1, err);
-    }
+    for (int i = 0; !s && pair; pair = ++i < 3 ? text[i] : va_arg(ap, const char *)) s = set_pair(o, pair, err);
     va_end(ap);
     if (!s) s = ot_trainer_new(m, o, &cb, &t, err);
     if (!s) s = ot_trainer_run(t, err);

@@ -43,29 +43,18 @@ static void on_log(void *user, const char *line, size_t n)
 static int open_bed(void **state)
 {
     static bed b;
-    static float x[SAMPLES * 784];
-    static int64_t y[SAMPLES];
     ot_error err = { 0 };
-    for (int i = 0; i < SAMPLES * 784; i++) x[i] = (float)((int64_t)i * i * 37 % 101) / 101;
-    for (int i = 0; i < SAMPLES; i++) y[i] = i;
-    ot_tensor t[2] = {
-        { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { SAMPLES, 1, 28, 28 }, .data = x },
-        { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y },
-    };
-    strcpy(b.folder, "/tmp/ot_epochs_XXXXXX");
-    if (!mkdtemp(b.folder)) return 1;
-    snprintf(b.data, sizeof b.data, "%s/d.npz", b.folder);
     *state = &b;
-    return ot_npz_write(b.data, t, 2, &err) || ot_model_load(LENET, &b.model, &err);
+    if (open_folder(b.folder)) return 1;
+    snprintf(b.data, sizeof b.data, "%s/d.npz", b.folder);
+    return write_digits(b.data, SAMPLES, 4, 1) || ot_model_load(LENET, &b.model, &err);
 }
 
 static int close_bed(void **state)
 {
     bed *b = *state;
-    char command[64];
     ot_model_free(b->model);
-    snprintf(command, sizeof command, "rm -rf %s", b->folder);
-    return system(command);
+    return close_folder(b->folder);
 }
 
 /* Options as "name=value" up to NULL. */
@@ -85,11 +74,7 @@ static ot_status run(bed *b, ot_error *err, ...)
     if (!s) s = ot_options_set(o, "run-dir", run_dir, err);
     if (!s) s = ot_options_set(o, "threads", "1", err);
     va_start(ap, err);
-    while (!s && (pair = va_arg(ap, const char *))) {
-        char name[32];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(pair, "="), pair);
-        s = ot_options_set(o, name, strchr(pair, '=') + 1, err);
-    }
+    while (!s && (pair = va_arg(ap, const char *))) s = set_pair(o, pair, err);
     va_end(ap);
     if (!s) s = ot_trainer_new(b->model, o, &cb, &t, err);
     if (!s) s = ot_trainer_run(t, err);

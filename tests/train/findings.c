@@ -11,7 +11,6 @@
 #include "tests/train/train.h"
 
 #define EXPORTS OT_SOURCE_ROOT "/tests/exports/"
-#define LENET   OT_SOURCE_ROOT "/models/lenet.onnx"
 
 enum { SAMPLES = 20, MOST = 64 };
 
@@ -56,27 +55,17 @@ static const ot_callbacks callbacks = { .message = on_message, .progress = on_pr
 
 static int open_bed(void **state)
 {
-    static float x[SAMPLES * 784];
-    static int64_t y[SAMPLES];
-    ot_error err = { 0 };
     (void)state;
-    for (int i = 0; i < SAMPLES * 784; i++) x[i] = (float)((int64_t)i * i * 37 % 101) / 101;
-    for (int i = 0; i < SAMPLES; i++) y[i] = i % 10;
-    ot_tensor t[2] = { { .name = "input", .dtype = OT_F32, .rank = 4, .dim = { SAMPLES, 1, 28, 28 }, .data = x },
-                       { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y } };
-    strcpy(b.folder, "/tmp/ot_find_XXXXXX");
-    if (!mkdtemp(b.folder)) return 1;
+    if (open_folder(b.folder)) return 1;
     snprintf(b.data, sizeof b.data, "%s/d.npz", b.folder);
     snprintf(b.out, sizeof b.out, "%s/out.onnx", b.folder);
-    return ot_npz_write(b.data, t, 2, &err);
+    return write_digits(b.data, SAMPLES, 4, 1);
 }
 
 static int close_bed(void **state)
 {
-    char command[64];
     (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", b.folder);
-    return system(command);
+    return close_folder(b.folder);
 }
 
 #define PAIRS(...) ((const char *const[][2]){ __VA_ARGS__, { NULL, NULL } })

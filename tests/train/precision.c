@@ -45,27 +45,18 @@ static void on_log(void *user, const char *line, size_t n)
 static int open_bed(void **state)
 {
     static bed b;
-    static float x[SAMPLES * 784];
-    static int64_t y[SAMPLES];
     ot_error err = { 0 };
-    for (int i = 0; i < SAMPLES * 784; i++) x[i] = (float)((int64_t)i * i * 37 % 101); /* up to 100 */
-    for (int i = 0; i < SAMPLES; i++) y[i] = i;
-    ot_tensor t[2] = { { .name = "input", .dtype = OT_F32, .rank = 2, .dim = { SAMPLES, 784 }, .data = x },
-                       { .name = "target", .dtype = OT_I64, .rank = 1, .dim = { SAMPLES }, .data = y } };
-    strcpy(b.folder, "/tmp/ot_precision_XXXXXX");
-    if (!mkdtemp(b.folder)) return 1;
-    snprintf(b.data, sizeof b.data, "%s/d.npz", b.folder);
     *state = &b;
-    return ot_npz_write(b.data, t, 2, &err) || ot_model_load(MLP, &b.model, &err);
+    if (open_folder(b.folder)) return 1;
+    snprintf(b.data, sizeof b.data, "%s/d.npz", b.folder);
+    return write_digits(b.data, SAMPLES, 2, 100) || ot_model_load(MLP, &b.model, &err);
 }
 
 static int close_bed(void **state)
 {
     bed *b = *state;
-    char command[64];
     ot_model_free(b->model);
-    snprintf(command, sizeof command, "rm -rf %s", b->folder);
-    return system(command);
+    return close_folder(b->folder);
 }
 
 static void train(bed *b, const char *precision)

@@ -32,6 +32,15 @@ int test_steps(void);
 /* LeNet, and options with one thread.  0: both are there. */
 int open_lenet(ot_model **m, ot_options **o);
 
+/* A new folder, and both gone.  0: done. */
+int open_folder(char folder[32]);
+int close_folder(const char *folder);
+
+/* Writes an .npz of n generated digits, "input" of the rank 2 or 4 with values from 0 to `most`, and "target", 0 to 9 in turn. */
+int write_digits(const char *path, int n, int rank, float most);
+
+ot_status set_pair(ot_options *o, const char *pair, ot_error *err); /* "name=value" */
+
 #define assert_ok(expr, err)                                                                       \
     do {                                                                                           \
         ot_status ok_ = (expr);                                                                    \

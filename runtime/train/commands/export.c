@@ -51,8 +51,7 @@ static const ot_node *drawing_node(const ot_graph *g)
     const ot_node *found = NULL;
     for (const ot_node *n = g->first; n && !found; n = n->next) {
         if (n->op->flags & OT_RANDOM && !(n->op->flags & OT_IN_TRAINING)) found = n;
-        for (const ot_attr *a = n->op->attrs; a && a->name && !found; a++)
-            if (ot_attr_graph(n, a)) found = drawing_node(ot_attr_graph(n, a));
+        for (int i = 0; ot_subgraph(n, i) && !found; i++) found = drawing_node(ot_subgraph(n, i));
     }
     return found;
 }

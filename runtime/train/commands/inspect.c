@@ -279,16 +279,39 @@ static const char *gradient_of(const ot_op *op)
                                     : "no";
 }
 
+static int wider(int width, const char *domain, const char *name)
+{
+    int n = (int)(strlen(domain) + (*domain != '\0') + strlen(name));
+    return n > width ? n : width;
+}
+
+/* The length of the longest name, with its domain. */
+static int width_of_ops(void)
+{
+    const char *name, *domain;
+    const ot_op *op;
+    int width = 0;
+    for (int i = 0; (op = ot_op_at(i)); i++) width = wider(width, op->domain ? op->domain : "", op->name);
+    for (int i = 0; (name = ot_import_rewritten(i, &domain)); i++) width = wider(width, domain, name);
+    return width;
+}
+
+static void print_op(ot_page *p, int width, const char *domain, const char *name, const char *since,
+                     const char *gradient, const char *kernels)
+{
+    const char *dot = *domain ? "." : "";
+    ot_print(p->f, "%s%s%-*s %-6s %-11s %s\n", domain, dot, width - (int)(strlen(domain) + strlen(dot)), name, since,
+             gradient, *kernels ? kernels : "-");
+}
+
 /* Lists the operators that the importer replaces by others.  Returns the number of ONNX operators; *others: of other domains. */
-static int list_rewritten(ot_page *p, json_t **list, int *others)
+static int list_rewritten(ot_page *p, int width, json_t **list, int *others)
 {
     const char *name, *domain;
     int onnx = 0;
     for (int i = 0; (name = ot_import_rewritten(i, &domain)); i++) {
-        char text[128];
-        snprintf(text, sizeof text, "%s%s%s", domain, *domain ? "." : "", name);
         *(*domain ? others : &onnx) += 1;
-        if (p->f) ot_print(p->f, "%-28s %-6s %-11s %s\n", text, "-", "rewritten", "-");
+        if (p->f) print_op(p, width, domain, name, "-", "rewritten", "");
         else
             ot_json_add(list, json_pack("{s:s, s:s, s:i, s:b, s:s, s:s}", "name", name, "domain", domain, "since", 1,
                                         "internal", false, "gradient", "rewritten", "kernels", ""));
@@ -303,10 +326,10 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
     OT_GIVEN(o);
     ot_page p;
     const ot_op *op;
-    int onnx = 0, own = 0, others = 0;
+    int onnx = 0, own = 0, others = 0, width = width_of_ops();
     OT_TRY(ot_page_open(&p, ot_options_flag(o, "json"), err));
     json_t *list = p.f ? NULL : json_array();
-    if (p.f) ot_print(p.f, "%-28s %-6s %-11s %s\n", "operator", "since", "gradient", "kernels");
+    if (p.f) print_op(&p, width, "", "operator", "since", "gradient", "kernels");
     for (int i = 0; (op = ot_op_at(i)); i++) {
         char kernels[128] = "", since[16] = "-";
         const ot_kernel *const *k = ot_kernels(op, NULL);
@@ -314,19 +337,17 @@ ot_status ot_ops_text(const ot_options *o, char **text, ot_error *err)
             snprintf(kernels + strlen(kernels), sizeof kernels - strlen(kernels), "%s%s", *kernels ? " " : "",
                      (*k)->name);
         bool internal = op->flags & OT_INTERNAL;
-        const char *domain = op->domain ? op->domain : "", *dot = *domain ? "." : "";
+        const char *domain = op->domain ? op->domain : "";
         if (!internal) snprintf(since, sizeof since, "%d", op->since);
         onnx += !internal;
         own += internal;
-        if (p.f)
-            ot_print(p.f, "%s%s%-*s %-6s %-11s %s\n", domain, dot, 28 - (int)strlen(domain) - (int)strlen(dot),
-                     op->name, since, gradient_of(op), *kernels ? kernels : "-");
+        if (p.f) print_op(&p, width, domain, op->name, since, gradient_of(op), kernels);
         else
             ot_json_add(&list,
                         json_pack("{s:s, s:s, s:i, s:b, s:s, s:s}", "name", op->name, "domain", domain, "since",
                                   op->since, "internal", internal, "gradient", gradient_of(op), "kernels", kernels));
     }
-    onnx += list_rewritten(&p, &list, &others);
+    onnx += list_rewritten(&p, width, &list, &others);
     if (p.f)
         ot_print(p.f,
                  "\n"

@@ -49,8 +49,7 @@ static int count_nodes(const ot_graph *g)
 {
     int n = g->n_nodes;
     for (const ot_node *k = g->first; k; k = k->next)
-        for (const ot_attr *a = k->op->attrs; a && a->name; a++)
-            if (ot_attr_graph(k, a)) n += count_nodes(ot_attr_graph(k, a));
+        for (int i = 0; ot_subgraph(k, i); i++) n += count_nodes(ot_subgraph(k, i));
     return n;
 }
 
@@ -72,8 +71,7 @@ static void enter(names *x, const ot_graph *g)
             int s = k->in[i] ? k->in[i]->source : -1;
             if (s >= 0 && s < x->n_sources && !x->reader[s]) x->reader[s] = k;
         }
-        for (const ot_attr *a = k->op->attrs; a && a->name; a++)
-            if (ot_attr_graph(k, a)) enter(x, ot_attr_graph(k, a));
+        for (int i = 0; ot_subgraph(k, i); i++) enter(x, ot_subgraph(k, i));
     }
 }
 

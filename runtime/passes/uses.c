@@ -1,0 +1,255 @@
+/* uses.c - where the initializers of a graph are used. */
+#include "runtime/passes/uses.h"
+
+#include "ops/onnx/control.h"
+#include "runtime/passes/evidence.h"
+#include "runtime/passes/exporters.h"
+
+/* ---- uses ------------------------------------------------------------------ */
+
+enum { DEEP = 24 }; /* nodes between an initializer and its slot */
+
+/* Was v met in this walk, and no deeper?  There are more ways through a graph than values. */
+static bool is_met(const ot_uses *u, const ot_value *v, bool computed, int depth)
+{
+    if (!depth) ++*u->walk;
+    int *seen = &u->seen[2 * v->id + computed], from = *u->walk * (DEEP + 1);
+    bool met = *seen >= from && *seen - from <= depth;
+    if (!met) *seen = from + depth;
+    return met;
+}
+
+/* Visits every input that nodes of g, and of the subgraphs below them, read from g: once to count
+ * (list NULL), once to fill. */
+static void visit_uses(const ot_graph *g, const ot_graph *in, ot_uses *u, int *total)
+{
+    for (const ot_node *n = in->first; n; n = n->next) {
+        for (int i = 0; i < n->n_in; i++) {
+            if (!ot_graph_has(g, n->in[i])) continue;
+            if (u->list) u->list[u->first[n->in[i]->id + 1]++] = (ot_slot_use){ n, i };
+            else u->first[n->in[i]->id + 2]++, *total += 1;
+        }
+        for (int i = 0; ot_subgraph(n, i); i++) visit_uses(g, ot_subgraph(n, i), u, total);
+    }
+}
+
+ot_status ot_find_uses(ot_graph *g, ot_uses *u)
+{
+    int total = 0;
+    *u = (ot_uses){ .first = ot_graph_alloc(g, (size_t)(g->n_values + 2) * sizeof *u->first),
+                    .output = ot_graph_alloc(g, (size_t)g->n_values + 1),
+                    .seen = ot_graph_alloc(g, ((size_t)g->n_values + 1) * 2 * sizeof *u->seen),
+                    .walk = ot_graph_alloc(g, sizeof *u->walk) };
+    if (!u->first || !u->output || !u->seen || !u->walk) return g->err->status;
+    for (int i = 0; i < g->n_outputs; i++)
+        if (ot_graph_has(g, g->outputs[i])) u->output[g->outputs[i]->id] = true;
+    visit_uses(g, g, u, &total);
+    for (int i = 2; i < g->n_values + 2; i++) u->first[i] += u->first[i - 1];
+    u->list = ot_graph_alloc(g, (size_t)total * sizeof *u->list);
+    if (!u->list) return g->err->status;
+    visit_uses(g, g, u, &total);
+    return OT_OK;
+}
+
+/* ---- reachability ----------------------------------------------------------- */
+
+/* Does any output of n lead to an output of the graph?  (Of an LSTM, the last state alone may be used.) */
+static bool reaches(const ot_node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i] && n->out[i]->mark & OT_MARK_REACHES) return true;
+    return false;
+}
+
+/* Values that a subgraph's nodes read from g reach what the owner of the subgraph reaches. */
+static void mark_captured(const ot_graph *g, const ot_graph *sub)
+{
+    for (const ot_node *n = sub->first; n; n = n->next) {
+        for (int i = 0; i < n->n_in; i++)
+            if (ot_graph_has(g, n->in[i]) && !ot_is_nondiff(n->op, i)) n->in[i]->mark |= OT_MARK_REACHES;
+        for (int i = 0; ot_subgraph(n, i); i++) mark_captured(g, ot_subgraph(n, i));
+    }
+    for (int i = 0; i < sub->n_outputs; i++)
+        if (ot_graph_has(g, sub->outputs[i])) sub->outputs[i]->mark |= OT_MARK_REACHES;
+}
+
+/* Do the elements of n's outputs depend on an input of the graph, or on random numbers?  Types and shapes of inputs
+ * do not count; bodies of If, Loop and Scan count as dependent on inputs. */
+static bool is_fed(const ot_node *n)
+{
+    bool fed = n->n_in == 0;
+    for (int i = 0; i < n->n_in && !(n->op->flags & OT_FROM_SHAPES); i++)
+        fed |= n->in[i] && n->in[i]->mark & OT_MARK_FED && !ot_is_type_only(n->op, i);
+    return fed || ot_subgraph(n, 0);
+}
+
+void ot_mark_uses(ot_graph *g)
+{
+    for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
+    for (int i = 0; i < g->n_inputs; i++) g->inputs[i]->mark |= OT_MARK_NORMALISED | OT_MARK_FED;
+    for (ot_node *n = g->first; n; n = n->next) {
+        bool fed = is_fed(n);
+        for (int i = 0; i < n->n_out; i++)
+            if (n->out[i] && fed) n->out[i]->mark |= OT_MARK_FED;
+        bool arith = ot_slot_is_arithmetic(ot_slot_at(n->op, 0)), any = false, all = true;
+        for (int i = 0; i < n->n_in; i++) {
+            const ot_value *v = n->in[i];
+            if (!v || (i && !arith)) continue;
+            any |= (v->mark & OT_MARK_NORMALISED) != 0;
+            all &= (v->mark & OT_MARK_NORMALISED) || v->role == OT_CONST;
+        }
+        if (any && all && (arith || ot_slot_at(n->op, 0) == '>') && n->out[0]) n->out[0]->mark |= OT_MARK_NORMALISED;
+    }
+    for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark |= OT_MARK_REACHES;
+    for (ot_node *n = g->last; n; n = n->prev) {
+        if (!reaches(n) || n->op->grad_zero) continue;
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] && !ot_is_nondiff(n->op, i)) n->in[i]->mark |= OT_MARK_REACHES;
+        for (int i = 0; ot_subgraph(n, i); i++) mark_captured(g, ot_subgraph(n, i));
+    }
+}
+
+/* ---- the strongest slot ------------------------------------------------------ */
+
+static ot_strength strength_of(char slot)
+{
+    return slot == 't'               ? OT_USE_STATISTIC
+           : ot_slot_is_strong(slot) ? OT_USE_STRONG
+           : ot_slot_is_weak(slot)   ? OT_USE_WEAK
+                                     : OT_USE_NONE;
+}
+
+static bool at_input(const ot_node *n, int input) /* arithmetic between it and a normalised input */
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (i != input && n->in[i] && n->in[i]->mark & OT_MARK_NORMALISED) return true;
+    return false;
+}
+
+/* The scale of the integers times the scales of the QuantizeLinears on the way. */
+static bool scales_integers(const ot_node *n, int input)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        const ot_node *p = i != input && n->in[i] ? n->in[i]->producer : NULL;
+        if (p && p->op == &ot_op_DynamicQuantizeLinear) return true;
+    }
+    return false;
+}
+
+/* May what is computed from v alone lead to the slot that v feeds?  Not from single elements with generated names, and in files
+ * that list their parameters from none with such names: from parameters the exporter would have computed the rest as well. */
+static bool is_source(const ot_graph *g, const ot_value *v)
+{
+    return !v->from_constant && (!ot_name_is_made(v->name) || (!g->listed && ot_numel(&v->shape) > 1));
+}
+
+/* Keeps the strongest slot that marked values feed in the subgraph and below it, through nodes that move elements. */
+static void judge_inside(const ot_graph *in, ot_verdict *best)
+{
+    for (const ot_node *n = in->first; n; n = n->next) {
+        for (int i = 0; i < n->n_in; i++) {
+            if (!n->in[i] || !(n->in[i]->mark & OT_MARK_INSIDE)) continue;
+            char slot = ot_slot_at(n->op, i);
+            ot_strength s = strength_of(slot);
+            if (ot_slot_is_one_of(slot, ">~") && n->out[0]) n->out[0]->mark |= OT_MARK_INSIDE;
+            if (s != OT_USE_STATISTIC && s > best->how) best->how = s, best->node = n, best->input = i;
+        }
+        for (int i = 0; ot_subgraph(n, i); i++) judge_inside(ot_subgraph(n, i), best);
+    }
+    for (const ot_node *n = in->first; n; n = n->next)
+        if (n->out[0]) n->out[0]->mark &= ~OT_MARK_INSIDE;
+}
+
+static void judge_in(const ot_graph *in, ot_value *v, ot_verdict *best)
+{
+    v->mark |= OT_MARK_INSIDE;
+    judge_inside(in, best);
+    v->mark &= ~OT_MARK_INSIDE;
+}
+
+/* Does the body of n read input `input` of n in parts? */
+static bool is_scanned(const ot_node *n, int input)
+{
+    const ot_scan_attrs *a = n->attrs;
+    return n->op == &ot_op_Scan && input >= n->n_in - a->num_scan_inputs && input < a->body->n_inputs;
+}
+
+/* Is v a weight of a recurrent layer, which no formula has?  Not the zeros beside the one bias of a layer. */
+static bool is_recurrent(const ot_value *v, const ot_verdict *d)
+{
+    return d->how == OT_USE_STRONG && strchr(d->node->op->slots, 'h') && ot_pattern_of(v) != OT_PATTERN_EQUAL;
+}
+
+/* Finds where start is used, following v; keeps the strongest slot.  computed: v no longer has the elements of
+ * start. */
+static void judge(const ot_graph *g, const ot_uses *u, const ot_value *start, const ot_value *v, bool computed,
+                  int depth, ot_verdict *best)
+{
+    if (is_met(u, v, computed, depth)) return;
+    for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
+        const ot_slot_use *k = &u->list[i];
+        const ot_node *n = k->node;
+        bool here = n->out[0] && ot_graph_has(g, n->out[0]); /* else: a node of a subgraph */
+        char slot = ot_slot_at(n->op, k->input);
+        const ot_graph *body = is_scanned(n, k->input) ? ((const ot_scan_attrs *)n->attrs)->body : NULL;
+        if (body) judge_in(body, body->inputs[k->input], best);
+        if (!here && ot_slot_is_one_of(slot, ">~") && n->out[0]) judge_in(n->graph, n->out[0], best);
+        bool moved = here && ot_slot_is_one_of(slot, ">~");
+        bool apart = here && !(n->out[0]->mark & OT_MARK_FED) && !n->op->grad_zero && !ot_is_nondiff(n->op, k->input);
+        bool source = is_source(g, start);
+        bool joined = apart && !source && n->op == &ot_op_Concat; /* parts of gates, as PyTorch exports scripts */
+        if (depth < DEEP && (moved || joined || (apart && source))) {
+            ot_verdict before = *best;
+            for (int o = 0; o < n->n_out; o++)
+                if (n->out[o]) judge(g, u, start, n->out[o], computed || !(moved || joined), depth + 1, best);
+            if (joined && best->how > before.how && !is_recurrent(start, best)) *best = before;
+            best->apart |= !moved && !joined && best->how > before.how;
+            if (moved || best->how > before.how) continue;
+        }
+        ot_strength s = strength_of(slot);
+        if (s == OT_USE_STATISTIC && computed) continue;
+        if (s != OT_USE_STATISTIC && here && !reaches(n)) continue;
+        if (ot_slot_is_arithmetic(slot) && at_input(n, k->input) &&
+            ot_folded_norm(g, start) != OT_NORM_FOLD_PARAMETER) {
+            best->normaliser = true;
+            continue;
+        }
+        if (here && n->out[0]->mark & OT_MARK_PREPARED) {
+            best->prepares = true;
+            continue;
+        }
+        if (slot == 'x' && ot_is_rotary(g, start)) {
+            best->rotary = true;
+            continue;
+        }
+        if (s == OT_USE_WEAK && scales_integers(n, k->input)) continue;
+        if (s > best->how)
+            *best = (ot_verdict){ s, n, k->input, best->normaliser, best->rotary, best->prepares, false, best->uses };
+    }
+}
+
+ot_verdict ot_judge(const ot_graph *g, const ot_uses *u, const ot_value *v)
+{
+    ot_verdict d = { .uses = u->first[v->id + 1] - u->first[v->id] };
+    judge(g, u, v, v, false, 0, &d);
+    return d;
+}
+
+static bool only_gates(const ot_graph *g, const ot_uses *u, const ot_value *v, int depth)
+{
+    bool any = false;
+    if (is_met(u, v, false, depth)) return true; /* else there would be no answer left to find */
+    for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
+        const ot_node *n = u->list[i].node;
+        int input = u->list[i].input;
+        if (ot_is_nondiff(n->op, input)) continue; /* a comparison with it */
+        bool here = n->out[0] && ot_graph_has(g, n->out[0]);
+        bool on = here && depth < DEEP &&
+                  (ot_slot_is_one_of(ot_slot_at(n->op, input), ">~") || !(n->out[0]->mark & OT_MARK_FED));
+        if (n->op != &ot_op_Mul && !(on && only_gates(g, u, n->out[0], depth + 1))) return false;
+        any = true;
+    }
+    return any;
+}
+
+bool ot_only_gates(const ot_graph *g, const ot_uses *u, const ot_value *v) { return only_gates(g, u, v, 0); }
