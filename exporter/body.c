@@ -145,11 +145,13 @@ static void graph_open(ot_body *b, ot_frame *f)
 /* Depth is bounded: the importer's guard refuses messages nested deeper than OT_DEEPEST. */
 static void frame_open(ot_body *b, Onnx__GraphProto *g, Onnx__FunctionProto *fn, ot_item *owner)
 {
-    ot_frame *f = ot_body_alloc(b, sizeof *f), **end = &b->frames;
+    ot_frame *f = ot_body_alloc(b, sizeof *f);
     if (!f) return;
-    *f = (ot_frame){ .graph = g, .fn = fn, .owner = owner };
-    while (*end) end = &(*end)->next;
-    *end = f;
+    *f = (ot_frame){ .graph = g, .fn = fn, .owner = owner, .sibling = owner ? owner->inner : NULL };
+    if (owner) owner->inner = f;
+    if (b->last_frame) b->last_frame->next = f;
+    else b->frames = f;
+    b->last_frame = f;
     if (g) graph_open(b, f);
     for (size_t k = 0; fn && k < fn->n_input; k++) make(name_of(b, fn->input[k]), f, NULL, 0);
     for (size_t k = 0; fn && k < fn->n_output; k++) use_add(b, name_of(b, fn->output[k]), NULL, f, k);
@@ -237,8 +239,7 @@ void ot_item_kill(ot_body *b, ot_item *i)
         if (v && v->maker == i) v->gone = true, v->maker = NULL, v->makers--;
     }
     i->dead = i->frame->changed = true;
-    for (ot_frame *f = b->frames; f; f = f->next) {
-        if (f->owner != i) continue;
+    for (ot_frame *f = i->inner; f; f = f->sibling) {
         for (size_t k = 0; f->graph && k < f->graph->n_output; k++)
             use_drop(ot_body_name(b, f->graph->output[k]->name), NULL, f, k);
         for (ot_item *in = f->first; in; in = in->next) ot_item_kill(b, in);

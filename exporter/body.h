@@ -18,7 +18,8 @@ typedef struct ot_frame {
     struct ot_frame *next;   /* of the body */
     Onnx__GraphProto *graph; /* NULL: a function */
     Onnx__FunctionProto *fn;
-    struct ot_item *owner; /* the node this is a subgraph of; NULL: the body's own */
+    struct ot_item *owner;    /* the node this is a subgraph of; NULL: the body's own */
+    struct ot_frame *sibling; /* the next subgraph of the owner */
     struct ot_item *first, *last;
     int n;
     bool changed;
@@ -27,7 +28,9 @@ typedef struct ot_frame {
 typedef struct ot_item {
     struct ot_item *prev, *next;
     ot_frame *frame;
+    ot_frame *inner; /* the first of its subgraphs */
     Onnx__NodeProto *n;
+    int mark; /* scratch for walks */
     bool dead;
     bool half; /* deploy_half.c: computes in float16 */
 } ot_item;
@@ -67,6 +70,7 @@ struct ot_body {
     Onnx__ModelProto *model;
     int64_t version;  /* opset of ai.onnx */
     ot_frame *frames; /* the body's own first */
+    ot_frame *last_frame;
     ot_table table;
     ot_table types; /* name -> ot_value of the file's inferred graph; empty: not known */
     ot_name *names;

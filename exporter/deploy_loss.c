@@ -11,7 +11,6 @@ typedef struct walk {
     ot_name **stack;
     size_t n, cap;
     int mark;
-    bool loss; /* a loss operator's loss was met */
 } walk;
 
 static bool is_loss(const ot_item *i)
@@ -39,31 +38,30 @@ static void push(walk *w, ot_name *v)
 static void push_inputs(walk *w, const ot_item *i)
 {
     for (size_t k = 0; k < i->n->n_input; k++) push(w, ot_item_in(w->b, i, k));
-    if (!i->n->n_attribute) return;
-    for (const ot_frame *f = w->b->frames->next; f; f = f->next)
-        for (const ot_item *in = f->owner == i ? f->first : NULL; in; in = in->next) push_inputs(w, in);
+    for (const ot_frame *f = i->inner; f; f = f->sibling)
+        for (const ot_item *in = f->first; in; in = in->next) push_inputs(w, in);
 }
 
-/* Marks what v is made from, v too. */
-static void walk_from(walk *w, ot_name *v)
+/* Marks what the names on the stack are made from. */
+static void walk_back(walk *w)
 {
-    w->mark++;
-    w->loss = false;
-    push(w, v);
     while (w->n && !w->b->no_memory) {
-        ot_name *at = w->stack[--w->n];
-        w->loss |= at->maker && at->port == 0 && is_loss(at->maker);
+        const ot_name *at = w->stack[--w->n];
         if (at->maker) push_inputs(w, at->maker);
     }
 }
 
-/* Is v made from an input of the file that no other output needs? */
-static bool has_target(walk *w, ot_name *v)
+/* Marks what is made from the names on the stack. */
+static void walk_on(walk *w)
 {
-    walk_from(w, v);
-    for (const ot_name *in = w->b->names; in; in = in->next)
-        if (in->mark == w->mark && in->input && !in->tensor && in->frame == w->b->frames && !in->needed) return true;
-    return false;
+    while (w->n && !w->b->no_memory) {
+        const ot_name *at = w->stack[--w->n];
+        for (const ot_use *u = at->use; u; u = u->next)
+            for (ot_item *i = u->item ? u->item : u->frame->owner; i && i->mark != w->mark; i = i->frame->owner) {
+                i->mark = w->mark;
+                for (size_t k = 0; k < i->n->n_output; k++) push(w, ot_item_out(w->b, i, k));
+            }
+    }
 }
 
 static bool is_scalar(const ot_body *b, const ot_name *v)
@@ -116,13 +114,25 @@ ot_status ot_deploy_losses(ot_body *b)
         ot_name *v = ot_body_name(b, g->output[k]->name);
         if (v && v->output && v->makers == 1) out[n++] = v;
     }
+    /* Walks that are the same for all outputs, so that their time is that of the file. */
+    w.mark++; /* 1: made from the result of a loss operator */
+    for (const ot_frame *f = b->frames; f; f = f->next)
+        for (const ot_item *i = f->first; i; i = i->next)
+            if (is_loss(i)) push(&w, ot_item_out(b, i, 0));
+    walk_on(&w);
+    for (int k = 0; loss && k < n; k++) by_operator[k] = out[k]->mark == w.mark;
+    w.mark++; /* 2: what the other outputs need */
     for (int k = 0; loss && k < n; k++) {
-        walk_from(&w, out[k]);
-        by_operator[k] = w.loss;
-        loss[k] = w.loss || is_scalar(b, out[k]);
-        for (ot_name *v = b->names; v && !loss[k]; v = v->next) v->needed |= v->mark == w.mark;
+        loss[k] = by_operator[k] || is_scalar(b, out[k]);
+        if (!loss[k]) push(&w, out[k]);
     }
-    for (int k = 0; loss && k < n; k++) loss[k] = loss[k] && (by_operator[k] || has_target(&w, out[k]));
+    walk_back(&w);
+    for (ot_name *v = b->names; v; v = v->next) v->needed = v->mark == w.mark;
+    w.mark++; /* 3: made from a target, an input of the file that no other output needs */
+    for (ot_name *v = b->names; v; v = v->next)
+        if (v->input && !v->tensor && v->frame == b->frames && !v->needed) push(&w, v);
+    walk_on(&w);
+    for (int k = 0; loss && k < n; k++) loss[k] = loss[k] && (by_operator[k] || out[k]->mark == w.mark);
     if (loss && out) losses_drop(b, out, loss, n);
     free(w.stack);
     return b->no_memory ? ot_fail(b->err, OT_E_NOMEM, "export: no memory") : OT_OK;

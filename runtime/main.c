@@ -211,6 +211,30 @@ static void open_log(job *j)
     if (log && !strcmp(log, "-")) j->cb.log = on_log;
 }
 
+/* A trained model whose file could not be written is written to a new folder for temporary files, so that the training is not
+ * lost. */
+static void write_elsewhere(job *j, ot_trainer *t)
+{
+    const char *parent = getenv("TMPDIR"), *o = ot_options_get(j->o, "o"), *slash = o ? strrchr(o, '/') : NULL;
+    const char *name = slash ? slash + 1 : o ? o : "trained.onnx";
+    if (!parent || !*parent) parent = "/tmp";
+    size_t folder = strlen(parent) + sizeof "/onnxtrain-XXXXXX", all = folder + 1 + strlen(name);
+    char *path = malloc(all);
+    ot_error e = { 0 };
+    if (!path) return;
+    snprintf(path, folder, "%s/onnxtrain-XXXXXX", parent);
+    if (mkdtemp(path)) {
+        snprintf(path + folder - 1, all - folder + 1, "/%s", name);
+        if (!ot_trainer_export(t, path, &e))
+            fprintf(stderr, "the trained model could not be written where it belongs; it is in %s\n", shown(path));
+        else {
+            path[folder - 1] = '\0';
+            rmdir(path);
+        }
+    }
+    free(path);
+}
+
 /* Exports the trained weights, also of a training that finished although its log or best model could not be written. */
 static ot_status export_trained(job *j, ot_trainer *t, ot_status trained)
 {
@@ -223,6 +247,7 @@ static ot_status export_trained(job *j, ot_trainer *t, ot_status trained)
     if (trained && !has_weights) return trained;
     bool writes = ot_options_get(j->o, "o") || !ot_options_get(j->o, "overfit-batch");
     ot_status s = writes ? ot_trainer_export(t, NULL, &e) : OT_OK;
+    if (s == OT_E_IO) write_elsewhere(j, t);
     if (!s && writes && ot_options_get(j->o, "deploy")) s = ot_trainer_deploy(t, NULL, &e);
     ot_trainer_result(t, &r);
     if (!s) say_result(j, &r, r.model_path);

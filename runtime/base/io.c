@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -252,10 +253,19 @@ ot_status ot_replace_begin(const char *path, ot_replace **out, ot_error *err)
 
 /* Creates it as the file itself will be created: without a name if possible, so that nothing is left whenever the
  * process ends. */
-ot_status ot_replace_probe(const char *path, ot_error *err)
+ot_status ot_replace_probe(const char *path, uint64_t size, ot_error *err)
 {
     ot_replace *r;
+    struct statvfs disk;
     ot_status s = ot_replace_begin(path, &r, err);
+    if (!s && !fstatvfs(r->fd, &disk) && disk.f_blocks) { /* 0: a file system that does not say */
+        uint64_t unit = disk.f_frsize ? disk.f_frsize : disk.f_bsize, blocks = disk.f_bfree;
+        if (unit && size / unit > blocks)
+            s = ot_fail(err, OT_E_IO,
+                        "%s: the file needs %.1f MB, but its file system has %.1f MB free; free some space, or use "
+                        "another folder",
+                        path, (double)size / 1e6, (double)blocks * (double)unit / 1e6);
+    }
     replace_free(r);
     return s;
 }

@@ -71,8 +71,9 @@ void ot_replace_undo(ot_replace *r);
 /* Closes a stream into memory (open_memstream).  false: no memory for all of it; the contents have gaps. */
 bool ot_memstream_close(FILE *f);
 
-/* Can a file be created at `path`?  Creates one there, without a name, and drops it.  Errors: OT_E_IO. */
-ot_status ot_replace_probe(const char *path, ot_error *err);
+/* Can a file of `size` bytes (0: not known) be created at `path`?  Creates an empty one there, without a name, drops it, and
+ * compares the size with the space that is free.  Errors: OT_E_IO. */
+ot_status ot_replace_probe(const char *path, uint64_t size, ot_error *err);
 
 /* Identifies a file, whatever its names: links are followed, hard links are one file. */
 typedef struct ot_file_id {

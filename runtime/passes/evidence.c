@@ -560,11 +560,12 @@ static ot_value *turned_before(const ot_graph *g, const ot_value *v)
     if (v->role != OT_WEIGHT || v->said != OT_SAID_NOTHING || !v->data || n < 16 || ot_dtype_bits(v->dtype) < 8 ||
         v->shape.rank != 2 || all_equal(v, n))
         return NULL;
+    size_t bytes = (size_t)ot_dtype_bits(v->dtype) / 8;
+    if (is_turned(v, v, bytes)) return NULL; /* symmetric: its transpose has the elements in the same order */
     for (int i = 0; i < v->id && i < g->n_values; i++) { /* what differs in most pairs first: there may be thousands */
         ot_value *w = g->values[i];
         if (w->role != OT_WEIGHT || w->said != OT_SAID_NOTHING || !w->data || w->dtype != v->dtype) continue;
-        if (is_turned(v, w, (size_t)ot_dtype_bits(v->dtype) / 8) && made(w) == made(v) && !ot_same_in_order(v, w))
-            return w;
+        if (is_turned(v, w, bytes) && !ot_same_in_order(v, w) && made(w) == made(v)) return w;
     }
     return NULL;
 }

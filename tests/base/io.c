@@ -414,17 +414,21 @@ static void probing(void **state)
 {
     (void)state;
     ot_error e = { 0 };
-    assert_int_equal(ot_replace_probe(target, &e), OT_OK);
+    assert_int_equal(ot_replace_probe(target, 0, &e), OT_OK);
     assert_int_equal(files_there(), 0);
     put(target, "old");
-    assert_int_equal(ot_replace_probe(target, &e), OT_OK);
+    assert_int_equal(ot_replace_probe(target, 0, &e), OT_OK);
     assert_holds(target, "old");
     assert_int_equal(files_there(), 1);
     const char *bad[] = { "/proc/out.onnx", "/nowhere/x", "/dev/null", folder };
     for (int i = 0; i < OT_LEN(bad); i++) {
         e = (ot_error){ 0 };
-        assert_int_equal(ot_replace_probe(bad[i], &e), OT_E_IO);
+        assert_int_equal(ot_replace_probe(bad[i], 0, &e), OT_E_IO);
     }
+    e = (ot_error){ 0 };
+    assert_int_equal(ot_replace_probe(target, UINT64_MAX, &e), OT_E_IO); /* no disk has that much space */
+    assert_non_null(strstr(e.text, "free some space"));
+    assert_int_equal(files_there(), 1);
 }
 
 static void one_file_many_names(void **state)

@@ -247,6 +247,7 @@ int main(int argc, char **argv)
     setenv("OMP_WAIT_POLICY", "passive", 1); /* the program does not start itself again */
     setenv("ONNXTRAIN_CUDA_MODULE", "none", 1);
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+    setenv("TMPDIR", "/nowhere", 1); /* a model that could not be written is not written elsewhere */
     if (argc > 2 && !strcmp(argv[1], "--short")) {
         make_root();
         return give_up(short_reads(argc - 2, argv + 2));

@@ -183,6 +183,19 @@ wait $pid
 grep -q '"event":"end"' read || fail "a pipe with a reader gets no log"
 rm -f pipe read
 
+# a trained model is not lost where its folder has gone
+mkdir gone spare
+mkfifo lines
+{ IFS= read -r line && rmdir gone && cat >/dev/null; } <lines &
+TMPDIR=$PWD/spare "$program" m.onnx --data d.csv --steps 3000 --threads 1 --target target --run-dir none --log lines \
+    -o gone/o.onnx >out 2>err
+[ $? = 7 ] || fail "a model that cannot be written: another exit code than 7"
+wait
+kept=$(find "$PWD/spare" -name o.onnx)
+grep -qF "it is in $kept" err || fail "a trained model whose folder has gone is lost"
+"$program" inspect "$kept" >out 2>err || fail "the model written elsewhere cannot be read"
+rm -r spare lines
+
 # what is trained is not lost with its log
 if [ -c /dev/full ]; then
     "$program" $train -o kept.onnx --run-dir none --log /dev/full >out 2>err

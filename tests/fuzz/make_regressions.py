@@ -572,6 +572,14 @@ def trainings():
     put("3-training-start", layer, [y], training(start=[("t", "w0")]), ["model"])
 
 
+def checkpoints():
+    """The checkpoint `good` (see checkpoint.c) with numbers that no run can have."""
+    with np.load(os.path.join(HERE, "checkpoint", "good")) as good:
+        arrays = {name: good[name] for name in good.files}
+    for name, array, number in (("rate", "schedule_rate", -1), ("time", "seconds", np.nan)):
+        write("checkpoint", f"7-{name}", npz({**arrays, array: np.full_like(arrays[array], number)}))
+
+
 if __name__ == "__main__":
     data_files()
     good_models()
@@ -584,3 +592,4 @@ if __name__ == "__main__":
     option_files()
     training_sets()
     trainings()
+    checkpoints()

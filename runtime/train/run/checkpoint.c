@@ -522,7 +522,8 @@ static const void *array_of(const ot_checkpoint *c, const char *name, ot_dtype t
     return a && a->t.dtype == type && ot_numel(&s) == n ? a->t.data : NULL;
 }
 
-/* Checks that no counter is negative or near the limit of its type, or larger than the number of updates allows. */
+/* Checks that no counter is negative or near the limit of its type, or larger than the number of updates allows, and that times
+ * and the learning rate are numbers that a run can have. */
 static bool fit_together(const ot_trainer *t)
 {
     const int64_t most = (int64_t)1 << 40;
@@ -530,6 +531,9 @@ static bool fit_together(const ot_trainer *t)
     if ((int64_t)(field) < 0 || (int64_t)(field) > ((int64_t)1 << 60)) return false;
     OT_COUNTERS(X)
 #undef X
+    const double reals[] = { t->clock.seconds, t->clock.busy, t->schedule.rate };
+    for (int i = 0; i < OT_LEN(reals); i++)
+        if (!(isfinite(reals[i]) && reals[i] >= 0)) return false;
     return t->step <= most && t->epoch <= t->step / t->updates + 1 && t->epoch_sum.updates <= t->step &&
            t->skipped <= t->step && t->uncounted <= t->skipped && t->overflows <= t->step &&
            t->result.best_epoch <= t->step;

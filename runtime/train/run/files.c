@@ -161,7 +161,7 @@ ot_status ot_output_check(const ot_inputs *in, int at, const char *path, ot_file
     }
     OT_TRY(check_name(path, kind, what, err));
     if (there && S_ISDIR(st.st_mode)) return ot_fail(err, OT_E_IO, "%s: is a folder; expected a file", what);
-    if (!there || kind != OT_FILE_LOG) return at == AT_FDCWD ? ot_replace_probe(path, err) : OT_OK;
+    if (!there || kind != OT_FILE_LOG) return at == AT_FDCWD ? ot_replace_probe(path, 0, err) : OT_OK;
     if (faccessat(at, path, W_OK, AT_EACCESS))
         return ot_fail(err, ot_failed_call(errno), "%s: cannot be written: %s", what, REASON(errno));
     return OT_OK;

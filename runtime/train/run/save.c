@@ -434,12 +434,25 @@ static ot_status check_export(ot_trainer *t, const char *path, ot_error *err)
     return ot_output_check(&in, AT_FDCWD, path, OT_FILE_MODEL, what, err);
 }
 
+/* The least that the written model and its external data take: what their floating-point initializers do. */
+static uint64_t least_bytes(const ot_imported *m)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < m->n_sources; i++) {
+        const ot_source *s = &m->sources[i];
+        if (s->kind == OT_FROM_INITIALIZER && ot_is_float(s->dtype)) n += ot_bytes(&s->shape, s->dtype);
+    }
+    return n;
+}
+
 ot_status ot_trainer_check_export(ot_trainer *t, const char *path, ot_error *err)
 {
     OT_ENTER(err);
     OT_GIVEN(t);
     if (!path) path = ot_trainer_out(t);
-    return path ? check_export(t, path, err) : ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    if (!path) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
+    OT_TRY(check_export(t, path, err));
+    return ot_replace_probe(path, least_bytes(t->loaded->file), err);
 }
 
 ot_status ot_trainer_export(ot_trainer *t, const char *path, ot_error *err)
