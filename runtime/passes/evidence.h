@@ -48,6 +48,11 @@ const char *ot_pattern_name(ot_pattern p);
  * Parameters have the name that they have in the program ("layer1.0.weight"), unless they were transposed or folded. */
 bool ot_name_is_made(const char *name);
 
+/* Is it the name that --untie gives a copy of the original? */
+bool ot_name_is_untied(const char *name, const char *original);
+
+bool ot_name_is_mask(const char *name);
+
 /* Is it the name of a dtype conversion that was computed during export?  ("_to_copy_10") */
 bool ot_name_is_converted(const char *name);
 bool ot_values_are_whole(const ot_value *v); /* all whole numbers: counts, validity flags, ids */
