@@ -27,13 +27,13 @@ static bool is_wide(const ot_value *v) { return v->layout == OT_CHANNELS_LAST &&
  * beside 97; of larger ones it is faster. */
 static bool pays(const ot_conv_call *c)
 {
-    enum { FEW = 16, FEW_PIXELS = 8, SUMS = 32 << 10 };
+    enum { FEW = 16, FEW_PIXELS = 8, SUMS = 32 << 10, MOST = 256 << 10 /* of each thread */ };
     const ot_window *w = &c->attrs->window;
     int64_t C = c->x->shape.dim[1], M = c->y->shape.dim[1], taps = 1;
     if (c->kind != OT_CONV_DW || w->nd > 2 || c->attrs->group != 1 || c->w->layout != OT_PLAIN) return false;
     if (!is_wide(c->x) && !is_wide(c->y)) return false;
     for (int j = 0; j < w->nd; j++) taps *= w->kernel[j];
-    return c->y->shape.dim[1 + w->nd] >= FEW_PIXELS && (M < FEW || M * C * taps <= SUMS);
+    return c->y->shape.dim[1 + w->nd] >= FEW_PIXELS && M * C * taps <= (M < FEW ? MOST : SUMS);
 }
 
 static const ot_lines_of *wide_of(const dw_state *s) { return s->job.x_wide ? &s->job.x : &s->job.dy; }

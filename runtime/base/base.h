@@ -174,6 +174,10 @@ enum { OT_IGNORED = -100 };
 /* Is the whole text one finite decimal number?  In C's notation, whatever the locale. */
 bool ot_number(const char *text, double *v);
 
+/* Writes v as people write it, if that is the same number: 0.1, not 0.10000000000000001.  Returns text. */
+enum { OT_NUMBER_TEXT = 32 };
+const char *ot_number_text(double v, char text[OT_NUMBER_TEXT]);
+
 bool ot_ends_in(const char *text, const char *end); /* in any case of the letters: "a.JSON" ends in ".json" */
 
 #endif

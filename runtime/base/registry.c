@@ -148,11 +148,14 @@ static const char *alternatives(const char *words, ot_arena *a)
 static const char *range(const ot_key *k, ot_arena *a)
 {
     if ((isinf(k->least) && isinf(k->most)) || k->least == -OT_KEY_EXACT) return "";
-    if (k->above && isfinite(k->most)) return ot_arena_printf(a, " above %.17g and at most %.17g", k->least, k->most);
-    if (k->above) return ot_arena_printf(a, " above %.17g", k->least);
-    if (isinf(k->most) || k->most == OT_KEY_EXACT) return ot_arena_printf(a, " of at least %.17g", k->least);
-    if (k->below) return ot_arena_printf(a, " of at least %.17g and less than %.17g", k->least, k->most);
-    return ot_arena_printf(a, " from %.17g to %.17g", k->least, k->most);
+    char low[OT_NUMBER_TEXT], high[OT_NUMBER_TEXT];
+    ot_number_text(k->least, low);
+    ot_number_text(k->most, high);
+    if (k->above && isfinite(k->most)) return ot_arena_printf(a, " above %s and at most %s", low, high);
+    if (k->above) return ot_arena_printf(a, " above %s", low);
+    if (isinf(k->most) || k->most == OT_KEY_EXACT) return ot_arena_printf(a, " of at least %s", low);
+    if (k->below) return ot_arena_printf(a, " of at least %s and less than %s", low, high);
+    return ot_arena_printf(a, " from %s to %s", low, high);
 }
 
 static const char *numbers_wanted(const ot_key *k, ot_arena *a)

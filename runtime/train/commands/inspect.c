@@ -391,6 +391,9 @@ static void cpu_features(char *out, size_t n)
     HAS("avx512bw")
     HAS("avx512vnni")
     HAS("avx512bf16")
+#ifndef __clang__ /* version 14 knows no such name */
+    HAS("amx-bf16")
+#endif
 #undef HAS
 #endif
     (void)n;

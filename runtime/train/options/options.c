@@ -491,19 +491,12 @@ static bool is_choice(const char *words, const char *value)
     }
 }
 
-static const char *limit_text(double v, char buf[32])
-{
-    snprintf(buf, 32, "%.15g", v);
-    if (strtod(buf, NULL) != v) snprintf(buf, 32, "%.17g", v);
-    return buf;
-}
-
 static ot_status check_value(const row *r, const char *value, ot_error *err)
 {
     double v = 0;
     bool integer = r->kind != NUM;
     const char *dashes = strlen(r->info.name) == 1 ? "-" : "--";
-    char lo[32], hi[32];
+    char lo[OT_NUMBER_TEXT], hi[OT_NUMBER_TEXT];
     switch (r->kind) {
     case FLAG:
         if (strcmp(value, "true") && strcmp(value, "false"))
@@ -520,9 +513,9 @@ static ot_status check_value(const row *r, const char *value, ot_error *err)
         if (v < r->min || v > r->max || isinf(v)) {
             if (isinf(r->max))
                 return ot_fail(err, OT_E_USAGE, "%s%s: %s is out of range; the minimum is %s", dashes, r->info.name,
-                               value, limit_text(r->min, lo));
+                               value, ot_number_text(r->min, lo));
             return ot_fail(err, OT_E_USAGE, "%s%s: %s is out of range; expected %s to %s", dashes, r->info.name, value,
-                           limit_text(r->min, lo), limit_text(r->max, hi));
+                           ot_number_text(r->min, lo), ot_number_text(r->max, hi));
         }
         return OT_OK;
     case CHOICE:
