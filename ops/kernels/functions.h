@@ -12,7 +12,7 @@
  * The text is C99 with <tgmath.h> and CUDA C alike.  Branch-free where possible, so that it vectorises; fmax, fmin and
  * calls without a vector version are avoided (ops/README.md).
  *
- * Kinks and ties: |x|' = 0 and Relu' = 0 at 0; Relu6' = 0 at 0 and 6; Clip' = 0 at its bounds; Max and Min give half to each of two equal
+ * Kinks and ties: |x|' = 0 and Relu' = 0 at 0; Relu6' = 0 at 0 and 6; Clip' = 0 at its bounds, with p = 1 it is 1 there; Max and Min give half to each of two equal
  * operands; Pow's exponent gets 0 if x = 0 and the exponent is not negative; Quantize is straight-through: 1 where it
  * does not clip. */
 #ifndef OT_FUNCTIONS_H
@@ -58,7 +58,7 @@
     R(A, Max,        N, a > b || a != a ? a : b, OT_WINS(a, b), OT_WINS(b, a), _)                  \
     R(A, Min,        N, a < b || a != a ? a : b, OT_WINS(b, a), OT_WINS(a, b), _)                  \
     R(A, Clip,       N, OT_CLIP(a, b, c),                                                          \
-      D(A_ | B_ | C_, a > b && a < c ? g : (T)0),                                                \
+      D(A_ | B_ | C_, (p != 0 ? a >= b && a <= c : a > b && a < c) ? g : (T)0),                                                \
       D(A_ | B_ | C_, a < b && b < c ? g : (T)0),                                                  \
       D(A_ | B_ | C_, a > c || b > c ? g : (T)0))                                                  \
     R(A, Where,      N, a != 0 ? b : c,      Z, D(A_, a != 0 ? g : (T)0), D(A_, a != 0 ? (T)0 : g))

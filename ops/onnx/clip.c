@@ -2,11 +2,12 @@
  *
  * Spec    ai.onnx Clip 13.  A missing bound is the least or greatest number of the type.
  * Shapes  bounds are scalars
- * Grad    1 between the bounds, 0 on them, as PyTorch from 2.15 on */
+ * Grad    1 between the bounds, 0 on them, as PyTorch from 2.15 on; 1 on them in fake quantization */
 #include <math.h>
 
 #include "ops/onnx/batching.h"
 #include "ops/onnx/elementwise.h"
+#include "ops/onnx/quantize.h"
 
 static ot_status clip_infer(ot_node *n, ot_error *err)
 {
@@ -33,8 +34,11 @@ static ot_value *bound(ot_build *b, int i, int sign)
 
 static void clip_lower(ot_build *b)
 {
-    ot_yield(b, 0, ot_map3(b, OT_FN_Clip, 0, 0, b->node->in[0], bound(b, 1, -1), bound(b, 2, 1)));
+    const ot_clip *a = b->node->attrs;
+    ot_yield(b, 0, ot_map3(b, OT_FN_Clip, a->through, 0, b->node->in[0], bound(b, 1, -1), bound(b, 2, 1)));
 }
+
+static const ot_attr clip_rows[] = { { 0 } };
 
 const ot_op ot_op_Clip = {
     .name = "Clip",
@@ -44,6 +48,8 @@ const ot_op ot_op_Clip = {
     .in = { 1, 3 },
     .out = { 1, 1 },
     .rank = OT_RANK_KEPT,
+    .attrs = clip_rows,
+    .attr_size = sizeof(ot_clip),
     .infer = clip_infer,
     .lower = clip_lower,
     .half = OT_HALF_FOLLOWS,

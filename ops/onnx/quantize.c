@@ -163,7 +163,7 @@ static ot_value *to_small(ot_build *b, ot_value *u, ot_value *zero, ot_dtype t, 
     if (ot_broken(b)) return NULL;
     if (saturate || ot_dtype_bits(t) != 8) {
         double most = ot_float_decode(ot_float_encode(INFINITY, t, true), t);
-        return ot_cast(b, ot_map3(b, OT_FN_Clip, 0, 0, u, ot_scalar(b, w, -most), ot_scalar(b, w, most)), t);
+        return ot_cast(b, ot_map3(b, OT_FN_Clip, 1, 0, u, ot_scalar(b, w, -most), ot_scalar(b, w, most)), t);
     }
     ot_program m;
     ot_map_program(&m, OT_FN_Copy, 0, 0, 1, ot_class_of(w), t);

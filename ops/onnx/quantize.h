@@ -10,6 +10,11 @@ typedef struct ot_dequantize {
     ot_dtype divide;  /* with it: the type in which x / scale is computed */
 } ot_dequantize;
 
+/* Clip, which has no attributes in ONNX. */
+typedef struct ot_clip {
+    bool through; /* set by pass fake_quant: the elements are rounded ones, and the gradient is 1 at the bounds too */
+} ot_clip;
+
 typedef struct ot_quantize {
     int64_t axis, block_size, output_dtype, precision, saturate;
 } ot_quantize;

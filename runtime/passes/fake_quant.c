@@ -89,7 +89,9 @@ static ot_value *in_floats(ot_graph *g, const ot_node *dq, ot_value *v)
         else if (bound) in[i] = dequantised(g, dq, in[i]);
         if ((same_kind || bound) && !in[i]) return NULL;
     }
-    ot_node *twin = ot_graph_node(g, n->op, n->name, n->attrs, in, n->n_in, n->n_out);
+    static const ot_clip through = { .through = true };
+    const void *attrs = n->op == &ot_op_Clip ? &through : n->attrs;
+    ot_node *twin = ot_graph_node(g, n->op, n->name, attrs, in, n->n_in, n->n_out);
     return twin && ot_infer_node(g, twin) == OT_OK ? twin->out[v->port] : NULL;
 }
 

@@ -157,7 +157,7 @@ static ot_status answer(const deployment *d, const ot_model *m, ot_tensors *out,
 
 static double rounding(ot_dtype t) { return t == OT_BF16 ? 5e-2 : t == OT_F16 ? 1e-2 : 0; }
 
-/* The allowed difference of an output, relative to its largest element: for the least precise type of the tensors and
+/* The allowed difference of each output, relative to its largest element: for the least precise type of the tensors and
  * of what the graph casts to, as a network exported with autocast does. */
 static double tolerance(const deployment *d)
 {
@@ -168,7 +168,7 @@ static double tolerance(const deployment *d)
     return most;
 }
 
-static ot_status compare(deployment *d, const ot_tensor *was, const ot_tensor *is, ot_error *err)
+static ot_status compare(deployment *d, double limit, const ot_tensor *was, const ot_tensor *is, ot_error *err)
 {
     ot_shape s = { .rank = was->rank };
     memcpy(s.dim, was->dim, sizeof s.dim);
@@ -176,7 +176,7 @@ static ot_status compare(deployment *d, const ot_tensor *was, const ot_tensor *i
                 !memcmp(was->dim, is->dim, sizeof *was->dim * (size_t)was->rank);
     if (!same)
         return ot_fail(err, OT_E_INTERNAL, "output '%s' of the exported model has another type or shape", was->name);
-    double most = 0, off = 0, limit = tolerance(d);
+    double most = 0, off = 0;
     bool finite = true;
     for (int64_t e = 0, n = ot_numel(&s); e < n; e++) {
         if (was->dtype == OT_STRING) { /* labels: equal, as numbers of classes are */
@@ -217,13 +217,14 @@ static ot_status check(const ot_imported *written, void *user, ot_error *err)
     for (int i = 0; i < g->n_outputs; i++) outputs[i] = g->outputs[i]->name;
     ot_model copy = { .file = (ot_imported *)(uintptr_t)written, .outputs = outputs };
     ot_status s = answer(d, &copy, &now, err);
+    double limit = tolerance(d);
     for (int i = 0, next = 0; !s && i < now.n; i++) { /* both have one order, but some may be gone */
         const ot_tensor *was = NULL;
         for (int k = 0; k < d->answers.n && !was; k++, next++) {
             const ot_tensor *t = &d->answers.t[next % d->answers.n];
             if (!strcmp(t->name, now.t[i].name)) was = t;
         }
-        s = was ? compare(d, was, &now.t[i], err)
+        s = was ? compare(d, limit, was, &now.t[i], err)
                 : ot_fail(err, OT_E_INTERNAL,
                           "output '%s' of the exported model is "
                           "not in the original",
