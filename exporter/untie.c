@@ -192,10 +192,11 @@ static bool same_partners(const untie *x, use a, use b, bool same_module)
 }
 
 /* a and b: at work, their nodes learnt. */
-static bool belong_together(const untie *x, const ot_tied *t, use a, use b)
+static bool belong_together(const untie *x, const ot_tied *t, const char *name, use a, use b)
 {
     const Onnx__NodeProto *p = x->g->node[a.node], *q = x->g->node[b.node];
     if (a.node == b.node) return !t->equal;
+    if (ot_traced_shares(p, q, name)) return true; /* a module under two names */
     if (strcmp(ot_text(p->op_type), ot_text(q->op_type)) != 0 || a.input != b.input) return !t->equal;
     const about *one = &x->node[a.node], *other = &x->node[b.node];
     bool both = one->module && other->module;
@@ -240,7 +241,7 @@ static ot_status part(untie *x, ot_tied *t, ot_error *err)
     if (count) t->op = ot_text(x->g->node[work[0].node]->op_type);
     for (int i = 0; i < count; i++) { /* the groups */
         int with = t->asked ? i : 0;
-        while (with < i && !belong_together(x, t, work[with], work[i])) with++;
+        while (with < i && !belong_together(x, t, ot_text(tensor->name), work[with], work[i])) with++;
         if (with < i) name[i] = name[with];
         else if (!i) name[i] = ot_text(tensor->name);
         else {

@@ -68,6 +68,14 @@ typedef struct ot_table {
 void *ot_table_find(const ot_table *t, const char *key);            /* NULL: not there */
 bool ot_table_set(ot_table *t, const char *key, const void *value); /* false: no memory */
 
+/* ---- traced.c: what PyTorch's exporter says of the traced node that a node comes from -- */
+
+const char *ot_traced_text(const Onnx__NodeProto *n); /* NULL: nothing */
+
+/* Do the two come from different calls that both read the parameter of that name or, for a name that the exporter made, the same
+ * parameters?  Then the program shares the tensor. */
+bool ot_traced_shares(const Onnx__NodeProto *a, const Onnx__NodeProto *b, const char *name);
+
 /* ---- the file --------------------------------------------------------------- */
 
 /* Where the bytes of an external tensor are. */

@@ -8,6 +8,7 @@
  *         "%mul_1 : [num_users=1] = call_function[target=torch.ops.aten.mul.Tensor](args = (%relu, %detach),
  *         kwargs = {})".  Its optimizer removes the Identity of a detach, but the text of each reader still names the
  *         detached value.  It also merges equal nodes, even where only one of them read a detached value. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ typedef struct reading {
     int n_arg;
 } reading;
 
-static const char *traced_text(const Onnx__NodeProto *n)
+const char *ot_traced_text(const Onnx__NodeProto *n)
 {
     for (size_t i = 0; i < n->n_metadata_props; i++)
         if (!strcmp(ot_text(n->metadata_props[i]->key), "pkg.torch.onnx.fx_node"))
@@ -46,7 +47,49 @@ static word word_at(const char *s)
     return w;
 }
 
+/* The next parameter that the traced node reads; s: behind it.  Empty: none. */
+static word next_parameter(const char **s)
+{
+    while ((*s = strchr(*s, '%'))) {
+        word w = word_at(++*s);
+        *s += w.n;
+        if (w.n > 2 && !memcmp(w.s, "p_", 2)) return w;
+    }
+    return (word){ "", 0 };
+}
+
 static bool same(word a, word b) { return a.n == b.n && !memcmp(a.s, b.s, a.n); }
+
+/* Does the traced program call the parameter of that name so?  "p_fc_weight" of "fc.weight" */
+static bool stands_for(word w, const char *name)
+{
+    if (w.n != strlen(name) + 2) return false;
+    for (size_t i = 2; i < w.n; i++) {
+        unsigned char c = (unsigned char)name[i - 2];
+        if (tolower((unsigned char)w.s[i]) != (isalnum(c) ? tolower(c) : '_')) return false;
+    }
+    return true;
+}
+
+static bool reads_parameter(const char *text, const char *name)
+{
+    word w;
+    while ((w = next_parameter(&text)).n)
+        if (stands_for(w, name)) return true;
+    return false;
+}
+
+bool ot_traced_shares(const Onnx__NodeProto *a, const Onnx__NodeProto *b, const char *name)
+{
+    const char *s = ot_traced_text(a), *t = ot_traced_text(b);
+    if (!s || !t || *s != '%' || *t != '%' || same(word_at(s + 1), word_at(t + 1))) return false;
+    if (reads_parameter(s, name) && reads_parameter(t, name)) return true;
+    word w = next_parameter(&s), v = next_parameter(&t);
+    if (!w.n || strcmp(ot_text(a->op_type), ot_text(b->op_type)) != 0) return false;
+    while (same(w, v) && w.n) w = next_parameter(&s), v = next_parameter(&t);
+    return same(w, v);
+}
+
 static word word_of(const char *s) { return (word){ s, strlen(s) }; }
 
 /* "detach", "detach_12" */
@@ -153,7 +196,7 @@ static bool is_of_main(const ot_form *f) { return !f->scope->up && !f->scope->ca
 
 ot_status ot_traced_inputs(ot_form *f, const Onnx__NodeProto *n)
 {
-    reading r = { .text = traced_text(n), .f = f, .node = n };
+    reading r = { .text = ot_traced_text(n), .f = f, .node = n };
     if (!r.text || *r.text != '%' || !is_of_main(f)) return OT_OK;
     bool itself = strstr(r.text, "[target=torch.ops.aten.detach.default]") != NULL;
     uint64_t inputs = itself ? 1 : read_args(&r) ? detached(&r) : 0;
@@ -179,7 +222,7 @@ static int64_t padding_of(const char *text)
 
 ot_status ot_traced_outputs(ot_form *f, const Onnx__NodeProto *n)
 {
-    const char *text = traced_text(n);
+    const char *text = ot_traced_text(n);
     if (!text || *text != '%' || !is_of_main(f)) return OT_OK;
     for (int i = 0; i < f->n_out; i++)
         if (*f->out_name[i] && !ot_table_set(&f->job->traced, f->out_name[i], text)) return OT_E_NOMEM;

@@ -530,6 +530,12 @@ def named():
     np.savez('called.npz', x=x, out=np.zeros(300, np.int64))
     train(4, "'out' has the name of an output: save it as 'target_out'", 'one', 'called.npz')
     train(0, "loss cross_entropy on output 'out'", 'one', 'called.npz', '--target', 'out')
+    # of two losses each names the array of its own output, not the first array with the name of any
+    model('heads.onnx', [('Gemm', ['x', 'w', 'b'], ['first'], {}), ('Tanh', ['first'], ['second'], {})], [value('x', T.FLOAT, ['N', 4])],
+          [value('first', T.FLOAT, ['N', 3]), value('second', T.FLOAT, ['N', 3])], [weight('w', 4, 3), weight('b', 3)])
+    np.savez('heads.npz', x=x, first=np.zeros((300, 3), np.float32), second=np.zeros((300, 3), np.float32))
+    train(4, ["'first' has the name of an output: save it as 'target_first'", "'second' has the name of an output: save it as 'target_second'"], 'heads', 'heads.npz',
+          '--loss', 'first=mse', '--loss', 'second=mse')
     # what is no number before the first update is no matter of the rate
     model('log.onnx', [('Gemm', ['x', 'w', 'b'], ['h'], {}), ('Relu', ['h'], ['r'], {}), ('Log', ['r'], ['l'], {}), ('Sub', ['l', 'l'], ['out'], {})],
           [value('x', T.FLOAT, ['N', 4])], [value('out', T.FLOAT, ['N', 3])],

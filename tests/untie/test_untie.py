@@ -132,6 +132,20 @@ with tempfile.TemporaryDirectory() as d:
     check('--untie nothing*: no initializer' in r.stderr, r.stderr)
     call('check', f'{d}/merged.onnx', '--untie', 'auto')
 
+    # the traced program reads one parameter: a module that is registered under two names
+    layers(f'{d}/merged.onnx', True, named=lambda i: f'layers.{i}', cloned=True)
+    for kind, weight, bias in ('shared', lambda i: 0, lambda i: 0), ('tied', lambda i: 0, lambda i: i), ('cloned', lambda i: i, lambda i: i):
+        m = onnx.load(f'{d}/merged.onnx')
+        for i, n in enumerate(n for n in m.graph.node if n.op_type == 'Gemm'):
+            p = n.metadata_props.add()
+            p.key, p.value = 'pkg.torch.onnx.fx_node', (f'%linear_{i} : [num_users=1] = call_function[target=torch.ops.aten.linear.default]'
+                                                        f'(args = (%x{i}, %p_layers_{weight(i)}_weight, %p_layers_{bias(i)}_bias), kwargs = {{}})')
+        onnx.save(m, f'{d}/{kind}.onnx')
+        said, auto = call('check', f'{d}/{kind}.onnx').stdout, train(d, f'{d}/{kind}.onnx', f'{d}/t.onnx', '--untie', 'auto')[1]
+        merged = {n for n in ('weight', 'bias') if f'layers.0.{n}: 3 of Gemm' in said}
+        check(merged == {'shared': set(), 'tied': {'bias'}, 'cloned': {'weight', 'bias'}}[kind], f'{kind} layers: {said}')
+        check(('nothing to untie' in auto) == (kind == 'shared'), f'{kind} layers, --untie auto: {auto}')
+
     # a layer that reads the tensor itself keeps its name, though an Identity before it leads to another layer
     layers(f'{d}/merged.onnx', True)
     m = onnx.load(f'{d}/merged.onnx')

@@ -59,8 +59,10 @@ static const char *output_names(const ot_adapt_env *e, const ot_output *o, int n
 static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs,
                          const char *name, ot_error *err)
 {
+    const char *own = strncmp(name, "target_", 7) ? NULL : name + 7;
+    if (own && !find_output(o, n_outputs, own)) own = NULL;
     for (int i = 0; i < d->n; i++)
-        if (find_output(o, n_outputs, d->array[i].t.name))
+        if (own ? !strcmp(d->array[i].t.name, own) : find_output(o, n_outputs, d->array[i].t.name) != NULL)
             return ot_fail_more(
                 err, OT_E_DATA,
                 "no target: the data has no array '%s', but '%s' has the name of an output: save it as 'target_%s', or use --target '%s'",
