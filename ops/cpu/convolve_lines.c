@@ -57,7 +57,8 @@ static ot_lines_of lines_of(const ot_value *v, const int64_t size[2])
 static void cut(dw_state *s, int64_t N, int threads)
 {
     ot_lines_job *j = &s->job;
-    bool same = s->taps == 1 && !j->p.pad[0] && !j->p.pad[1] && j->p.stride[0] == 1 && j->p.stride[1] == 1;
+    bool same = s->taps == 1; /* each pixel of y reads that of x at its place */
+    for (int i = 0; i < 2; i++) same = same && !j->p.pad[i] && j->p.stride[i] == 1 && j->p.in[i] == j->p.out[i];
     if (same && N >= threads) {
         j->p.in[1] = j->p.out[1] = j->p.out[0] * j->p.out[1];
         j->p.in[0] = j->p.out[0] = 1;

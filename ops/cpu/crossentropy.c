@@ -284,7 +284,7 @@ static void subtract_target(const entropy *l, float *dx, int64_t at, int64_t lab
 static void block_grad(const entropy *l, const block *b, float *dx, const float *dloss, double over)
 {
     bool many = l->a->reduction == OT_REDUCTION_NONE;
-    float g[COLUMNS], own[COLUMNS], f[COLUMNS] = { 0 };
+    float g[COLUMNS], own[COLUMNS] = { 0 }, f[COLUMNS] = { 0 };
     for (int64_t k = 0; k < b->m; k++) {
         g[k] = (float)((double)dloss[many ? b->row + k : 0] / over);
         if (b->label[k] >= 0) f[k] = g[k] * spread_sum(l, b->at + k, b->label[k], &own[k]);

@@ -12,9 +12,9 @@
  * The text is C99 with <tgmath.h> and CUDA C alike.  Branch-free where possible, so that it vectorises; fmax, fmin and
  * calls without a vector version are avoided (ops/README.md).
  *
- * Kinks and ties: |x|' = 0 and Relu' = 0 at 0; Relu6' = 0 at 0 and 6; Clip' = 0 at its bounds, with p = 1 it is 1 there; Max and Min give half to each of two equal
- * operands; Pow's exponent gets 0 if x = 0 and the exponent is not negative; Quantize is straight-through: 1 where it
- * does not clip. */
+ * Kinks and ties: |x|' = 0 and Relu' = 0 at 0; Relu6' = 0 at 0 and 6; Clip' = 0 at its bounds, or 1 there with p = 1, as fake
+ * quantization has it; Log' and Log1p' of g = 0 are 0; Max and Min give half to each of two equal operands; Pow's exponent gets 0
+ * if x = 0 and the exponent is not negative; Quantize is straight-through: 1 where it does not clip. */
 #ifndef OT_FUNCTIONS_H
 #define OT_FUNCTIONS_H
 
@@ -47,8 +47,8 @@
     R(A, IPow,       I, OT_IPOW(a, b),       Z, Z, _)                                              \
     R(A, Exp,        F, exp(a),              D(Y_, g * y), _, _)                                   \
     R(A, Expm1,      F, expm1(a),            D(Y_, g * (y + (T)1)), _, _)                          \
-    R(A, Log,        F, log(a),              D(A_, g == 0 ? (T)0 : g / a), _, _)                                   \
-    R(A, Log1p,      F, log1p(a),            D(A_, g == 0 ? (T)0 : g / ((T)1 + a)), _, _)                          \
+    R(A, Log,        F, log(a),              D(A_, g == 0 ? (T)0 : g / a), _, _)                   \
+    R(A, Log1p,      F, log1p(a),            D(A_, g == 0 ? (T)0 : g / ((T)1 + a)), _, _)          \
     R(A, Floor,      F, floor(a),            Z, _, _)                                              \
     R(A, Ceil,       F, ceil(a),             Z, _, _)                                              \
     R(A, Round,      F, rint(a),             Z, _, _)                                              \
@@ -58,7 +58,7 @@
     R(A, Max,        N, a > b || a != a ? a : b, OT_WINS(a, b), OT_WINS(b, a), _)                  \
     R(A, Min,        N, a < b || a != a ? a : b, OT_WINS(b, a), OT_WINS(a, b), _)                  \
     R(A, Clip,       N, OT_CLIP(a, b, c),                                                          \
-      D(A_ | B_ | C_, (p != 0 ? a >= b && a <= c : a > b && a < c) ? g : (T)0),                                                \
+      D(A_ | B_ | C_, (p != 0 ? a >= b && a <= c : a > b && a < c) ? g : (T)0),                    \
       D(A_ | B_ | C_, a < b && b < c ? g : (T)0),                                                  \
       D(A_ | B_ | C_, a > c || b > c ? g : (T)0))                                                  \
     R(A, Where,      N, a != 0 ? b : c,      Z, D(A_, a != 0 ? g : (T)0), D(A_, a != 0 ? (T)0 : g))

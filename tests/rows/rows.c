@@ -192,6 +192,7 @@ static void run_weights(const ot_dw_kernel *kernel, int set, int64_t N, ot_rows_
     if (!fits(&j)) return;
     bool depthwise = kernel == &ot_dw_depthwise, lines = kernel == &ot_dw_lines,
          x_wide = j.C >= 16 && (j.M < 16 || draw() % 2);
+    for (int i = 0; i < 2 && lines; i++) j.p.out[i] += upto(3) - 1; /* more padding behind */
     ot_convolve a = { .window = { .nd = 2 }, .group = depthwise ? j.C : 1 };
     for (int i = 0; i < 2; i++) {
         a.window.kernel[i] = j.p.kernel[i], a.window.stride[i] = j.p.stride[i], a.window.dilation[i] = j.p.dilation[i];
