@@ -11,6 +11,7 @@
 
 #include "ops/cpu/convolve_rows.h"
 #include "ops/cpu/convolve_weights.h"
+#include "ops/cpu/dot_packed.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/vector.h"
 #include "ops/cpu/winograd.h"
@@ -43,20 +44,22 @@ static bool can(const ot_node *n, const char **why)
     return true;
 }
 
-/* Sums of the columns of a matrix: db of pictures of one pixel. */
+/* Sums of the columns of a matrix: db beside a product. */
 typedef struct column_sums {
     int from, to; /* arguments; OT_ARG_NONE: there are none */
     int64_t rows, columns;
+    int threads;
 } column_sums;
 
-/* One of the first four. */
+/* One of the first five. */
 typedef struct conv_state {
     ot_script *script;
+    ot_dot_packed *packed;
     ot_winograd *winograd;
     ot_row_conv *rows;
     const ot_dw_kernel *dw;
     void *dw_state;
-    column_sums db; /* beside the script */
+    column_sums db; /* beside the script, or the packed product */
     cpu_behind behind;
 } conv_state;
 
@@ -67,20 +70,32 @@ void ot_cpu_convolve_release(void *state)
     ot_script_free(s->script);
     ot_rows_free(s->rows);
     free(s->winograd);
+    free(s->packed);
     free(s->dw_state);
     free(s->behind.map);
     free(s);
 }
 
+enum { TOGETHER = 16 }; /* columns: a line of the caches */
+
+static void add_block(const column_sums *s, const float *from, int64_t n, float *to)
+{
+    double sum[TOGETHER] = { 0 };
+    for (int64_t i = 0; i < s->rows; i++, from += s->columns)
+        for (int64_t k = 0; k < n; k++) sum[k] += (double)from[k];
+    for (int64_t k = 0; k < n; k++) to[k] = (float)sum[k];
+}
+
 static void add_columns(const column_sums *s, const ot_call *c)
 {
+    enum { FEW = 1 << 15 };
     const float *from = ot_arg_address(c, s->from);
     float *to = ot_arg_address(c, s->to);
-    for (int64_t k = 0; k < s->columns && to; k++) {
-        double sum = 0;
-        for (int64_t i = 0; i < s->rows; i++) sum += (double)from[i * s->columns + k];
-        to[k] = (float)sum;
-    }
+    int threads = s->rows * s->columns < FEW ? 1 : s->threads;
+    if (!to) return;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t k = 0; k < s->columns; k += TOGETHER)
+        add_block(s, from + k, s->columns - k < TOGETHER ? s->columns - k : TOGETHER, to + k);
 }
 
 ot_status ot_cpu_convolve_run(const ot_call *c, const void *const *map_in)
@@ -93,7 +108,8 @@ ot_status ot_cpu_convolve_run(const ot_call *c, const void *const *map_in)
     if (s->dw) return s->dw->run(s->dw_state, c), OT_OK;
     ot_call direct = *c;
     direct.state = s->script;
-    OT_TRY(ot_script_run(&direct));
+    if (s->packed) ot_dot_packed_run(s->packed, c);
+    else OT_TRY(ot_script_run(&direct));
     add_columns(&s->db, c);
     if (behind) cpu_map_all(behind);
     return OT_OK;
@@ -128,35 +144,34 @@ static ot_status direct(const ot_node *n, ot_prep *p, ot_conv_call *c, ot_script
     return e == OT_OK ? e : ot_fail(p->err, e, "%s: %s: oneDNN has no such convolution", n->name, n->op->name);
 }
 
-/* dw of pictures of one pixel, as of squeeze-and-excitation, is a product of matrices: oneDNN's gradient of a convolution needs a
- * millisecond for 300,000 operations. */
+/* dw of a 1x1 convolution with channels last, or of pictures of one pixel, is a product of matrices whose rows are pixels: oneDNN's
+ * gradient of a convolution takes up to twice as long, and for pictures of one pixel, as of squeeze-and-excitation, a millisecond for
+ * 300,000 operations. */
 static bool is_product(const ot_conv_call *c)
 {
-    int64_t N = c->x->shape.dim[0], C = c->x->shape.dim[1], M = c->y->shape.dim[1];
-    return c->kind == OT_CONV_DW && c->attrs->group == 1 && ot_numel(&c->x->shape) == N * C &&
-           ot_numel(&c->y->shape) == N * M && ot_numel(&c->w->shape) == C * M && c->w->layout == OT_PLAIN;
+    return c->kind == OT_CONV_DW && c->w->layout == OT_PLAIN && ot_conv_is_product(c);
 }
 
 static ot_status product(const ot_node *n, ot_prep *p, const ot_conv_call *c, conv_state *s)
 {
-    int64_t N = c->x->shape.dim[0], C = c->x->shape.dim[1], M = c->y->shape.dim[1];
-    s->db = (column_sums){ .from = c->y_arg, .to = c->b_arg, .rows = N, .columns = M };
+    int64_t C = c->x->shape.dim[1], M = c->y->shape.dim[1], rows = ot_numel(&c->y->shape) / M;
+    ot_dot_call dot = { .rank = 2,
+                        .a_dim = { M, rows },
+                        .a_stride = { 1, M },
+                        .b_dim = { rows, C },
+                        .b_stride = { C, 1 },
+                        .y_dim = { M, C },
+                        .y_stride = { C, 1 },
+                        .a_arg = c->y_arg,
+                        .b_arg = c->x_arg,
+                        .y_arg = c->w_arg,
+                        .bias_arg = OT_ARG_NONE,
+                        .add_arg = OT_ARG_NONE,
+                        .bf16 = c->bf16 };
+    s->db = (column_sums){ .from = c->y_arg, .to = c->b_arg, .rows = rows, .columns = M, .threads = p->threads };
+    if (ot_dot_packed_pays(&dot, p->threads)) return ot_dot_packed_new(n, &dot, ot_instruction_set(), p, &s->packed);
     OT_TRY(ot_script_new(n, p, &s->script));
-    return ot_script_dot(s->script,
-                         &(ot_dot_call){ .rank = 2,
-                                         .a_dim = { M, N },
-                                         .a_stride = { 1, M },
-                                         .b_dim = { N, C },
-                                         .b_stride = { C, 1 },
-                                         .y_dim = { M, C },
-                                         .y_stride = { C, 1 },
-                                         .a_arg = c->y_arg,
-                                         .b_arg = c->x_arg,
-                                         .y_arg = c->w_arg,
-                                         .bias_arg = OT_ARG_NONE,
-                                         .add_arg = OT_ARG_NONE,
-                                         .bf16 = c->bf16 },
-                         p);
+    return ot_script_dot(s->script, &dot, p);
 }
 
 /* oneDNN 2.6 with AMX is wrong about the bfloat16 dw of a dilated convolution, unless its channels are a multiple of 16;
@@ -207,11 +222,12 @@ static ot_status prepare(const ot_node *n, const ot_node *map, ot_prep *p, ot_co
                   : is_product(c) ? product(n, p, c, s)
                                   : direct(n, p, c, &s->script);
     snprintf(p->how, sizeof p->how, "%s",
-             c->bf16    ? OT_BF16_PRODUCT
-             : winograd ? "Winograd"
-             : s->dw    ? s->dw->name
-             : rows     ? "rows"
-                        : "oneDNN");
+             c->bf16     ? OT_BF16_PRODUCT
+             : winograd  ? "Winograd"
+             : s->dw     ? s->dw->name
+             : rows      ? "rows"
+             : s->packed ? "packed"
+                         : "oneDNN");
     if (e == OT_OK) e = cpu_behind_new(map, p, &s->behind);
     if (e != OT_OK) ot_cpu_convolve_release(s);
     else p->state = s;

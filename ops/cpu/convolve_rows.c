@@ -45,13 +45,13 @@ static bool is_last(const ot_value *v)
            ot_numel(&v->shape) == v->shape.dim[0] * v->shape.dim[1];
 }
 
-static bool is_1x1(const ot_conv_call *c)
+bool ot_conv_is_product(const ot_conv_call *c)
 {
     const ot_window *w = &c->attrs->window;
     for (int j = 0; j < w->nd; j++)
         if (w->kernel[j] != 1 || w->stride[j] != 1 || w->pad_lo[j] || c->y->shape.dim[2 + j] != c->x->shape.dim[2 + j])
             return false;
-    return c->attrs->group == 1;
+    return c->attrs->group == 1 && is_last(c->x) && is_last(c->y);
 }
 
 static bool is_depthwise(const ot_conv_call *c)
@@ -62,7 +62,7 @@ static bool is_depthwise(const ot_conv_call *c)
 bool ot_rows_can(const ot_conv_call *c)
 {
     return c->kind == OT_CONV_FORWARD && is_last(c->x) && is_last(c->y) && c->w->layout == OT_PLAIN &&
-           (is_1x1(c) || is_depthwise(c) || ot_rows_windows_pay(c) || ot_rows_pixels_pay(c));
+           (ot_conv_is_product(c) || is_depthwise(c) || ot_rows_windows_pay(c) || ot_rows_pixels_pay(c));
 }
 
 /* Winograd's algorithm has 36 products for each tile of 4x4 pixels, or of 2x2 with windows of 5x5 (winograd.c): more than twice as
@@ -272,7 +272,7 @@ ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep 
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     s->tiles = ot_rows_tiles_of(set);
     s->x_arg = c->x_arg, s->w_arg = c->w_arg, s->b_arg = c->b_arg, s->y_arg = c->y_arg;
-    s->form = is_1x1(c) ? PRODUCT : ot_rows_pixels_pay(c) ? PIXELS : is_depthwise(c) ? DEPTHWISE : WINDOWS;
+    s->form = ot_conv_is_product(c) ? PRODUCT : ot_rows_pixels_pay(c) ? PIXELS : is_depthwise(c) ? DEPTHWISE : WINDOWS;
     s->job.C = s->step_m = c->x->shape.dim[1], s->job.M = c->y->shape.dim[1];
     s->step_c = 1;
     ot_conv_plane_of(c->attrs, &c->x->shape, &c->y->shape, &s->job.p);

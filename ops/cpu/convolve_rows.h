@@ -8,6 +8,9 @@
 
 typedef struct ot_row_conv ot_row_conv;
 
+/* Is it a product of matrices whose rows are pixels: 1x1, stride 1, channels last?  Of pictures of one pixel, both layouts are the same. */
+bool ot_conv_is_product(const ot_conv_call *c);
+
 /* Is it one of these?  Forward only. */
 bool ot_rows_can(const ot_conv_call *c);
 

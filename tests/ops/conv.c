@@ -49,6 +49,7 @@ const ot_case ot_cases_Conv[] = {
     { .name = "lines_padded_behind", .attrs = "pads=[0,0,1,2]", .in = "f32[4,17,6,8] f32[2,17,1,1] f32[2]", .out = "f32[4,2,7,10]", .tol = 1e-4 },
     { .name = "lines_one_sample", .attrs = "pads=[2,2]", .in = "f32[1,16,300] f32[2,16,5] f32[2]", .out = "f32[1,2,300]", .tol = 1e-4 },
     { .name = "one_by_one", .in = "f32[2,5,4,4] f32[7,5,1,1] f32[7]", .out = "f32[2,7,4,4]" },
+    { .name = "product", .in = "f32[2,200,6,5] f32[190,200,1,1] f32[190]", .out = "f32[2,190,6,5]", .tol = 2e-4 },
     { .name = "one_pixel", .in = "f32[3,5,1,1] f32[7,5,1,1] f32[7]", .out = "f32[3,7,1,1]" },
     { .name = "line", .attrs = "pads=[1,1] strides=[2]", .in = "f32[2,3,9] f32[4,3,3] f32[4]", .out = "f32[2,4,5]" },
     { .name = "line_causal", .attrs = "pads=[4,0] dilations=[2]", .in = "f32[2,3,9] f32[4,3,3]", .out = "f32[2,4,9]" },
