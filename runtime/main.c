@@ -605,7 +605,11 @@ static int read_words(job *j, const ot_command_info *c, int argc, char **argv)
                      data ? "; data follows --data" : "");
     }
     if (c->needs && n == 0) return usage("%s needs %s", c->name, c->needs);
-    for (int i = 0; i < n; i++) j->word[i] = argv[optind + i];
+    for (int i = 0; i < n; i++) {
+        j->word[i] = argv[optind + i];
+        if (!*j->word[i])
+            return usage("argument %d of %s is empty, as is a variable of the shell that is not set", i + 1, c->name);
+    }
     return ot_options_check(j->o, c->bit, &err) ? usage("%s", err.text) : -1;
 }
 
