@@ -201,9 +201,10 @@ static bool belong_together(const untie *x, const ot_tied *t, const char *name, 
     const about *one = &x->node[a.node], *other = &x->node[b.node];
     bool both = one->module && other->module;
     bool same = both && one->length == other->length && !memcmp(one->module, other->module, one->length);
-    if (both && !same && same_but_numbers(one->module, one->length, other->module, other->length))
-        return false; /* layers of a list: clones */
-    return !t->equal || same_partners(x, a, b, same);
+    if (t->equal && !same_partners(x, a, b, same))
+        return false; /* the quick question first: every two uses may be compared */
+    bool clones = both && !same && same_but_numbers(one->module, one->length, other->module, other->length);
+    return !clones; /* of a list of layers */
 }
 
 /* ---- one tensor ------------------------------------------------------------------------- */

@@ -416,7 +416,8 @@ static ot_status do_data(job *j)
             return fail(j, OT_E_USAGE, "--%s is of 'onnxtrain data fetch NAME'", i ? "mirror" : "to");
     FILE *f = open_memstream(&all, &size); /* several files: a line each */
     for (int i = 0; f && j->word[i]; i++) fprintf(f, "%s%s", i ? "\n" : "", j->word[i]);
-    ot_status s = f && !fclose(f) ? ot_data_text(all, j->o, &text, &j->err) : OT_E_NOMEM;
+    ot_status s = f && !fclose(f) ? ot_data_text(all, j->o, &text, &j->err)
+                                  : fail(j, OT_E_NOMEM, "no memory for the names of files");
     free(all);
     return s ? s : put(j, text);
 }
@@ -479,6 +480,13 @@ typedef struct table { /* for getopt_long, from the option table */
     char shorts[128];
     int n;
 } table;
+
+/* Before a command has begun. */
+static ot_status no_memory(void)
+{
+    fputs("onnxtrain: out of memory\n", stderr);
+    return OT_E_NOMEM;
+}
 
 static bool make_table(table *t)
 {
@@ -597,7 +605,11 @@ static int read_words(job *j, const ot_command_info *c, int argc, char **argv)
                      data ? "; data follows --data" : "");
     }
     if (c->needs && n == 0) return usage("%s needs %s", c->name, c->needs);
-    for (int i = 0; i < n; i++) j->word[i] = argv[optind + i];
+    for (int i = 0; i < n; i++) {
+        j->word[i] = argv[optind + i];
+        if (!*j->word[i])
+            return usage("argument %d of %s is empty, as is a variable of the shell that is not set", i + 1, c->name);
+    }
     return ot_options_check(j->o, c->bit, &err) ? usage("%s", err.text) : -1;
 }
 
@@ -607,7 +619,7 @@ static int run_command(job *j, int argc, char **argv)
     const ot_command_info *c = argc > 1 ? ot_command_find(argv[1]) : NULL;
     if (c) argc--, argv++;
     if (c && c->bit == OT_CMD_HELP && argc == 3 && !strcmp(argv[1], "option")) argv[2] += strspn(argv[2], "-");
-    if (!make_table(&t)) return OT_E_NOMEM;
+    if (!make_table(&t)) return no_memory();
     int end = read_options(j, &t, c, argc, argv), at = 0;
     free(t.longs);
     if (end < 0) end = read_words(j, c, argc, argv);
@@ -657,7 +669,7 @@ int main(int argc, char **argv)
     limit_arenas();
     screen_catch_bus();
     job j = { .o = ot_options_new() };
-    if (!j.o) return OT_E_NOMEM;
+    if (!j.o) return no_memory();
     if (argc < 2) {
         ot_options_free(j.o);
         return usage("a model file and --data are needed");

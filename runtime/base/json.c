@@ -24,14 +24,31 @@ static void keep(json_t **to, bool good)
     *to = NULL;
 }
 
+ot_status ot_json_parse_or(const char *text, size_t n, json_t **out, json_error_t *why)
+{
+    *out = json_loadb(text, n, 0, why);
+    if (!*out) *out = json_loadb(text, n, 0, why); /* jansson calls a string that it has no memory for invalid */
+    bool lost =
+        !*out && (!*why->text || json_error_code(why) == json_error_out_of_memory); /* of a number it says nothing */
+    return lost ? OT_E_NOMEM : OT_OK;
+}
+
 ot_status ot_json_parse(const char *text, size_t n, json_t **out)
 {
-    json_error_t why;
-    *out = json_loadb(text, n, 0, &why);
-    if (!*out) *out = json_loadb(text, n, 0, &why); /* jansson calls a string that it has no memory for invalid */
-    bool lost =
-        !*out && (!*why.text || json_error_code(&why) == json_error_out_of_memory); /* of a number it says nothing */
-    return lost ? OT_E_NOMEM : OT_OK;
+    json_error_t ignored;
+    return ot_json_parse_or(text, n, out, &ignored);
+}
+
+ot_status ot_json_utf8(const char *text, size_t n, json_t **out)
+{
+    uint32_t c;
+    *out = json_stringn(text, n);
+    for (size_t i = 0; !*out && i < n;) {
+        int bytes = ot_utf8(text + i, n - i, &c);
+        if (!bytes) return OT_E_DATA;
+        i += (size_t)bytes;
+    }
+    return *out ? OT_OK : OT_E_NOMEM;
 }
 
 void ot_json_set(json_t **to, const char *key, json_t *v) { keep(to, !json_object_set_new(*to, key, v)); }

@@ -23,7 +23,11 @@ json_t *ot_json_number(double v);
 /* As json_dumps, which leaves out parts of the text where memory ends.  Caller frees; NULL: no memory. */
 char *ot_json_dump(const json_t *v, size_t flags);
 
-/* Parses n bytes; *out NULL: they are no JSON.  Errors: OT_E_NOMEM. */
+/* Parses n bytes; *out NULL: they are no JSON, and *why says where.  Errors: OT_E_NOMEM. */
 ot_status ot_json_parse(const char *text, size_t n, json_t **out);
+ot_status ot_json_parse_or(const char *text, size_t n, json_t **out, json_error_t *why);
+
+/* n bytes as a string.  Errors, without a message: OT_E_DATA (they are no UTF-8), OT_E_NOMEM. */
+ot_status ot_json_utf8(const char *text, size_t n, json_t **out);
 
 #endif

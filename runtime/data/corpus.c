@@ -260,10 +260,12 @@ ot_status ot_corpus_open(const char *path, ot_dataset *d, ot_error *err)
 {
     text t = { .path = path };
     const void *bytes = NULL;
-    json_error_t why;
+    const char *recorded = d->options->preprocess;
+    json_t *trained = NULL;
     OT_TRY(ot_dataset_map(d, path, &bytes, &t.n, err));
     t.p = bytes ? bytes : (const void *)"";
-    json_t *trained = d->options->preprocess ? json_loads(d->options->preprocess, 0, &why) : NULL;
+    if (recorded && ot_json_parse(recorded, strlen(recorded), &trained))
+        return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
     ot_status s = choose_mask(d, trained, err);
     if (!s) s = open_unit(d, &t, trained, err);
     json_decref(trained);

@@ -560,15 +560,13 @@ static ot_status read_object(ot_rows *r, state *x, ot_error *err)
     if (strspn(line, " \t") == n) return OT_OK;
     json_decref(x->object);
     x->object = NULL;
-    if (ot_json_parse(line, n, &x->object)) return no_memory(r->path, err);
-    if (!json_object_size(x->object)) {
-        json_error_t why = { 0 };
-        json_decref(json_loadb(line, n, 0, &why));
+    json_error_t why;
+    if (ot_json_parse_or(line, n, &x->object, &why)) return no_memory(r->path, err);
+    if (!json_object_size(x->object))
         return ot_fail(err, OT_E_DATA,
                        "%s: line %lld is not a JSON object with members, such as {\"text\": \"...\", "
                        "\"label\": ...}%s%.100s%s",
                        r->path, (long long)r->line, *why.text ? " (" : "", why.text, *why.text ? ")" : "");
-    }
     return take_object(r, x, err);
 }
 

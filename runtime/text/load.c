@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "runtime/base/io.h"
+#include "runtime/base/json.h"
 #include "runtime/text/internal.h"
 
 enum { LARGEST = 512 << 20 };
@@ -22,11 +23,10 @@ static ot_status read_json(const char *path, json_t **out, ot_error *err)
     size_t n;
     json_error_t why;
     OT_TRY(ot_read_file(path, LARGEST, &text, &n, err));
-    *out = json_loadb(text, n, 0, &why);
+    ot_status s = ot_json_parse_or(text, n, out, &why);
     free(text);
-    if (*out) return OT_OK;
-    if (json_error_code(&why) == json_error_out_of_memory) return no_memory(path, err);
-    return ot_fail(err, OT_E_DATA, "%s: line %d is not JSON: %s", path, why.line, why.text);
+    if (s) return no_memory(path, err);
+    return *out ? OT_OK : ot_fail(err, OT_E_DATA, "%s: line %d is not JSON: %s", path, why.line, why.text);
 }
 
 /* Each line of a text; blank ends are kept, line ends are not. */
@@ -58,9 +58,10 @@ static ot_status read_merges(const char *path, json_t **out, ot_error *err)
     *out = json_array();
     for (int k = 1; !s && next_line(&r, &line, &n); k++) {
         if (!n || (k == 1 && n >= 8 && !memcmp(line, "#version", 8))) continue;
-        json_t *one = json_stringn(line, n);
-        if (!one) s = ot_fail(err, OT_E_DATA, "%s: line %d is not UTF-8", path, k);
-        else if (json_array_append_new(*out, one)) s = no_memory(path, err);
+        json_t *one;
+        s = ot_json_utf8(line, n, &one);
+        if (s == OT_E_DATA) ot_fail(err, s, "%s: line %d is not UTF-8", path, k);
+        else if (s || json_array_append_new(*out, one)) s = no_memory(path, err);
     }
     free(text);
     return *out ? s : no_memory(path, err);
@@ -72,10 +73,10 @@ static json_t *added_of(const json_t *vocab, const char *const *names, int n)
     json_t *list = json_array();
     for (int i = 0; i < n; i++) {
         json_t *id = json_object_get(vocab, names[i]);
-        if (id && list)
-            json_array_append_new(list, json_pack("{s:O, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", names[i],
-                                                  "single_word", 0, "lstrip", !strcmp(names[i], "<mask>"), "rstrip", 0,
-                                                  "normalized", 0, "special", 1));
+        if (id)
+            ot_json_add(&list, json_pack("{s:O, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", names[i],
+                                         "single_word", 0, "lstrip", !strcmp(names[i], "<mask>"), "rstrip", 0,
+                                         "normalized", 0, "special", 1));
     }
     return list;
 }
@@ -106,28 +107,29 @@ static ot_status from_vocab_json(const char *path, json_t *vocab, json_t **out, 
 
 /* ---- BERT: vocab.txt --------------------------------------------------------------------------- */
 
-/* What tokenizer_config.json beside it says; without one, whether no word of the vocabulary has a capital letter. */
-static bool is_lower(const char *path, const json_t *vocab)
+/* What tokenizer_config.json beside it says; without one, whether no word of the vocabulary has a capital letter.  Errors: OT_E_NOMEM. */
+static ot_status find_lower(const char *path, const json_t *vocab, int *lower, ot_error *err)
 {
     const char *slash = strrchr(path, '/'), *key;
     char beside[4096];
     json_t *v;
-    ot_error none = { 0 };
+    ot_error other = { 0 };
     int n = snprintf(beside, sizeof beside, "%.*stokenizer_config.json", slash ? (int)(slash + 1 - path) : 0, path);
     json_t *config = NULL;
-    if (n < (int)sizeof beside && is_file(beside) && !read_json(beside, &config, &none)) {
-        const json_t *lower = json_object_get(config, "do_lower_case");
-        bool given = json_is_boolean(lower), yes = json_is_true(lower);
-        json_decref(config);
-        if (given) return yes;
-    }
+    if (n < (int)sizeof beside && is_file(beside) && read_json(beside, &config, &other) == OT_E_NOMEM)
+        return ot_fail(err, OT_E_NOMEM, "%-s", other.text);
+    const json_t *given = json_object_get(config, "do_lower_case");
+    bool decides = json_is_boolean(given);
+    *lower = !decides || json_is_true(given);
+    json_decref(config);
+    if (decides) return OT_OK;
     json_object_foreach((json_t *)(uintptr_t)vocab, key, v)
     {
         if (*key == '[') continue;
         for (const char *c = key; *c; c++)
-            if (*c >= 'A' && *c <= 'Z') return false;
+            if (*c >= 'A' && *c <= 'Z') *lower = false;
     }
-    return true;
+    return OT_OK;
 }
 
 static ot_status from_vocab_txt(const char *path, json_t **out, ot_error *err)
@@ -140,6 +142,7 @@ static ot_status from_vocab_txt(const char *path, json_t **out, ot_error *err)
     OT_TRY(ot_read_file(path, LARGEST, &text, &size, err));
     reader r = { text, (char *)text + size };
     json_t *vocab = json_object(), *post = json_null();
+    int lower = 0;
     for (int k = 0; !s && next_line(&r, &line, &n); k++) {
         char key[512];
         if (n >= sizeof key || memchr(line, 0, n)) {
@@ -148,8 +151,8 @@ static ot_status from_vocab_txt(const char *path, json_t **out, ot_error *err)
         }
         memcpy(key, line, n);
         key[n] = '\0';
-        if (json_object_set_new(vocab, key, json_integer(k)))
-            s = ot_fail(err, OT_E_DATA, "%s: line %d is not UTF-8", path, k + 1);
+        if (!ot_is_utf8(key)) s = ot_fail(err, OT_E_DATA, "%s: line %d is not UTF-8", path, k + 1);
+        else if (json_object_set_new(vocab, key, json_integer(k))) s = no_memory(path, err);
     }
     free(text);
     json_t *cls = json_object_get(vocab, "[CLS]"), *sep = json_object_get(vocab, "[SEP]");
@@ -158,7 +161,7 @@ static ot_status from_vocab_txt(const char *path, json_t **out, ot_error *err)
     if (cls && sep) {
         post = json_pack("{s:s, s:[s,O], s:[s,O]}", "type", "BertProcessing", "cls", "[CLS]", cls, "sep", "[SEP]", sep);
     }
-    int lower = !s && is_lower(path, vocab);
+    if (!s) s = find_lower(path, vocab, &lower, err);
     if (!s)
         *out =
             json_pack("{s:o, s:{s:s, s:b, s:b, s:n, s:b}, s:{s:s}, s:O, s:{s:s, s:O, s:s, s:s, s:i}}", "added_tokens",

@@ -78,75 +78,84 @@ static bool next_field(const uint8_t **p, const uint8_t *end, field *f)
     return true;
 }
 
-static bool read_piece(const field *of, json_t *pieces)
+/* The readers of messages say OT_E_DATA where one is malformed, and OT_E_NOMEM. */
+static ot_status read_piece(const field *of, json_t *pieces)
 {
     const uint8_t *p = of->p, *end = p + of->n;
     field f;
     json_int_t bits = 0, type = NORMAL;
     const char *text = "";
     size_t n = 0;
+    ot_status s = OT_OK;
     while (p < end) {
-        if (!next_field(&p, end, &f)) return false;
+        if (!next_field(&p, end, &f)) return OT_E_DATA;
         if (f.number == 1 && f.wire == 2) text = (const char *)f.p, n = f.n;
         if (f.number == 2 && f.wire == 5) bits = (json_int_t)f.value;
         if (f.number == 3 && f.wire == 0) type = (json_int_t)(f.value & 127);
     }
-    json_t *list = json_array();
-    ot_json_add(&list, memchr(text, 0, n) ? NULL : json_stringn(text, n));
+    json_t *list = json_array(), *piece = NULL;
+    if (memchr(text, 0, n)) s = OT_E_DATA;
+    if (!s) s = ot_json_utf8(text, n, &piece);
+    if (!s) ot_json_add(&list, piece);
     ot_json_add(&list, json_integer(bits));
     ot_json_add(&list, json_integer(type));
-    return list && !json_array_append_new(pieces, list);
+    if (!s) return list && !json_array_append_new(pieces, list) ? OT_OK : OT_E_NOMEM;
+    json_decref(list);
+    return s;
 }
 
 /* Numbers and booleans of a message that are named. */
-static bool read_numbers(const field *of, json_t *o, int n, const uint32_t *number, const char *const *name)
+static ot_status read_numbers(const field *of, json_t *o, int n, const uint32_t *number, const char *const *name)
 {
     const uint8_t *p = of->p, *end = p + of->n;
     field f;
     while (p < end) {
-        if (!next_field(&p, end, &f)) return false;
+        if (!next_field(&p, end, &f)) return OT_E_DATA;
         for (int i = 0; i < n; i++)
             if (f.number == number[i] && f.wire == 0 && json_object_set_new(o, name[i], json_integer((int32_t)f.value)))
-                return false;
+                return OT_E_NOMEM;
     }
-    return true;
+    return OT_OK;
 }
 
-static bool read_normalizer(const field *of, json_t *o)
+static ot_status read_normalizer(const field *of, json_t *o)
 {
     static const uint32_t number[] = { 3, 4, 5 };
     static const char *const name[] = { "add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces" };
     const uint8_t *p = of->p, *end = p + of->n;
     field f;
     while (p < end) {
-        if (!next_field(&p, end, &f)) return false;
+        if (!next_field(&p, end, &f)) return OT_E_DATA;
         if (f.number == 2 && f.wire == 2 && f.n && json_object_set_new(o, "charsmap", to_base64(f.p, f.n)))
-            return false;
+            return OT_E_NOMEM;
     }
     return read_numbers(of, o, OT_LEN(number), number, name);
 }
 
-static bool read_model(const uint8_t *p, size_t n, json_t *model, json_t *pieces)
+static ot_status read_model(const uint8_t *p, size_t n, json_t *model, json_t *pieces)
 {
     static const uint32_t number[] = { 3, 24, 35, 40 };
     static const char *const name[] = { "algorithm", "treat_whitespace_as_suffix", "byte_fallback", "unk_id" };
     const uint8_t *end = p + n;
+    ot_status s = OT_OK;
     field f;
     while (p < end) {
-        if (!next_field(&p, end, &f)) return false;
+        if (!next_field(&p, end, &f)) return OT_E_DATA;
         if (f.wire != 2) continue;
-        if (f.number == 1 && !read_piece(&f, pieces)) return false;
-        if (f.number == 2 && !read_numbers(&f, model, OT_LEN(number), number, name)) return false;
-        if (f.number == 3 && !read_normalizer(&f, model)) return false;
+        if (f.number == 1) s = read_piece(&f, pieces);
+        if (f.number == 2) s = read_numbers(&f, model, OT_LEN(number), number, name);
+        if (f.number == 3) s = read_normalizer(&f, model);
+        if (s) return s;
     }
-    return true;
+    return OT_OK;
 }
 
 ot_status ot_sentencepiece_load(const char *path, const void *bytes, size_t n, json_t **out, ot_error *err)
 {
     json_t *model = json_object(), *pieces = json_array();
-    bool good = model && pieces && read_model(bytes, n, model, pieces) && json_array_size(pieces);
-    if (good) {
+    ot_status s = model && pieces ? read_model(bytes, n, model, pieces) : OT_E_NOMEM;
+    if (!s && !json_array_size(pieces)) s = OT_E_DATA;
+    if (!s) {
         ot_json_set(&model, "type", json_string("SentencePiece"));
         ot_json_set(&model, "pieces", json_incref(pieces));
         *out = json_object();
@@ -154,9 +163,9 @@ ot_status ot_sentencepiece_load(const char *path, const void *bytes, size_t n, j
     }
     json_decref(model);
     json_decref(pieces);
-    if (good && *out) return OT_OK;
-    return ot_fail(err, OT_E_DATA, "%s: is not a model of SentencePiece: its bytes are not a message with pieces",
-                   path);
+    if (!s && *out) return OT_OK;
+    if (s != OT_E_DATA) return ot_fail(err, OT_E_NOMEM, "%s: no memory", path);
+    return ot_fail(err, s, "%s: is not a model of SentencePiece: its bytes are not a message with pieces", path);
 }
 
 /* ---- a model from JSON --------------------------------------------------------------------------------- */

@@ -54,6 +54,12 @@ def test_arrays():
     run('predict', 'net.onnx', 'x.npy', not_says=('not used',))
 
 
+def test_empty_words():
+    run('', '--data', 'mnist', rc=2, says=('argument 1 of train is empty',))
+    run('compare', '/tmp', '', rc=2, says=('argument 2 of compare is empty',))
+    run('data', '', rc=2, says=('argument 1 of data is empty',))
+
+
 def stopped(ready, sig, code, *words, says):
     """Ends as soon as `ready` holds of the process."""
     p = subprocess.Popen([program, *words], stderr=subprocess.PIPE, text=True)

@@ -42,6 +42,12 @@ def equal_weights(path, n=20000):
     save(path, nodes + [h.make_node('Relu', [f'a{n - 1}'], ['y'])], [(f'w{i}', np.eye(4, dtype=np.float32)) for i in range(n)])
 
 
+def many_readers(path, n=16000):
+    """Of one tensor that an exporter would have merged; comparing every two of them may only be cheap."""
+    nodes = chain(n, lambda i, source: h.make_node('Mul', [source, 'w'], [f'a{i}'], name=f'/layers.{i}/Mul'))
+    save(path, nodes + [h.make_node('Relu', [f'a{n - 1}'], ['y'])], [('w', np.ones(4, np.float32))])
+
+
 def main():
     program = sys.argv[1]
     with open(program, 'rb') as f:
@@ -50,7 +56,7 @@ def main():
     with tempfile.TemporaryDirectory() as d:
         model = os.path.join(d, 'm.onnx')
         for make, command in (many_outputs, ['export', model, '-o', os.path.join(d, 'o1.onnx')]), (many_branches, ['export', model, '-o', os.path.join(d, 'o2.onnx')]), \
-                (equal_weights, ['inspect', model]):
+                (equal_weights, ['inspect', model]), (many_readers, ['check', model, '--train', 'w', '--untie', 'auto']):
             make(model)
             r = subprocess.run([program] + command, capture_output=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds)))
             if r.returncode:

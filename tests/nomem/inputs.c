@@ -118,3 +118,23 @@ ot_status tables(ot_error *err)
     OT_TRY(put_file("run.conf", conf, strlen(conf), err));
     return pictures(err);
 }
+
+/* Tokenizers, in folders.  No string of their JSON is longer than what jansson reads without more memory: where that fails in the middle
+ * of a string, jansson 2.14 stops the process. */
+ot_status vocabularies(ot_error *err)
+{
+    static const char *const files[][2] = {
+        { "word/tokenizer.json",
+          "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"ab\":4,\"b\":5,\"u\":6},\"unk_token\":\"u\"},"
+          "\"pre_tokenizer\":{\"type\":\"Whitespace\"}}" },
+        { "bert/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nab\nB\nb\n" },
+        { "bert/tokenizer_config.json", "{\"do_lower_case\": true}" },
+        { "gpt/vocab.json", "{\"<s>\":0,\"</s>\":1,\"<mask>\":2,\"a\":3,\"b\":4,\"ab\":5,\"\xC4\xA0\":6,\"\xC4\xA0"
+                            "b\":7}" },
+        { "gpt/merges.txt", "#version: 0.2\na b\n\xC4\xA0 b\n" },
+    };
+    if (mkdir("word", 0700) || mkdir("bert", 0700) || mkdir("gpt", 0700))
+        return ot_fail(err, OT_E_IO, "a folder cannot be made");
+    for (int i = 0; i < OT_LEN(files); i++) OT_TRY(put_file(files[i][0], files[i][1], strlen(files[i][1]), err));
+    return OT_OK;
+}

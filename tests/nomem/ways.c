@@ -13,6 +13,7 @@
 #include "runtime/base/io.h"
 #include "runtime/picture/draw.h"
 #include "runtime/picture/picture.h"
+#include "runtime/text/text.h"
 #include "tests/importer/bytes.h"
 
 #define EXPORTS OT_SOURCE_ROOT "/tests/exports/"
@@ -642,6 +643,30 @@ static ot_status data(char **text, ot_error *err)
     return OT_OK;
 }
 
+static ot_status tokenizers(char **text, ot_error *err)
+{
+    static const char *const files[][2] = { { "word", "ab b" },
+                                            { OT_SOURCE_ROOT "/tests/text/fixtures/sp-bpe.model", "ab b" },
+                                            { "bert", "AB b" }, /* its configuration says that letters are small */
+                                            { "gpt", "ab b" } };
+    (void)text;
+    for (int i = 0; i < OT_LEN(files); i++) {
+        json_t *config = NULL;
+        ot_tokenizer *t = NULL;
+        ot_ids ids = { 0 };
+        ot_status s = ot_tokenizer_load(files[i][0], &config, err);
+        if (!s) s = ot_tokenizer_new(config, files[i][0], &t, err);
+        if (!s) s = ot_tokenizer_encode(t, files[i][1], 4, true, &ids, err);
+        if (!s && i >= 2 && (ids.n != 4 || ids.id[1] != 5))
+            s = ot_fail(err, OT_E_INTERNAL, "%s: %d tokens, not 4, or others", files[i][0], (int)ids.n);
+        free(ids.id);
+        ot_tokenizer_free(t);
+        json_decref(config);
+        OT_TRY(s);
+    }
+    return OT_OK;
+}
+
 /* What the readers make themselves; the libraries' own memory is theirs. */
 static ot_status picture(char **text, ot_error *err)
 {
@@ -703,6 +728,7 @@ const way ways[] = {
     { .name = "completion", .go = completion },
     { .name = "config", .prepare = tables, .go = config },
     { .name = "data", .prepare = tables, .go = data },
+    { .name = "tokenizers", .prepare = vocabularies, .go = tokenizers },
     { .name = "picture", .go = picture },
     { .name = "npz", .go = write_npz, .out = "out.npz" },
     { .name = "new", .go = fresh, .out = "out.onnx" },

@@ -165,6 +165,11 @@ def sweeps(folder):
     expect("a training of it is a training", (folder / "one.onnx").read_bytes() == (folder / "grid" / row["run"] / "trained.onnx").read_bytes())
     again = call(folder, *sweep, "--run-dir", "grid")
     expect("again: nothing is trained", again.stderr.count("was trained before") == 4 and again.stdout == r.stdout)
+    model = folder / "grid/run-2/trained.onnx"
+    whole = model.read_bytes()
+    model.unlink()  # as after a kill between the last update and the model
+    again = call(folder, *sweep, "--run-dir", "grid")
+    expect("one without its model gets it", again.stderr.count("was trained before") == 3 and model.exists() and model.read_bytes() == whole)
     stop_and_resume(folder, sweep, "stopped", signal.SIGKILL, -9, again=(*sweep, "--run-dir", "stopped"))
     expect("stopped and given again: the same table", plain(table(folder / "stopped/sweep.csv")) == plain(rows))
     for _ in range(2):

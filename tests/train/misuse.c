@@ -1,5 +1,6 @@
 /* misuse.c - wrong calls of the library: a status, never a crash. */
 
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -115,8 +116,10 @@ static void answers(void **state)
     assert_false(ot_model_input(NULL, 0, &x) || ot_model_output(NULL, 0, &x) || ot_model_initializer(NULL, 0, &x));
     assert_false(ot_model_input(model, 0, NULL) || ot_model_output(model, 0, NULL) ||
                  ot_model_initializer(model, 0, NULL));
-    assert_false(ot_model_input(model, -1, &x) || ot_model_output(model, -1, &x) ||
-                 ot_model_initializer(model, -1, &x));
+    const int negative[] = { -1, INT_MIN };
+    for (int i = 0; i < OT_LEN(negative); i++)
+        assert_false(ot_model_input(model, negative[i], &x) || ot_model_output(model, negative[i], &x) ||
+                     ot_model_initializer(model, negative[i], &x));
     assert_null(ot_option_at(-1));
     assert_null(ot_option_find(NULL));
     assert_null(ot_option_nearest(NULL));
@@ -190,6 +193,21 @@ static void tensors(void **state)
     ot_trainer_free(t);
 }
 
+/* Before the first step nothing is planned, and with the option "loss" nothing says for how many classes it is. */
+static void early_export(void **state)
+{
+    (void)state;
+    ot_error err0 = { 0 };
+    ot_options *o = ot_options_new();
+    ot_trainer *t = NULL;
+    assert_ok(ot_options_set(o, "loss", "cross_entropy", &err0), err0);
+    assert_ok(ot_trainer_new(model, o, NULL, &t, &err0), err0);
+    REFUSED("nothing has been trained", ot_trainer_export(t, "never.onnx", err));
+    assert_int_equal(access("never.onnx", F_OK), -1);
+    ot_trainer_free(t);
+    ot_options_free(o);
+}
+
 /* A device that is not there: its status from everything that would run on it, and no memory stays behind, which the
  * address sanitizer says at the end. */
 static void devices(void **state)
@@ -247,7 +265,8 @@ static void an_error_belongs_to_one_call(void **state)
 
 int test_misuse(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(objects), cmocka_unit_test(answers), cmocka_unit_test(tensors),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(objects), cmocka_unit_test(answers),
+                                        cmocka_unit_test(tensors), cmocka_unit_test(early_export),
                                         cmocka_unit_test(devices), cmocka_unit_test(an_error_belongs_to_one_call) };
     return cmocka_run_group_tests_name("misuse", tests, open_model, close_model);
 }

@@ -181,6 +181,9 @@ static void refused_batches_change_nothing(void **state)
         assert_says(err, "given twice");
         ot_tensor none[2] = { g.t[0], { .name = "target", .dtype = OT_U8, .rank = 2, .dim = { INT64_MAX / 4, 0 } } };
         assert_int_equal(ot_trainer_step(b, none, 2, NULL, &err), OT_E_DATA);
+        g.t[0].dim[0] = g.t[1].dim[0] = 0;
+        assert_int_equal(ot_trainer_step(b, g.t, 2, NULL, &err), OT_E_DATA);
+        assert_says(err, "has no samples");
         drop(&g);
     }
     same_weights(a, b, 0);

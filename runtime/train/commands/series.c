@@ -21,6 +21,8 @@
 
 enum { MOST_RUNS = 1000 };
 
+#define TRAINED "trained.onnx" /* the model of a training, in its folder */
+
 typedef struct series {
     const ot_model *m;
     const ot_options *o;
@@ -211,11 +213,19 @@ static bool is_finished(const char *state)
 
 static bool has_diverged(const char *state) { return state && !strcmp(state, "diverged"); }
 
-/* It is not trained again.  resume continues what a time limit ended: it is there to train further. */
-static bool is_over(const series *x, const char *state)
+static bool has_model(const series *x, const ot_member *b)
 {
-    if (x->resumes && state && !strcmp(state, "time limit")) return false;
-    return is_finished(state) || has_diverged(state);
+    char path[NAME_MAX];
+    snprintf(path, sizeof path, "%s/" TRAINED, b->name);
+    return !faccessat(x->folder.fd, path, F_OK, 0);
+}
+
+/* It is not trained again.  resume continues what a time limit ended: it is there to train further.  One that was killed between its
+ * last update and its model writes the model from its last checkpoint. */
+static bool is_over(const series *x, const ot_member *b)
+{
+    if (x->resumes && b->state && !strcmp(b->state, "time limit")) return false;
+    return (is_finished(b->state) && has_model(x, b)) || has_diverged(b->state);
 }
 
 static int count_finished(const series *x)
@@ -360,7 +370,7 @@ static ot_status train_member(series *x, ot_member *b, ot_error *err)
 {
     ot_options *o = NULL;
     const char *path = ot_arena_printf(x->a, "%s/%s", x->folder.path, b->name),
-               *out = path ? ot_arena_printf(x->a, "%s/trained.onnx", path) : NULL;
+               *out = path ? ot_arena_printf(x->a, "%s/" TRAINED, path) : NULL;
     if (!out) return no_memory(err);
     OT_TRY(ot_folder_make(path, "--run-dir", err)); /* the trained model is written into it */
     OT_TRY(options_of(x, b, &o, err));
@@ -400,7 +410,7 @@ static ot_status run_member(series *x, int i, ot_error *err)
     OT_TRY(read_member(x, b, err));
     for (int k = 0, at = 0; k < b->n && x->sweep && at < 300; k++)
         at += snprintf(own + at, sizeof own - (size_t)at, "%s--%s %.60s", k ? " " : ": ", b->pair[k][0], b->pair[k][1]);
-    bool over = is_over(x, b->state);
+    bool over = is_over(x, b);
     say(x, OT_INFO, "%s %d of %d%s%s", x->what, i + 1, x->n, own, over ? ": was trained before" : "");
     if (over && has_diverged(b->state)) count_failed(x, b->name, OT_E_DIVERGED, "diverged");
     if (over) return OT_OK;

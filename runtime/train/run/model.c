@@ -176,7 +176,7 @@ static bool describe(const ot_value *v, ot_tensor *out)
 bool ot_model_input(const ot_model *m, int i, ot_tensor *out)
 {
     if (out) *out = (ot_tensor){ 0 };
-    if (!m || !out) return false;
+    if (!m || !out || i < 0) return false;
     const ot_graph *g = m->file->graph;
     for (int k = 0; k < g->n_inputs; k++) {
         const ot_value *v = g->inputs[k];

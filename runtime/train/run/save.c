@@ -392,7 +392,6 @@ static ot_status verify(const ot_imported *written, void *user, ot_error *err)
 ot_status ot_trainer_save(ot_trainer *t, const int *folder, const char *path, bool proof, const char **data,
                           ot_error *err)
 {
-    if (t->x.lead < 0) return ot_fail(err, OT_E_USAGE, "nothing has been trained yet");
     ot_arena *a = ot_arena_new();
     size_t most = 3 * (size_t)t->x.slot[t->x.lead].plan->n_states + 1 +
                   (size_t)ot_trainer_unfolded(t); /* with a scale and a zero point */
@@ -463,6 +462,7 @@ ot_status ot_trainer_export(ot_trainer *t, const char *path, ot_error *err)
     const char *kept = path ? ot_arena_strdup(t->a, path) : NULL;
     if (!kept) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
     OT_TRY(check_export(t, kept, err));
+    if (t->x.lead < 0) return ot_fail(err, OT_E_USAGE, "nothing has been trained yet");
     OT_TRY(ot_evaluated_by(t, &t->result.evaluation, err));
     OT_TRY(ot_trainer_save(t, NULL, kept, true, &t->result.model_data, err));
     t->result.model_path = kept;

@@ -113,6 +113,7 @@ void ot_trainer_forget_shapes(ot_trainer *t)
 static ot_status new_shape(ot_trainer *t, ot_want want, ot_dataset *d, ot_feeders *fs, ot_batch_shape **out,
                            ot_error *err)
 {
+    if (want == OT_WANT_TRAIN && d->samples < 1) return ot_fail(err, OT_E_DATA, "%s has no samples", d->name);
     /* A tensor without elements may name any number of samples. */
     if (d->samples > INT32_MAX)
         return ot_fail(err, OT_E_DATA, "a batch of %lld samples is too large", (long long)d->samples);
