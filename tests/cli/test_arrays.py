@@ -12,13 +12,7 @@ import tempfile
 import time
 import zipfile
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto as T, helper, numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import T, h as helper, np, numpy_helper, onnx
 
 program = os.path.abspath(sys.argv[1])
 root = os.path.abspath(os.path.dirname(__file__) + '/../..')

@@ -11,14 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime
-    from onnx import TensorProto as T, helper as h, numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import T, h, np, numpy_helper, onnx, onnxruntime
 
 onnxruntime.set_default_logger_severity(4)
 program, folder = sys.argv[1], tempfile.mkdtemp()
