@@ -20,7 +20,7 @@ static bool counts(const char *text, double *n)
     return ot_number(text, n) && *n >= 1 && *n <= 1e9 && *n == floor(*n);
 }
 
-/* The part of text in front of `end`; an error of memory is told. */
+/* The part of text in front of `end`; NULL with an error: no memory. */
 static const char *head_of(const char *text, const char *end, ot_arena *a, ot_error *err)
 {
     const char *head = ot_arena_printf(a, "%.*s", (int)(end - text), text);
