@@ -376,6 +376,19 @@ static void keep_property(ot_plan *p, const ot_value *output, bool **list)
     for (int i = 0; i < g->n_outputs && *list; i++) (*list)[i] |= g->outputs[i] == output;
 }
 
+/* What the trainer and metrics need of a loss on output z. */
+static void keep_properties(const choice *x, const ot_spec *given, const ot_value *z)
+{
+    ot_plan *p = x->p;
+    const ot_loss *l = &x->l;
+    int k = given ? (int)(given - x->c->options.losses) : p->n_defaults;
+    if (given && k < OT_HEADS) p->weighted_classes[k] = l->classes;
+    if (k < OT_HEADS && z->shape.rank > 2 && l->axis > 0) p->class_axis[k] = l->axis;
+    if (!given && l->t && k < OT_HEADS) p->defaults[p->n_defaults++] = (ot_default_loss){ z->name, x->spec.name };
+    if (l->exponential && l->eval) keep_property(p, z, &p->exponential);
+    if (l->by_class && l->eval) keep_property(p, z, &p->by_class);
+}
+
 /* One loss on output z: a scalar times its weight; *alone is without the weight.  given: NULL: chosen from target
  * and tail.  before: of several losses on an output one counts correct answers and learns from the teacher. */
 static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, const singles *before,
@@ -426,14 +439,8 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     }
     ot_value *v = r->build(l);
     double w = ot_spec_num(&x.spec, "weight");
-    if (given && given - c->options.losses < OT_HEADS) p->weighted_classes[given - c->options.losses] = l->classes;
-    int k = given ? (int)(given - c->options.losses) : p->n_defaults;
-    if (k < OT_HEADS && z->shape.rank > 2 && l->axis > 0) p->class_axis[k] = l->axis;
-    if (!given && l->t && p->n_defaults < OT_HEADS)
-        p->defaults[p->n_defaults++] = (ot_default_loss){ z->name, x.spec.name };
     keep_right(&x);
-    if (l->exponential && l->eval) keep_property(p, z, &p->exponential);
-    if (l->by_class && l->eval) keep_property(p, z, &p->by_class);
+    keep_properties(&x, given, z);
     *alone = (single){ v, l->right, l->of, l->divisor, z->name, r->entry.name, w };
     ot_value *teacher = v && !earlier(before, z->name, false) ? teacher_of(&x) : NULL;
     if (teacher) { /* its part of the mean has no weights */

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import tempfile
+import time
 
 from scripts import call, check, finish, np
 
@@ -28,19 +29,22 @@ def look(table, sizes, threads):
         check(r['device'] == 'cpu' and r['ratio_to_cpu'] is None, r)
 
 
-def agree(*arguments):
-    """Samples per second are what the median time says, unless the machine was busy in one of the two: then again."""
-    good, seen = set(), []
-    for _ in range(20):
-        table = rows(*arguments)
-        seen.append([r['samples_per_second'] * r['p50_ms'] / (1e3 * r['batch_size']) for r in table])
-        good |= {i for i, v in enumerate(seen[-1]) if 0.5 < v < 2}
-        if len(good) == len(table):
-            return
-    check(False, f'{arguments}: samples per second are {seen} times what the median says')
+def bounded(model, size):
+    """What no load of the machine changes: the runs end within the call, and one thread computes less than 10^12 operations in a second."""
+    began = time.monotonic()
+    table = rows(model, '--batch-sizes', str(size), '--threads', '1')
+    took = time.monotonic() - began
+    nodes = json.loads(call('plan', model, '--device', 'cpu', '--threads', '1', '--batch-size', str(size), '--json').stdout)['nodes']
+    forward, backward = (sum(n[f'{way}_flops'] for n in nodes) / 1e12 for way in ('forward', 'backward'))
+    for r in table:
+        least = forward + (backward if r['what'] == 'training' else 0)
+        check(least < r['p50_ms'] / 1e3 and least < size / r['samples_per_second'], f'faster than any processor, {least} s: {r}')
+    # half of the runs take the median or more; the samples per second are of as many runs again
+    spent = sum(r['runs'] * (r['p50_ms'] / 2e3 + size / r['samples_per_second']) for r in table)
+    check(spent < took, f'{spent} s in a call of {took} s: {table}')
 
 
-agree(lenet, '--batch-sizes', '16', '--threads', '1')
+bounded(lenet, 16)
 look(rows(mlp, '--batch-sizes', '1,8', '--threads-list', '1,2'), (1, 8), (1, 2))
 look(rows(lenet, '--batch-sizes', '4', '--threads', '1'), (4,), (1,))
 look(rows(lenet, '--data', 'mnist', '--batch-sizes', '4', '--threads', '1', '--optimizer', 'sgd', '--loss', 'cross_entropy'), (4,), (1,))

@@ -8,11 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import np
 
 program = os.path.abspath(sys.argv[1])
 lenet = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../models/lenet.onnx')

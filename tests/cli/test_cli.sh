@@ -3,6 +3,8 @@
 
 . "$(dirname -- "$0")/common.sh"
 lenet=$root/models/lenet.onnx
+few_of_mnist few 4000 1000
+export ONNXTRAIN_DATA="$work/few"
 
 # wants CODE TEXT ARGUMENTS...: the exit code, and a text on stderr
 wants() {
@@ -104,7 +106,7 @@ for file in options.conf best.onnx; do [ -s run/$file ] || fail "the run's folde
 
 # What is said at the end can be done: the command that evaluates, with the data and the loss just used.
 "$program" "$lenet" --data mnist --loss cross_entropy:label_smoothing=0.1 --steps 2 --run-dir "run 2" -o "a b.onnx" >out 2>err || fail "a file with a space: exit $?"
-grep -q "test: loss .*, accuracy .* % (10000 samples" err || fail "the evaluation's line has another form"
+grep -q "test: loss .*, accuracy .* % (1000 samples" err || fail "the evaluation's line has another form"
 sed -n 's/^to evaluate: *onnxtrain //p' err >command
 grep -q "^eval 'a b.onnx' --data mnist --loss cross_entropy:label_smoothing=0.1$" command || fail "the command that evaluates is another: $(cat command)"
 eval "set -- $(cat command)"
@@ -137,6 +139,7 @@ printf 'stepz = 5\n' >run.conf
 wants 2 "run.conf:1" "$lenet" --data mnist --config run.conf
 
 shows accuracy eval a.onnx --data mnist
+unset ONNXTRAIN_DATA # all of it
 shows '"confusion"' eval a.onnx --data mnist --json
 "$program" new mlp -o mlp.onnx -q && "$program" check mlp.onnx >out 2>err || fail "a fresh mlp cannot be trained"
 

@@ -6,11 +6,14 @@ usage: test_padding.py PROGRAM
 import re
 import tempfile
 
-from scripts import T, arrays, call, check, finish, h, np, numpy_helper, onnx
+from scripts import T, arrays, call, check, finish, h, np, numpy_helper, onnx, program
 
 rng = np.random.default_rng(8)
 ROWS, INSIDE, CLASSES = 64, 128, 2051  # a product that is padded on a device of two multiprocessors, and a length that is odd
 IMAGES = 48
+precisions = ('bf16', .06), ('tf32', 1e-3)
+if b'__asan_init' in open(program, 'rb').read():  # the library's own code is that of one of them, and emulated products are slow
+    precisions = precisions[:1]
 
 
 def model(form, t='f4'):
@@ -101,7 +104,7 @@ def main(d):
     target[:4] = CLASSES - 1, 0, CLASSES - 2, CLASSES - 1
     for form in ('plain', 'bias', 'transposed', 'softmax'):
         m = model(form)
-        for precision, most in (('bf16', .06), ('tf32', 1e-3)):
+        for precision, most in precisions:
             options = '--device', 'cuda', '--precision', precision
             feeds = {'x': x, 'target': target}
             got = arrays(d, 'grad', m, feeds, '--loss', 'cross_entropy', *options)[1]

@@ -542,11 +542,12 @@ static int open_bed(void **state)
     bed *b = &the_bed;
     ot_error err = { 0 };
     strcpy(b->folder, "/tmp/ot_cuda_XXXXXX");
-    if (!mkdtemp(b->folder)) return 1;
-    snprintf(b->data, sizeof b->data, "%s/d.npz", b->folder);
-    snprintf(b->others, sizeof b->others, "%s/v.npz", b->folder);
-    snprintf(b->planes, sizeof b->planes, "%s/p.npz", b->folder);
-    snprintf(b->mlp, sizeof b->mlp, "%s/mlp.onnx", b->folder);
+    const char *in = mkdtemp(b->folder);
+    if (!in) return 1;
+    snprintf(b->data, sizeof b->data, "%s/d.npz", in);
+    snprintf(b->others, sizeof b->others, "%s/v.npz", in);
+    snprintf(b->planes, sizeof b->planes, "%s/p.npz", in);
+    snprintf(b->mlp, sizeof b->mlp, "%s/mlp.onnx", in);
     ot_options *o = ot_options_new();
     *state = b;
     int bad = write_data(b->data, 0, 2, &err) || write_data(b->others, 3, 2, &err) ||

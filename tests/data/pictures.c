@@ -243,7 +243,7 @@ static void archives_with_flipped_bits(void **state)
     char path[200];
     uint8_t *p = calloc(1, ROOM);
     size_t n = make_tar(p);
-    for (size_t bit = 0; bit < 8 * n; bit += 3 * OT_SPARSE) {
+    for (size_t bit = 0; bit < 8 * n; bit += 3 * OT_SPARSE_BITS) {
         ot_dataset *d = NULL;
         ot_error e = { 0 };
         p[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -310,7 +310,7 @@ static void zips_with_flipped_bits(void **state)
     for (int z = 0; z < 3; z++) {
         size_t n;
         uint8_t *p = read_zip(z, &n, path);
-        for (size_t bit = 0; bit < 8 * n; bit += OT_SPARSE) {
+        for (size_t bit = 0; bit < 8 * n; bit += OT_SPARSE_BITS) {
             ot_dataset *d = NULL;
             ot_error e = { 0 };
             p[bit / 8] ^= (uint8_t)(1 << bit % 8);

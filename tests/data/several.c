@@ -191,11 +191,11 @@ static void mapped_files_cut_and_turned(void **state)
     e = (ot_error){ 0 };
     assert_int_equal(ot_read_file(path, 1 << 20, &p, &n, &e), OT_OK);
     ot_memory_begin(&m);
-    for (size_t keep = 0; keep < n; keep++) {
+    for (size_t keep = 0; keep < n; keep += OT_SPARSE) {
         ot_memory_set(&m, p, keep);
         open_spec(m.path, &mapping, OT_E_DATA, &e);
     }
-    for (size_t bit = 0; bit < 8 * n; bit++) {
+    for (size_t bit = 0; bit < 8 * n; bit += OT_SPARSE_BITS) {
         unsigned char *b = p;
         ot_dataset *d;
         b[bit / 8] ^= (unsigned char)(1u << bit % 8);

@@ -33,6 +33,9 @@ int ot_test_tfrecord(void);
 int ot_test_texts(void);
 int ot_test_sounds(void);
 
+/* Flipped bits are taken every so many: an odd number, so that each bit of a byte is among them. */
+enum { OT_SPARSE_BITS = 2 * OT_SPARSE - 1 };
+
 /* The bytes of a file of fixtures/; malloc. */
 unsigned char *ot_fixture_load(const char *name, size_t *n);
 

@@ -12,14 +12,7 @@ import sys
 import tarfile
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import helper as h
-    from onnx import numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import h, np, numpy_helper, onnx
 
 program = os.path.abspath(sys.argv[1])
 only = sys.argv[2] if len(sys.argv) > 2 else ''

@@ -11,15 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto as T
-    from onnx import helper as h
-    from onnx import numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import T, h, np, numpy_helper, onnx
 
 program, failed = os.path.abspath(sys.argv[1]), 0
 rng = np.random.default_rng(0)

@@ -187,7 +187,7 @@ static void overlap(void **unused)
     for (int apart = 0; apart <= 1; apart++) {
         bytes g = small_graph();
         for (int i = 0; i < 16; i++) {
-            char name[8], offset[8];
+            char name[16], offset[16];
             snprintf(name, sizeof name, "t%d", i);
             snprintf(offset, sizeof offset, "%d", apart ? i : 0);
             bytes t = tensor_begin(name, OT_F32, 1, (int64_t[]){ 4 });

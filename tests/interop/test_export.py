@@ -11,17 +11,11 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime
-    from onnx import TensorProto as T, helper as h, numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import T, h, np, numpy_helper, onnx, onnxruntime
 
 onnxruntime.set_default_logger_severity(4)
 program, folder = sys.argv[1], tempfile.mkdtemp()
+sanitized = b'__asan_init' in open(program, 'rb').read()  # what is computed is the plain build's concern
 rng = np.random.default_rng(1)
 failed = []
 
@@ -87,8 +81,8 @@ def feeds(m, batch):
 
 
 def judge(m, d, path, out, tolerance, ort=True):
-    """The outputs that both have, at two batch sizes."""
-    for batch in (1, 32):
+    """The outputs that both have, at two batch sizes; with sanitizers at one."""
+    for batch in (32,) if sanitized else (1, 32):
         x = feeds(m, batch)
         np.savez(f'{folder}/x.npz', **x)
         call('run', path, '--data', f'{folder}/x.npz', '-o', f'{folder}/y.npz', '--mode', 'eval', '--device', 'cpu', '--batch-size', str(batch))

@@ -8,13 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import np, onnx, onnxruntime
 
 
 def call(program, *arguments):

@@ -7,13 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import np, onnx, onnxruntime
 
 onnxruntime.set_default_logger_severity(3)
 KINDS = {  # input, output, parameters at full width with 10 classes

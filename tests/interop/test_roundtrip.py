@@ -13,13 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import np, onnx, onnxruntime
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LENET = f'{ROOT}/models/lenet.onnx'

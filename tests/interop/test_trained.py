@@ -9,14 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime
-    from onnx import numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import np, numpy_helper, onnx, onnxruntime
 
 onnxruntime.set_default_logger_severity(3)
 CASES = [('vgg', 17), ('resnet18', 9), ('mobilenet', 10), ('mobilenet', 22)]

@@ -11,12 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnxruntime
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import np, onnxruntime
 
 onnxruntime.set_default_logger_severity(3)
 EXPORTS = pathlib.Path(__file__).resolve().parent.parent / 'exports'

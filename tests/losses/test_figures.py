@@ -11,13 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto as T, helper, numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import T, h as helper, np, numpy_helper, onnx
 
 program = os.path.abspath(sys.argv[1])
 rows = json.load(open(os.path.dirname(os.path.abspath(__file__)) + '/figures.json'))

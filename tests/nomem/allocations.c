@@ -176,6 +176,23 @@ FILE *__wrap_open_memstream(char **text, size_t *size)
     return f;
 }
 
+/* ---- no waiting for the disk --------------------------------------------------------- */
+
+/* The machine does not fail here; tests/calls makes these calls fail.  Thousands of files would wait for the disk for half of the time. */
+int fsync(int fd);
+int fsync(int fd)
+{
+    (void)fd;
+    return 0;
+}
+
+int fdatasync(int fd);
+int fdatasync(int fd)
+{
+    (void)fd;
+    return 0;
+}
+
 void allocations_open(void)
 {
     void *warm[1];

@@ -128,8 +128,8 @@ static void hostile(void **state)
         void *p;
         size_t n;
         read_model(names[i], &p, &n);
-        for (size_t keep = 0; keep < n; keep += 1 + keep % 7) try_bytes(p, keep);
-        for (int k = 0; k < 1500; k++) {
+        for (size_t keep = 0; keep < n; keep += OT_SPARSE * (1 + keep % 7)) try_bytes(p, keep);
+        for (int k = 0; k < 1500 / OT_SPARSE; k++) {
             size_t at = (r = r * 1664525u + 1013904223u) % n;
             if (k % 2) at = n - 1 - at % 800; /* options and rules are at the end */
             unsigned char *c = (unsigned char *)p + at, was = *c;

@@ -9,11 +9,7 @@ import sys
 import tarfile
 import tempfile
 
-try:
-    import numpy as np
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import np
 
 program = os.path.abspath(sys.argv[1])
 here = os.path.dirname(os.path.abspath(__file__))

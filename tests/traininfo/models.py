@@ -4,13 +4,7 @@ import os
 import subprocess
 import sys
 
-try:
-    import numpy as np
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import T as TensorProto, h as helper, np, numpy_helper, onnx
 
 TRAINING = 'ai.onnx.preview.training'
 program = os.path.abspath(sys.argv[1])

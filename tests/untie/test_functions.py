@@ -10,14 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime
-    from onnx import TensorProto, helper, numpy_helper
-except ImportError as e:
-    print(f'skipped: {e}')
-    sys.exit(77)
+from scripts import T as TensorProto, h as helper, np, numpy_helper, onnx, onnxruntime
 
 onnxruntime.set_default_logger_severity(3)
 program = sys.argv[1]

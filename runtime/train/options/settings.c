@@ -14,6 +14,20 @@
 #include "runtime/train/options/specs.h"
 #include "runtime/train/options/metrics.h"
 
+/* A whole number from 1, of epochs, updates, classes. */
+static bool counts(const char *text, double *n)
+{
+    return ot_number(text, n) && *n >= 1 && *n <= 1e9 && *n == floor(*n);
+}
+
+/* The part of text in front of `end`; NULL with an error: no memory. */
+static const char *head_of(const char *text, const char *end, ot_arena *a, ot_error *err)
+{
+    const char *head = ot_arena_printf(a, "%.*s", (int)(end - text), text);
+    if (!head) ot_fail(err, OT_E_NOMEM, "no memory for options");
+    return head;
+}
+
 /* --name X for the optimizer's parameter `key`. */
 static ot_status short_form(const ot_options *o, const char *name, const char *key, ot_settings *s, ot_arena *a,
                             ot_error *err)
@@ -117,10 +131,9 @@ static ot_status read_lr_scales(const ot_options *o, ot_arena *a, ot_settings *s
     if (!pattern || !by) return ot_fail(err, OT_E_NOMEM, "no memory for options");
     for (int i = 0; i < n; i++) {
         const char *text = ot_options_nth(o, "lr-scale", i), *eq = strrchr(text, '=');
-        if (!eq || eq == text || !ot_number(eq + 1, &by[i]) || !isfinite(by[i]) || by[i] < 0)
+        if (!eq || eq == text || !ot_number(eq + 1, &by[i]) || by[i] < 0)
             return ot_fail(err, OT_E_USAGE, "--lr-scale: expected PATTERN=X with X at least 0, got '%s'", text);
-        pattern[i] = ot_arena_printf(a, "%.*s", (int)(eq - text), text);
-        if (!pattern[i]) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+        if (!(pattern[i] = head_of(text, eq, a, err))) return OT_E_NOMEM;
     }
     s->options.n_lr_scale = n;
     s->options.lr_scale = pattern;
@@ -147,13 +160,11 @@ static ot_status read_classes(const ot_options *o, ot_arena *a, ot_settings *s, 
     for (int i = 0; i < n; i++) {
         const char *text = ot_options_nth(o, "classes", i), *eq = strrchr(text, '='), *value = eq ? eq + 1 : text;
         double count = 0;
-        if (strcmp(value, "auto") &&
-            (!ot_number(value, &count) || !(count >= 1 && count <= 1e9) || count != floor(count)))
+        if (strcmp(value, "auto") && !counts(value, &count))
             return ot_fail(err, OT_E_USAGE,
                            "--classes: invalid value '%s'; expected a number of classes, auto, or OUTPUT=N", text);
-        list[i] = (ot_classes_wish){ .output = eq ? ot_arena_printf(a, "%.*s", (int)(eq - text), text) : NULL,
-                                     .n = (int64_t)count };
-        if (eq && !list[i].output) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+        list[i] = (ot_classes_wish){ .output = eq ? head_of(text, eq, a, err) : NULL, .n = (int64_t)count };
+        if (eq && !list[i].output) return OT_E_NOMEM;
         for (int k = 0; k < i; k++)
             if (!strcmp(list[k].output ? list[k].output : "", list[i].output ? list[i].output : ""))
                 return ot_fail(err, OT_E_USAGE, "--classes %s: is given twice for one output", text);
@@ -173,12 +184,10 @@ static ot_status read_unfreeze(const ot_options *o, ot_arena *a, ot_settings *s,
     for (int i = 0; i < n; i++) {
         const char *text = ot_options_nth(o, "unfreeze", i), *sign = strrchr(text, '@');
         double epoch;
-        if (!sign || sign == text || !ot_number(sign + 1, &epoch) || !(epoch >= 1 && epoch <= 1e9) ||
-            epoch != floor(epoch))
+        if (!sign || sign == text || !counts(sign + 1, &epoch))
             return ot_fail(err, OT_E_USAGE, "--unfreeze: expected PATTERN@EPOCH with an epoch from 1, got '%s'", text);
         at[i] = (int64_t)epoch;
-        pattern[i] = ot_arena_printf(a, "%.*s", (int)(sign - text), text);
-        if (!pattern[i]) return ot_fail(err, OT_E_NOMEM, "no memory for options");
+        if (!(pattern[i] = head_of(text, sign, a, err))) return OT_E_NOMEM;
     }
     s->options.n_unfreeze = n;
     s->options.unfreeze = pattern;
@@ -243,7 +252,7 @@ static ot_status read_lookahead(const ot_options *o, ot_settings *s, ot_error *e
     size_t digits = key ? (size_t)(key - text) : strlen(text);
     if (digits < sizeof head) snprintf(head, sizeof head, "%.*s", (int)digits, text);
     s->options.lookahead_alpha = 0.5;
-    bool good = ot_number(head, &n) && n >= 1 && n <= 1e9 && n == floor(n);
+    bool good = counts(head, &n);
     if (good && key)
         good = !strncmp(key + 1, alpha, sizeof alpha - 1) &&
                ot_number(key + sizeof alpha, &s->options.lookahead_alpha) && s->options.lookahead_alpha > 0 &&
@@ -485,7 +494,7 @@ static ot_status read_profile(const ot_options *o, ot_settings *s, ot_error *err
     const char *text = ot_options_get(o, "profile");
     double n = DEFAULT;
     if (!text || !strcmp(text, "false")) return OT_OK;
-    if (strcmp(text, "true") && (!ot_number(text, &n) || !(n >= 1 && n <= 1e9) || n != floor(n)))
+    if (strcmp(text, "true") && !counts(text, &n))
         return ot_fail(err, OT_E_USAGE, "--profile: invalid value '%s'; expected a number of updates, --profile=10",
                        text);
     s->profile = (int64_t)n;
@@ -520,7 +529,7 @@ static ot_status read_overfit(const ot_options *o, ot_settings *s, ot_error *err
     const char *text = ot_options_get(o, "overfit-batch"), *other = NULL;
     double n = 1;
     if (!text || !strcmp(text, "false")) return OT_OK;
-    if (strcmp(text, "true") && (!ot_number(text, &n) || !(n >= 1 && n <= 1e9) || n != floor(n)))
+    if (strcmp(text, "true") && !counts(text, &n))
         return ot_fail(err, OT_E_USAGE, "--overfit-batch: invalid value '%s'; expected a number of batches", text);
     other = s->folds           ? "folds"
             : s->val           ? "val"
