@@ -97,6 +97,19 @@ def test_positions():
     onnx.save(m, 'fed.onnx')
     run('fed.onnx', *train, '--length', '12', rc=2, says=("samples of 12 tokens are too long: input 'position_ids' of the model is looked up in a table of 8 positions; use --length",))
     run('fed.onnx', *train)
+    # Tables of the file itself, of 8 positions: the first ones are added, or looked up by their number.
+    def number(name, v):
+        return 'Constant', [], [name], {'value': numpy_helper.from_array(np.array(v, np.int64))}
+    length = [('Shape', ['input_ids'], ['T1'], {'start': 1, 'end': 2}), ('Gather', ['e', 'input_ids'], ['t'])]
+    added = number('zero', [0]), ('Slice', ['pe', 'zero', 'T1', 'zero'], ['p'])
+    looked_up = number('zero', 0), number('one', 1), ('Squeeze', ['T1'], ['T']), ('Range', ['zero', 'T', 'one'], ['at']), ('Gather', ['pe', 'at'], ['p'])
+    for own in added, looked_up:
+        model('own.onnx', [*length, *own, *ends], ('input_ids', 7, ['N', 'T']), ['N', 2], **shapes)
+        run('own.onnx', *train, rc=3, says=("input 'input_ids': the longest sample that the model computes has length 8, but those of the data have 15; use --length 8",))
+        run('own.onnx', *train, '--length', '8')
+    model('own.onnx', [('MatMul', ['input_ids', 'w'], ['out'])], ('input_ids', 1, ['N', 'T']), ['N', 2], w=(3, 2))
+    np.savez('rows.npz', input_ids=rng.standard_normal((8, 5)).astype('f4'), target=np.zeros(8, int))
+    run('own.onnx', '--data', 'rows.npz', '--steps', '1', '--run-dir', 'none', rc=3, says=('5',), not_says=('--length',))
 
 
 def catches(p):
