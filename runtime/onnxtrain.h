@@ -498,7 +498,7 @@ OT_API OT_CHECK ot_status ot_completion_text(const char *shell, char **text, ot_
 OT_API OT_CHECK ot_status ot_report_file(const char *run_dir, const ot_options *o, const ot_callbacks *cb,
                                          ot_error *err);
 
-/* A table of n runs, 2 to 16, from their logs.  Caller frees.  Errors: OT_E_USAGE (number, no run folder), OT_E_IO. */
+/* A table of 2 to 16 runs, from their logs; of several trainings by their folder, too; files are passed over.  Caller frees.  Errors: OT_E_USAGE, OT_E_IO. */
 OT_API OT_CHECK ot_status ot_compare_text(int n, const char *const *run_dirs, char **text, ot_error *err);
 
 /* Several trainings of m, one after another: the folds of the option "folds" (K), or those of "grid" and "random", each in

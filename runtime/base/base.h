@@ -23,7 +23,7 @@
 /* Like vsnprintf and fprintf, for all text that leaves the library: in every %s and %c, control characters and bytes
  * that are not UTF-8 become escapes (\n, \x1b), so that a name can neither forge a line nor control a terminal.
  * Text of our own that may have several lines keeps them as "%-s" (no width), and if ot_vtext's format is just "%s".
- * ot_fail, ot_fail_more and all notes and messages use these. */
+ * ot_fail, ot_fail_more and all notes and messages use these.  A width counts columns of a terminal, not bytes. */
 int ot_vtext(char *buf, size_t cap, const char *fmt, va_list ap) OT_PRINTF(3, 0);
 void ot_print(FILE *f, const char *fmt, ...) OT_PRINTF(2, 3);
 

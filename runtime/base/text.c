@@ -43,9 +43,22 @@ static bool controls(uint32_t c)
     return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* n bytes of text; `lines`: keep line ends. */
-static void put_shown(writer *w, const char *text, size_t n, bool lines)
+/* Columns of a terminal; East Asian characters and pictures take two. */
+static int columns_of(uint32_t c)
 {
+    static const uint32_t wide[][2] = { { 0x1100, 0x115F },   { 0x2E80, 0xA4CF },  { 0xAC00, 0xD7A3 },
+                                        { 0xF900, 0xFAFF },   { 0xFE30, 0xFE6F },  { 0xFF00, 0xFF60 },
+                                        { 0x1F300, 0x1FAFF }, { 0x20000, 0x3FFFD } };
+    if (c >= 0x300 && c <= 0x36F) return 0; /* accents of the character before */
+    for (int i = 0; i < OT_LEN(wide); i++)
+        if (c >= wide[i][0] && c <= wide[i][1]) return 2;
+    return 1;
+}
+
+/* n bytes of text; `lines`: keep line ends.  Returns how many columns of a terminal they take. */
+static size_t put_shown(writer *w, const char *text, size_t n, bool lines)
+{
+    size_t columns = 0;
     const unsigned char *p = (const unsigned char *)text, *end = p + n;
     char escape[12];
     while (p < end) {
@@ -53,15 +66,18 @@ static void put_shown(writer *w, const char *text, size_t n, bool lines)
         size_t k = decode(p, (size_t)(end - p), &c);
         if (k && (!controls(c) || (lines && c == '\n'))) {
             put(w, (const char *)p, k);
+            columns += (size_t)columns_of(c);
         } else {
             const char *format = !k || c < 0x80 ? "\\x%02x" : "\\u%04x";
             if (k && (c == '\n' || c == '\r' || c == '\t'))
                 snprintf(escape, sizeof escape, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
             else snprintf(escape, sizeof escape, format, k ? c : *p);
             put(w, escape, strlen(escape));
+            columns += strlen(escape);
         }
         p += k ? k : 1;
     }
+    return columns;
 }
 
 int ot_utf8(const char *p, size_t n, uint32_t *out) { return n ? (int)decode((const unsigned char *)p, n, out) : 0; }
@@ -117,8 +133,8 @@ static void put_string(writer *w, const spec *s, const char *text, bool whole)
         }
     writer count = { .cap = 0 };
     bool lines = whole || (s->left && s->width == 0);
-    put_shown(&count, text, n, lines);
-    size_t fill = (size_t)s->width > count.n ? (size_t)s->width - count.n : 0;
+    size_t columns = put_shown(&count, text, n, lines);
+    size_t fill = (size_t)s->width > columns ? (size_t)s->width - columns : 0;
     if (!s->left) pad(w, fill);
     put_shown(w, text, n, lines);
     if (s->left) pad(w, fill);
@@ -251,18 +267,6 @@ const char *ot_shown(const char *text, char *buf, size_t n)
     put_shown(&w, text ? text : "", text ? strlen(text) : 0, false);
     finish(&w);
     return buf;
-}
-
-/* Columns of a terminal; East Asian characters and pictures take two. */
-static int columns_of(uint32_t c)
-{
-    static const uint32_t wide[][2] = { { 0x1100, 0x115F },   { 0x2E80, 0xA4CF },  { 0xAC00, 0xD7A3 },
-                                        { 0xF900, 0xFAFF },   { 0xFE30, 0xFE6F },  { 0xFF00, 0xFF60 },
-                                        { 0x1F300, 0x1FAFF }, { 0x20000, 0x3FFFD } };
-    if (c >= 0x300 && c <= 0x36F) return 0; /* accents of the character before */
-    for (int i = 0; i < OT_LEN(wide); i++)
-        if (c >= wide[i][0] && c <= wide[i][1]) return 2;
-    return 1;
 }
 
 /* Bytes of the beginning of text that takes at most `width` columns; *used: how many it takes. */

@@ -189,6 +189,7 @@ typedef struct ot_data_options {
     const char *target;     /* --target; NULL: the format's own rule */
     const char *preprocess; /* ot_dataset.preprocess of the set that the model was trained on; NULL: the data decide */
     bool unlabelled;        /* for predictions: a target may be missing */
+    bool described;         /* for the command data: a table's target may have gaps, which are NaN or OT_IGNORED */
     bool skips;             /* --skip-bad: a file that a table names may be missing, and fails when it is read */
     bool part;              /* samples are kept back from it after opening: ot_dataset_fit measures on the others */
     bool alone;             /* not for training: what is neither recorded nor given is not measured on it */

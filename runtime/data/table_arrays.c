@@ -119,8 +119,12 @@ static ot_status fill_target(const ot_columns *t, const ot_rows *r, const ot_goa
         double v = 0;
         const ot_column *q = &t->column[w->column[i]];
         const char *text = r->cell[w->column[i]];
+        bool lost = t->options.described && ot_cell_of(text, t->point, &v) <= OT_CELL_NULL;
+        int word = w->text ? ot_words_find(&q->words, text) : -1; /* None may be one */
         if (w->text) {
-            ((int64_t *)a->t.data)[row] = ot_words_find(&q->words, text);
+            ((int64_t *)a->t.data)[row] = lost && word < 0 ? OT_IGNORED : word;
+        } else if (lost) {
+            ot_set_f64(a->t.data, a->t.dtype, row * w->n + i, (double)NAN);
         } else if (ot_cell_number(text, t->point, &v)) {
             ot_set_f64(a->t.data, a->t.dtype, row * w->n + i, v);
         } else {

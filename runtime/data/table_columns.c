@@ -406,7 +406,9 @@ static ot_status collect_row(void *user, const ot_rows *r, int64_t row, ot_error
         double v;
         ot_words *w = &x->t->column[i].words;
         const char *text = r->cell[i];
-        if (!x->wanted[i] || (!x->target[i] && ot_cell_of(text, x->t->point, &v) <= OT_CELL_NULL)) continue;
+        bool lost = ot_cell_of(text, x->t->point, &v) <= OT_CELL_NULL; /* None may be a class of a target */
+        bool gap = lost && x->t->options.described && strcasecmp(text, "none") != 0;
+        if (!x->wanted[i] || (lost && !x->target[i]) || gap) continue;
         int before = w->n;
         int most = x->target[i] || x->t->column[i].named ? INT32_MAX / 4 : MOST_WORDS;
         OT_TRY(ot_words_add(w, text, most, x->d->arena, x->t->path, err));

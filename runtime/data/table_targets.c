@@ -25,10 +25,16 @@ static ot_status check_target(ot_dataset *d, const ot_columns *t, const ot_colum
                                (long long)q->nones, (long long)t->rows));
     if (none && none->line && (!lost->line || none->line < lost->line)) lost = none;
     if (!lost->line || t->mark == OT_ROWS_FOLDER) return OT_OK;
+    int64_t n = ot_column_missing(q);
+    if (t->options.described && n < t->rows)
+        return ot_dataset_tell(
+            d, err,
+            "%s: the target (column '%s') is missing in %lld of %lld rows, first in line %lld: delete %s "
+            "from the file for a training, or name another column with --target",
+            t->path, q->name, (long long)n, (long long)t->rows, (long long)lost->line, n == 1 ? "it" : "them");
     ot_fail(err, OT_E_DATA, "%s: line %lld: the target (column '%s') is missing%s%.40s%s%s", t->path,
             (long long)lost->line, q->name, *lost->text ? " ('" : "", lost->text, *lost->text ? "')" : "",
             lost == none && is_text(q) ? "; a class None is in one row in 20 at least, or needs another name" : "");
-    int64_t n = ot_column_missing(q);
     if (n < t->rows)
         ot_fail_more(err, OT_E_DATA,
                      "%lld of %lld rows have none; delete %s from the file, or name another column with --target",
@@ -73,9 +79,11 @@ static ot_status add_target(ot_dataset *d, ot_columns *t, const char *name, cons
                 "%s: --categories: column '%s' is one of several targets of an output, which must be numbers", t->path,
                 q->name);
         if (w->text && n > 1)
-            return ot_fail(err, OT_E_DATA,
-                           "%s: line %lld, column '%s': contains '%.40s'; several targets together must be numbers",
-                           t->path, (long long)q->odd.line, q->name, q->odd.text);
+            return ot_fail(
+                err, OT_E_DATA,
+                "%s: line %lld, column '%s': contains '%.40s'; several targets together must be numbers: write a "
+                "column of 0 and 1 for each of its values",
+                t->path, (long long)q->odd.line, q->name, q->odd.text);
     }
     for (int i = 0; i + 1 < t->n_targets; i++)
         if (w->text && t->wanted[i].text)

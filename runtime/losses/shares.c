@@ -369,7 +369,8 @@ static bool share_of(const ot_value *v, reach at, share *s)
     const ot_mover *m = ot_mover_of(n);
     if (!m || !share_of(n->in[0], at, s)) return false;
     s->axis = m->follow(n, s->axis);
-    return s->axis >= 0 && (!ot_is(n, &ot_op_Clip) || fabs(s->total - 1) < 1e-6);
+    bool changes = ot_is(n, &ot_op_Clip) || ot_is(n, &ot_op_DequantizeLinear); /* numbers from 0 to 1 hardly */
+    return s->axis >= 0 && (!changes || fabs(s->total - 1) < 1e-6);
 }
 
 int ot_shares_axis(const ot_value *v)

@@ -1,8 +1,9 @@
 /* tails.c - finds the Softmax, LogSoftmax or Sigmoid that a graph ends in.
  *
  * Exporters append operators that move elements (Squeeze, Reshape, Transpose, Slice, Cast ...) or clip probabilities
- * to the Softmax or Sigmoid of a network.  A loss is combined with the tail by moving these before it: the Softmax
- * of moved elements equals the moved Softmax, as long as the elements of each sum stay together along one axis.
+ * to the Softmax or Sigmoid of a network, quantizers round them (a DequantizeLinear that pass fake_quant joined).  A loss
+ * is combined with the tail by moving these before it: the Softmax of moved elements equals the moved Softmax, as long as
+ * the elements of each sum stay together along one axis.  It is computed without the Clip and without the rounding.
  *
  * Classifiers of scikit-learn end in probabilities that are not from a Softmax: Sigmoids divided by their sum, or 1
  * - p beside p.  Values that sum to 1 are the Softmax of their logarithms, and the logarithm of a Sigmoid is
@@ -68,10 +69,17 @@ static int gathered(const ot_node *n, int axis)
 }
 
 static const ot_mover movers[] = {
-    { &ot_op_Identity, stays },   { &ot_op_Cast, stays },           { &ot_op_Clip, stays },
-    { &ot_op_Squeeze, reshaped }, { &ot_op_Unsqueeze, reshaped },   { &ot_op_Reshape, reshaped },
-    { &ot_op_Flatten, reshaped }, { &ot_op_Transpose, transposed }, { &ot_op_Slice, sliced },
+    { &ot_op_Identity, stays },
+    { &ot_op_Cast, stays },
+    { &ot_op_Clip, stays },
+    { &ot_op_Squeeze, reshaped },
+    { &ot_op_Unsqueeze, reshaped },
+    { &ot_op_Reshape, reshaped },
+    { &ot_op_Flatten, reshaped },
+    { &ot_op_Transpose, transposed },
+    { &ot_op_Slice, sliced },
     { &ot_op_Gather, gathered },
+    { &ot_op_DequantizeLinear, stays },
 };
 
 /* Clip's bound i; `none` if it has none; NaN: unknown. */
@@ -89,6 +97,12 @@ static bool clips_ends(const ot_node *n)
     return lo <= room && hi >= 1 - room;
 }
 
+/* Is it fake quantization: a DequantizeLinear that rounds floats, which pass fake_quant made of a QuantizeLinear and it? */
+static bool rounds(const ot_node *n)
+{
+    return ot_is(n, &ot_op_DequantizeLinear) && n->in[0]->dtype == n->out[0]->dtype;
+}
+
 const ot_mover *ot_mover_of(const ot_node *n)
 {
     for (int i = 0; i < OT_LEN(movers); i++)
@@ -96,6 +110,7 @@ const ot_mover *ot_mover_of(const ot_node *n)
             bool floats = ot_is_float(n->in[0]->dtype) == ot_is_float(n->out[0]->dtype);
             if (movers[i].follow == gathered && !ot_is_const(n->in[1])) return NULL;
             if (ot_is(n, &ot_op_Clip) && !clips_ends(n)) return NULL;
+            if (ot_is(n, &ot_op_DequantizeLinear) && !rounds(n)) return NULL;
             return floats ? &movers[i] : NULL;
         }
     return NULL;
@@ -310,7 +325,7 @@ ot_value *ot_tail_undo(ot_build *b, const ot_tail *t)
     for (int i = t->n - 1; i >= 0 && v; i--) {
         const ot_node *n = t->move[i];
         ot_value *in[8] = { v };
-        if (ot_is(n, &ot_op_Clip) || ot_is(n, &ot_op_Identity) || ot_is(n, &ot_op_Div) || guards_sum(n) ||
+        if (ot_is(n, &ot_op_Clip) || rounds(n) || ot_is(n, &ot_op_Identity) || ot_is(n, &ot_op_Div) || guards_sum(n) ||
             n->n_in > OT_LEN(in))
             continue;
         for (int k = 1; k < n->n_in; k++) in[k] = n->in[k];
@@ -322,15 +337,21 @@ ot_value *ot_tail_undo(ot_build *b, const ot_tail *t)
 const char *ot_tail_moves(const ot_tail *t, char *buf, size_t size)
 {
     size_t at = 0;
-    bool clip = false;
+    bool clip = false, round = false;
     *buf = '\0';
     for (int i = t->n - 1; i >= 0 && at < size; i--) {
         const char *op = t->move[i]->op->name;
         if (!strcmp(op, "Identity")) continue;
         clip |= !strcmp(op, "Clip");
+        round |= rounds(t->move[i]);
         at += (size_t)snprintf(buf + at, size - at, "%s%s", at ? ", " : " (followed by: ", op);
     }
-    if (at && at < size) snprintf(buf + at, size - at, "%s)", clip ? "; the loss is computed without the Clip" : "");
+    if (at && at < size)
+        snprintf(buf + at, size - at, "%s)",
+                 clip && round ? "; the loss is computed without the Clip and the rounding"
+                 : clip        ? "; the loss is computed without the Clip"
+                 : round       ? "; the loss is computed without the rounding"
+                               : "");
     return buf;
 }
 

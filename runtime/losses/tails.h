@@ -28,7 +28,7 @@ ot_tail ot_tail_find(const ot_value *v);
 /* "Softmax"; for a line to the user. */
 const char *ot_tail_name(const ot_tail *t);
 
-/* v without its tail: the operators after the tail are applied to x.  A Clip of probabilities is omitted. */
+/* v without its tail: the operators after the tail are applied to x.  A Clip of probabilities and a rounding are omitted. */
 ot_value *ot_tail_undo(ot_build *b, const ot_tail *t);
 
 /* The operators after the tail in parentheses, for a message; "": none. */

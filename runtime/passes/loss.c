@@ -389,6 +389,15 @@ static void keep_properties(const choice *x, const ot_spec *given, const ot_valu
     if (l->by_class && l->eval) keep_property(p, z, &p->by_class);
 }
 
+/* An output without an activation that says it is on the scale that its loss expects: metrics read it so. */
+static void settle_scale(choice *x, const ot_loss_kind *r)
+{
+    const ot_graph *g = x->p->graph;
+    for (int i = 0; i < g->n_outputs && (r->bounded || r->logs); i++)
+        if (g->outputs[i] == x->l.out && x->p->tails[i] == OT_TAIL_NONE)
+            x->p->tails[i] = r->bounded ? OT_TAIL_SIGMOID : OT_TAIL_LOG_SOFTMAX;
+}
+
 /* One loss on output z: a scalar times its weight; *alone is without the weight.  given: NULL: chosen from target
  * and tail.  before: of several losses on an output one counts correct answers and learns from the teacher. */
 static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, ot_value *z, const singles *before,
@@ -432,6 +441,7 @@ static ot_value *one_loss(ot_plan *p, const ot_config *c, const ot_spec *given, 
     say_loss(&x, r, given != NULL);
     doubt(&x, r);
     if (g->err->status) return NULL;
+    if (!x.l.joined) settle_scale(&x, r);
     if (l->z && (l->z->dtype == OT_F16 || l->z->dtype == OT_BF16)) l->z = ot_cast(&l->b, l->z, OT_F32);
     if (!l->z || !ot_is_float(l->z->dtype)) {
         no_float(&x);

@@ -269,10 +269,11 @@ typedef struct ot_plan {
     ot_value **fed;     /* by feed of the configuration: the input that reads it; NULL: none */
     int n_sets;
     ot_made_input *sets;
-    ot_tail_kind *tails; /* by output: what the network ends in there (tails.h), with its pieces joined */
-    int *class_axes;     /* by output: along which its classes would lie, by the operator that makes it; -1: unknown */
-    bool *exponential;   /* by output: by its loss it is the logarithm of the prediction; NULL: none is */
-    bool *by_class;      /* by output: its target has a probability for each class; NULL: none has */
+    ot_tail_kind *
+        tails; /* by output: what the network ends in there (tails.h), with its pieces joined, else what its loss expects */
+    int *class_axes;   /* by output: along which its classes would lie, by the operator that makes it; -1: unknown */
+    bool *exponential; /* by output: by its loss it is the logarithm of the prediction; NULL: none is */
+    bool *by_class;    /* by output: its target has a probability for each class; NULL: none has */
     int n_spread;
     const char **spread; /* RUN: names of outputs after the file's own: NAME/0 ... for a sequence */
     int n_reached;

@@ -50,6 +50,8 @@ static void escapes(void **state)
                         "[\\xff\\xfe a\\xc3 \\xc0\\xaf \\xed\\xa0\\x80 \\xf5\\x80\\x80\\x80]"); /* no UTF-8 */
     assert_string_equal(text("%c%c", '\x1b', 'x'), "\\x1bx");
     assert_string_equal(text("%-6s|%6s|", "\n", "\n"), "\\n    |    \\n|");
+    assert_string_equal(text("%-6s|%6s|", "Fläche", "m²"), "Fläche|    m²|"); /* columns, not bytes */
+    assert_string_equal(text("%-5s|", "\u91cf"), "\u91cf   |");
     assert_string_equal(text("%.3s|", "ab\xc3\xa9"), "ab|"); /* half a character is none */
     assert_string_equal(text("%.4s|", "ab\xc3\xa9z"), "ab\xc3\xa9|");
     assert_string_equal(text("%.3s|", "ab\xc3"), "ab|"); /* what follows a cut is not looked at */

@@ -60,6 +60,23 @@ with tempfile.TemporaryDirectory() as d:
     text = call('data', f'{d}/texts.csv', '--text', 'bytes').stdout
     check("\n  column 'text' goes to input 'input_ids' as bytes" in text and 'attention_mask' not in text, text)
     check("column 'text' goes to" in json.loads(call('data', f'{d}/texts.csv', '--text', 'bytes', '--json').stdout)['training']['notes'][0], 'notes')
+    open(f'{d}/gaps.csv', 'w').write('a,Größe,preis\n' + ''.join(f'{i},{i * i % 7},{"" if i % 10 == 4 else i / 4}\n' for i in range(30)))
+    text = call('data', f'{d}/gaps.csv').stdout  # a target with gaps is described too; a training refuses it
+    check("the target (column 'preis') is missing in 3 of 30 rows, first in line 6" in text and '3 NaN or infinite' in text and 'most models cannot train with this' in text, text)
+    check('"preis"' not in text and "missing in 3 of 30 rows" in call('data', f'{d}/gaps.csv', '--target', 'preis').stdout, '--target')
+    open(f'{d}/gaps.csv', 'w').write('Größe,b,kind\n' + ''.join(f'{i},{names[i % 2]},{"" if i % 10 == 4 else names[i % 2]}\n' for i in range(30)))
+    text = call('data', f'{d}/gaps.csv').stdout
+    check("(column 'kind') is missing in 3 of 30 rows" in text and '; 3 are missing' in text and '-100' not in text, text)
+    check('\n    Größe                number' in text and '\n    b                    category' in text, f'columns of a terminal: {text}')
+    open(f'{d}/labels.csv', 'w').write('a,p,q,r\n' + ''.join(f'{i},{i % 2},{int(i % 3 == 0)},0\n' for i in range(30)))
+    several = '--target', 'p,q,r'
+    text = call('data', f'{d}/labels.csv', *several).stdout
+    check('3 labels' in text and 'classes' not in text, text)
+    for line in '0 p                           15  50.00 %', '1 q                           10  33.33 %', '2 r                            0   0.00 %':
+        check(line in text, f'{line}: {text}')
+    of = [a for a in json.loads(call('data', f'{d}/labels.csv', *several, '--json').stdout)['training']['arrays'] if a['role'] == 'target'][0]
+    check(of['labels'] == [{'name': 'p', 'samples': 15}, {'name': 'q', 'samples': 10}, {'name': 'r', 'samples': 0}] and 'classes' not in of, of)
+    check('a column of 0 and 1 for each of its values' in call('data', f'{d}/kinds.csv', '--target', 'a,b', code=4).stderr, 'strings among several targets')
     x[1, 1] = np.nan
     np.savez(f'{d}/nan.npz', x=x)
     text = call('data', f'{d}/nan.npz').stdout

@@ -97,6 +97,19 @@ def test_positions():
     onnx.save(m, 'fed.onnx')
     run('fed.onnx', *train, '--length', '12', rc=2, says=("samples of 12 tokens are too long: input 'position_ids' of the model is looked up in a table of 8 positions; use --length",))
     run('fed.onnx', *train)
+    # Tables of the file itself, of 8 positions: the first ones are added, or looked up by their number.
+    def number(name, v):
+        return 'Constant', [], [name], {'value': numpy_helper.from_array(np.array(v, np.int64))}
+    length = [('Shape', ['input_ids'], ['T1'], {'start': 1, 'end': 2}), ('Gather', ['e', 'input_ids'], ['t'])]
+    added = number('zero', [0]), ('Slice', ['pe', 'zero', 'T1', 'zero'], ['p'])
+    looked_up = number('zero', 0), number('one', 1), ('Squeeze', ['T1'], ['T']), ('Range', ['zero', 'T', 'one'], ['at']), ('Gather', ['pe', 'at'], ['p'])
+    for own in added, looked_up:
+        model('own.onnx', [*length, *own, *ends], ('input_ids', 7, ['N', 'T']), ['N', 2], **shapes)
+        run('own.onnx', *train, rc=3, says=("input 'input_ids': the longest sample that the model computes has length 8, but those of the data have 15; use --length 8",))
+        run('own.onnx', *train, '--length', '8')
+    model('own.onnx', [('MatMul', ['input_ids', 'w'], ['out'])], ('input_ids', 1, ['N', 'T']), ['N', 2], w=(3, 2))
+    np.savez('rows.npz', input_ids=rng.standard_normal((8, 5)).astype('f4'), target=np.zeros(8, int))
+    run('own.onnx', '--data', 'rows.npz', '--steps', '1', '--run-dir', 'none', rc=3, says=('5',), not_says=('--length',))
 
 
 def catches(p):
@@ -173,7 +186,20 @@ def test_averages():
                                   (1, 'Sigmoid', (x[:, :1] > 0).astype('f4'), 'those of class 1')):
         model('average.onnx', [('MatMul', ['x', 'w'], ['z']), (tail, ['z'], ['out'])], ('x', 1, ['N', 4]), ['N', n], w=(4, n))
         np.savez('average.npz', x=x, target=target)
-        run('eval', 'average.onnx', '--data', 'average.npz', says=(f'precision, recall and f1 are {text}',))
+        of_accuracy = 'accuracy is that of single labels, not of samples with all labels correct'
+        run('eval', 'average.onnx', '--data', 'average.npz', says=(f'precision, recall and f1 are {text}', of_accuracy if 'labels' in text else ''))
+
+
+def test_masks():
+    """Which epoch is the best is decided by the accuracy, of pixels; a line names the metric that counts classes alike."""
+    model('masks.onnx', [('Conv', ['x', 'w'], ['out'])], ('x', 1, ['N', 1, 4, 4]), ['N', 3, 4, 4], w=(3, 1, 1, 1))
+    x = rng.standard_normal((20, 1, 4, 4)).astype('f4')
+    np.savez('masks.npz', x=x, target=np.digitize(x[:, 0], [-1, 1]))
+    train = 'masks.onnx', '--data', 'masks.npz', '--steps', '2', '--run-dir', 'none'
+    hint = 'the accuracy of pixels decides which epoch is the best; --monitor iou'
+    run(*train, '--val-split', '0.5', says=(hint,))
+    for options in ('--val-split', '0.5', '--monitor', 'iou'), ('--val-split', '0.5', '--monitor', 'accuracy'), ():
+        run(*train, *options, not_says=(hint,))
 
 
 def test_losses():

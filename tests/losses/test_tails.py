@@ -22,7 +22,7 @@ def const(name, v, t=np.int64):
 
 
 CONSTANTS = [const('one', [1]), const('minus', [-1]), const('two', [2]), const('three', [3]), const('zero', [0]), const('first', 0),
-             const('lo', 1e-7, np.float32), const('hi', 1 - 1e-7, np.float32), const('half', 0.5, np.float32), const('hi1', 1, np.float32), const('four', 4, np.float32), const('nct', [0, 4, 5]),
+             const('lo', 1e-7, np.float32), const('hi', 1 - 1e-7, np.float32), const('half', 0.5, np.float32), const('hi1', 1, np.float32), const('step', 1 / 255, np.float32), const('low', 0, np.uint8), const('four', 4, np.float32), const('nct', [0, 4, 5]),
              const('ntc', [0, 5, 4]), const('square', [0, 4, 4]), const('pixels', [0, 4, 1, 1])]
 
 
@@ -125,6 +125,10 @@ def tails():
                          ('Cast, Squeeze', [('Cast', {'to': T.DOUBLE}), ('Squeeze', 'one')])):
         row('Sigmoid, ' + name, ['Sigmoid', *behind], 1, ['N'], yes, 'loss bce combined with the Sigmoid', flat_bce)
     row('Sigmoid, Clip', ['Sigmoid', clip], 1, ['N', 1], yes[:, None].astype(np.float32), 'followed by: Clip; the loss is computed without the Clip', flat_bce)
+    rounded = [('QuantizeLinear', 'step', 'low'), ('DequantizeLinear', 'step', 'low')]
+    row('Sigmoid, rounded', ['Sigmoid', *rounded], 1, ['N', 1], yes[:, None].astype(np.float32), 'followed by: DequantizeLinear; the loss is computed without the rounding', flat_bce)
+    row('Sigmoid, rounded, Clip', ['Sigmoid', *rounded, clip], 1, ['N', 1], yes[:, None].astype(np.float32), 'computed without the Clip and the rounding', flat_bce)
+    row('Softmax, rounded', [softmax, *rounded], 4, ['N', 4], c4, 'loss cross_entropy combined with the Softmax', ce)
     row('Softmax, Clip', [softmax, clip], 4, ['N', 4], c4, 'loss cross_entropy combined with the Softmax', ce)
     row('Softmax, Unsqueeze, Squeeze', [softmax, ('Unsqueeze', 'two'), ('Squeeze', 'two')], 4, ['N', 4], c4, 'loss cross_entropy combined with the Softmax', ce)
     row('LogSoftmax, Cast', [('LogSoftmax', {'axis': 1}), ('Cast', {'to': T.DOUBLE})], 4, ['N', 4], c4, 'loss nll combined with the LogSoftmax', ce)

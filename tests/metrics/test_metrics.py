@@ -80,6 +80,12 @@ def of_binary(y, t):
             "log_loss": sk.log_loss(t.ravel(), 1 / (1 + np.exp(-y.ravel())))}
 
 
+def of_hard(y, t):
+    """Probabilities without a Sigmoid that says so: the loss bce takes them for some."""
+    p = np.clip(0.2 * y.astype(np.float64) + 0.5, 0, 1)
+    return {**of_binary(y, t), "log_loss": sk.log_loss(t.ravel(), p.ravel())}
+
+
 def of_values(y, t):
     return {"mae": sk.mean_absolute_error(t, y), "rmse": float(np.mean(np.sqrt(np.mean((t - y).astype(np.float64) ** 2, 0)))),
             "r2": sk.r2_score(t, y)}
@@ -96,6 +102,7 @@ def cases():
     yield "LogSoftmax of masks", numbers((N, 3, 2, 4), 18), labels((N, 2, 4), 3, 19), None, of_classes, "LogSoftmax"
     t = labels((N, 1), 2, 20)
     yield "Sigmoid", numbers((N, 1), 21) + t.astype(np.float32), t.astype(np.float32), None, of_binary, "Sigmoid"
+    yield "HardSigmoid", numbers((N, 1), 21) + t.astype(np.float32), t.astype(np.float32), None, of_hard, "HardSigmoid"
     c = labels((N, 5), 11, 22)
     y = numbers((N, 5, 11), 23) + (np.arange(11) == c[..., None]).astype(np.float32)
     for tail in None, "Softmax", "LogSoftmax":

@@ -139,9 +139,18 @@ def folds(folder):
     r = call(folder, "resume", "whole", "--epochs", "70", code=2)
     expect("other options at resume are refused", "--epochs" in r.stderr and "resume whole/fold-1 --epochs 70" in r.stderr)
     call(folder, "resume", "whole", "--epochs", "60", "--threads", "1")
-    for words in ("report", "whole"), ("eval", "whole"), ("compare", "whole/fold-1", "whole"):
+    for words in ("report", "whole"), ("eval", "whole"):
         r = subprocess.run([program, *words], cwd=folder, capture_output=True, text=True)
         expect(f"{words[0]} names the folders", r.returncode == 2 and "is the folder of several trainings" in r.stderr and f"{words[0]} whole/fold-1, up to fold-3" in r.stderr)
+    folds = [f"whole/fold-{k}" for k in (1, 2, 3)]
+    named = call(folder, "compare", *folds).stdout
+    beside = sorted(str(p.relative_to(folder)) for p in (folder / "whole").iterdir())
+    expect("compare takes the folder of several trainings, and all that a pattern names in it", beside != folds and "whole/fold-3" in named
+           and named == call(folder, "compare", "whole").stdout == call(folder, "compare", *beside).stdout)
+    r = call(folder, "compare", "whole/fold-1", "whole/folds.csv", code=2)
+    expect("compare names a file that is no run", "got 1" in r.stderr and "whole/folds.csv: is a file" in r.stderr)
+    r = call(folder, "train", classify(folder)[0], "--folds", "3", "--run-dir", "none", "--data", "missing.npz", code=2)
+    expect("--run-dir none is refused before the data are read", "several trainings need a folder" in r.stderr and "missing" not in r.stderr)
     limited = *train[:-4], "--epochs", "100000000", "--time-limit", "0.2s", "--folds", "2", "--quiet", "--tensorboard=events"
     call(folder, *limited, "--run-dir", "limited")
     before = table(folder / "limited/folds.csv")

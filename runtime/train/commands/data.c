@@ -25,6 +25,13 @@ typedef struct class_counts {
     int64_t ignored;
 } class_counts;
 
+/* A target of several columns of 0 and 1 of a table. */
+typedef struct label_counts {
+    int n; /* 0: the array is something else */
+    const char *const *name;
+    int64_t *count; /* of 1 */
+} label_counts;
+
 typedef struct key {
     uint64_t inputs, target;
     int part;
@@ -55,12 +62,14 @@ static int64_t elements(const ot_array *a)
 
 static bool has_numbers(const ot_array *a) { return a->t.data && a->t.dtype != OT_STRING && !a->mapped; }
 
-static spread spread_of(const ot_array *a)
+static spread spread_of(const ot_dataset *d, const ot_array *a)
 {
     spread s = { .low = INFINITY, .high = -INFINITY };
     double square = 0;
+    bool named = a->role == OT_ARRAY_TARGET && ot_dataset_string_column(d, a); /* gaps of it have no number */
     for (int64_t i = 0, all = elements(a); i < all; i++) {
         double v = ot_get_f64(a->t.data, a->t.dtype, ot_array_at(a, i)), off;
+        if (named && v == OT_IGNORED) continue;
         if (!isfinite(v)) {
             s.nan++;
             continue;
@@ -73,6 +82,23 @@ static spread spread_of(const ot_array *a)
     }
     s.std = s.n ? sqrt(square / (double)s.n) : 0;
     return s;
+}
+
+/* Counts the samples that have each of several labels. */
+static ot_status count_labels(job *j, const ot_dataset *d, const ot_array *a, label_counts *out, ot_error *err)
+{
+    int n = 0;
+    *out = (label_counts){ 0 };
+    if (a->role != OT_ARRAY_TARGET || !has_numbers(a) || !ot_is_int(a->t.dtype)) return OT_OK;
+    out->name = ot_dataset_target_columns(d, a, &n);
+    if (!out->name || n < 2) return OT_OK;
+    out->count = ot_arena_alloc(j->a, sizeof *out->count * (size_t)n);
+    if (!out->count) return ot_fail(err, OT_E_NOMEM, "no memory to count labels");
+    memset(out->count, 0, sizeof *out->count * (size_t)n);
+    out->n = n;
+    for (int64_t i = 0, all = elements(a); i < all; i++)
+        out->count[i % n] += ot_get_i64(a->t.data, a->t.dtype, ot_array_at(a, i)) != 0;
+    return OT_OK;
 }
 
 /* Counts the classes of a target of whole numbers from 0, fewer than the samples; -100 is ignored. */
@@ -187,25 +213,25 @@ static const char *title(const ot_array *a, char buf[512])
     return *a->t.name ? ot_shown(a->t.name, buf, 512) : a->role == OT_ARRAY_TARGET ? "(target)" : "(input)";
 }
 
-static void print_array(const ot_array *a, FILE *f)
+static void print_array(const ot_dataset *d, const ot_array *a, FILE *f)
 {
     char name[512], shape[128];
     ot_shape s = ot_array_shape(a);
     if (ot_array_is_sound(a)) {
-        fprintf(f, "  %-16s recordings in files, %d Hz, up to %.3g s\n", title(a, name), a->source->rate,
-                (double)a->frames / a->source->rate);
+        ot_print(f, "  %-16s recordings in files, %d Hz, up to %.3g s\n", title(a, name), a->source->rate,
+                 (double)a->frames / a->source->rate);
         return;
     }
     if (a->source) {
-        fprintf(f, "  %-16s images in files, decoded to %lld channels\n", title(a, name), (long long)a->t.dim[3]);
+        ot_print(f, "  %-16s images in files, decoded to %lld channels\n", title(a, name), (long long)a->t.dim[3]);
         return;
     }
-    fprintf(f, "  %-16s %-8s %-20s %s", title(a, name), ot_dtype_name(a->t.dtype), ot_shape_text(&s, shape),
-            a->role == OT_ARRAY_TARGET ? "target"
-            : a->whole                 ? "input, whole with every batch"
-                                       : "input");
+    ot_print(f, "  %-16s %-8s %-20s %s", title(a, name), ot_dtype_name(a->t.dtype), ot_shape_text(&s, shape),
+             a->role == OT_ARRAY_TARGET ? "target"
+             : a->whole                 ? "input, whole with every batch"
+                                        : "input");
     if (has_numbers(a) && elements(a)) {
-        spread v = spread_of(a);
+        spread v = spread_of(d, a);
         if (v.n) fprintf(f, ", %.6g to %.6g, mean %.6g, std %.6g", v.low, v.high, v.mean, v.std);
         if (v.nan) fprintf(f, ", %lld NaN or infinite", (long long)v.nan);
     }
@@ -244,7 +270,25 @@ static ot_status print_notes(const job *j, const ot_dataset *d, FILE *f, ot_erro
     return OT_OK;
 }
 
-static void print_classes(const class_counts *c, FILE *f)
+/* A class or label with its share of `all` samples; most: of the largest one. */
+static void print_share(int i, const char *of, int64_t count, int64_t all, int64_t most, FILE *f)
+{
+    char name[256], bar[BAR + 1] = "";
+    ot_shown_in(of, 20, name, sizeof name);
+    int width = most ? (int)lround((double)count / (double)most * BAR) : 0;
+    memset(bar, '#', (size_t)width);
+    fprintf(f, "    %5d %s %9lld %6.2f %% %s\n", i, name, (long long)count, all ? 100 * (double)count / (double)all : 0,
+            bar);
+}
+
+static void print_labels(const label_counts *c, int64_t samples, FILE *f)
+{
+    fprintf(f, "  %d labels, of which a sample may have any number:\n", c->n);
+    for (int i = 0; i < c->n && i < SHOWN_CLASSES; i++) print_share(i, c->name[i], c->count[i], samples, samples, f);
+    if (c->n > SHOWN_CLASSES) fprintf(f, "    and %d more\n", c->n - SHOWN_CLASSES);
+}
+
+static void print_classes(const class_counts *c, bool table, FILE *f)
 {
     int64_t all = 0, most = 0, least = INT64_MAX;
     for (int i = 0; i < c->n; i++) {
@@ -257,16 +301,11 @@ static void print_classes(const class_counts *c, FILE *f)
     else if (least)
         fprintf(f, ", the largest has %.3g times the samples of the smallest", (double)most / (double)least);
     else fprintf(f, ", some without a sample");
-    if (c->ignored) fprintf(f, "; %lld labels of %d are ignored", (long long)c->ignored, OT_IGNORED);
+    if (c->ignored && table) fprintf(f, "; %lld are missing", (long long)c->ignored);
+    else if (c->ignored) fprintf(f, "; %lld labels of %d are ignored", (long long)c->ignored, OT_IGNORED);
     fputc('\n', f);
-    for (int i = 0; i < c->n && i < SHOWN_CLASSES; i++) {
-        char name[256], bar[BAR + 1] = "";
-        ot_shown_in(i < c->named ? c->name[i] : "", 20, name, sizeof name);
-        int width = most ? (int)lround((double)c->count[i] / (double)most * BAR) : 0;
-        memset(bar, '#', (size_t)width);
-        fprintf(f, "    %5d %s %9lld %6.2f %% %s\n", i, name, (long long)c->count[i],
-                all ? 100 * (double)c->count[i] / (double)all : 0, bar);
-    }
+    for (int i = 0; i < c->n && i < SHOWN_CLASSES; i++)
+        print_share(i, i < c->named ? c->name[i] : "", c->count[i], all, most, f);
     if (c->n > SHOWN_CLASSES) fprintf(f, "    and %d more\n", c->n - SHOWN_CLASSES);
 }
 
@@ -296,12 +335,16 @@ static ot_status print_text(job *j, FILE *f, ot_error *err)
         if (!d) continue;
         fprintf(f, "%s%s, %s: %lld sample%s\n", p ? "\n" : "", ot_shown(d->name, name, sizeof name), j->part[p].name,
                 (long long)d->samples, d->samples == 1 ? "" : "s");
-        for (int i = 0; i < d->n; i++) print_array(&d->array[i], f);
+        for (int i = 0; i < d->n; i++) print_array(d, &d->array[i], f);
         if (problem) fprintf(f, "  most models cannot train with this: %s\n", problem);
         OT_TRY(print_notes(j, d, f, err));
         for (int i = 0; i < d->n; i++) {
+            label_counts l;
+            OT_TRY(count_labels(j, d, &d->array[i], &l, err));
+            if (l.n) print_labels(&l, d->samples, f);
+            if (l.n) continue;
             OT_TRY(count_classes(j, d, &d->array[i], &c, err));
-            if (c.n) print_classes(&c, f);
+            if (c.n) print_classes(&c, d->table != NULL, f);
         }
         if (j->compared) print_duplicates(j, &j->part[p], f);
         else fputs("  samples were not compared with each other: they are read from files\n", f);
@@ -311,7 +354,7 @@ static ot_status print_text(job *j, FILE *f, ot_error *err)
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
-static json_t *array_json(const ot_array *a)
+static json_t *array_json(const ot_dataset *d, const ot_array *a)
 {
     json_t *shape = json_array();
     for (int i = 0; i < a->t.rank; i++) ot_json_add(&shape, json_integer(a->t.dim[i]));
@@ -319,7 +362,7 @@ static json_t *array_json(const ot_array *a)
         json_pack("{s:o, s:s, s:s, s:o}", "name", ot_json_text(a->t.name), "role",
                   a->role == OT_ARRAY_TARGET ? "target" : "input", "type", ot_dtype_name(a->t.dtype), "shape", shape);
     if (!has_numbers(a) || !elements(a)) return o;
-    spread v = spread_of(a);
+    spread v = spread_of(d, a);
     ot_json_real(&o, "min", v.n ? v.low : (double)NAN);
     ot_json_real(&o, "max", v.n ? v.high : (double)NAN);
     ot_json_real(&o, "mean", v.n ? v.mean : (double)NAN);
@@ -336,8 +379,19 @@ static ot_status part_json(job *j, const part *p, json_t **to, ot_error *err)
     ot_status s = OT_OK;
     for (int i = 0; i < p->d->n && !s; i++) {
         class_counts c;
-        json_t *one = array_json(&p->d->array[i]), *classes = json_array();
-        s = count_classes(j, p->d, &p->d->array[i], &c, err);
+        json_t *one = array_json(p->d, &p->d->array[i]), *classes = json_array();
+        label_counts l;
+        json_t *labels = json_array();
+        s = count_labels(j, p->d, &p->d->array[i], &l, err);
+        for (int k = 0; !s && k < l.n; k++) {
+            json_t *of = json_pack("{s:I}", "samples", (json_int_t)l.count[k]);
+            ot_json_set(&of, "name", ot_json_text(l.name[k]));
+            ot_json_add(&labels, of);
+        }
+        if (!s && l.n) ot_json_set(&one, "labels", labels);
+        else json_decref(labels);
+        c = (class_counts){ 0 };
+        if (!s && !l.n) s = count_classes(j, p->d, &p->d->array[i], &c, err);
         for (int k = 0; !s && k < c.n; k++) {
             json_t *of = json_pack("{s:i, s:I}", "class", k, "samples", (json_int_t)c.count[k]);
             if (k < c.named) ot_json_set(&of, "name", ot_json_text(c.name[k]));
@@ -367,6 +421,7 @@ static ot_status open_part(job *j, int p, const char *spec, ot_split split, ot_e
 {
     ot_data_options o = { .target = ot_options_nth(j->o, "target", 0),
                           .unlabelled = !ot_options_nth(j->o, "target", 0), /* a target that is named must be there */
+                          .described = true,
                           .categories = ot_options_get(j->o, "categories"),
                           .passed = ot_options_get(j->o, "passthrough"),
                           .parts = ot_options_get(j->o, "split"),

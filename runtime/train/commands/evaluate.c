@@ -226,7 +226,10 @@ static void print_average(const ot_meter *m, const names *d, FILE *f)
     const char *yes = d->n == 2 ? d->name[1] : NULL;
     if (m->kind == OT_METER_CLASSES) ot_print(f, "          precision, recall and f1 are means over the classes\n");
     else if (m->kind == OT_METER_BINARY && m->labels > 1)
-        ot_print(f, "          precision, recall and f1 are means over the labels\n");
+        ot_print(
+            f,
+            "          accuracy is that of single labels, not of samples with all labels correct; precision, recall and f1 are "
+            "means over the labels\n");
     else if (m->kind == OT_METER_BINARY)
         ot_print(f, "          precision, recall and f1 are those of class 1%s%s%s\n", yes ? " (" : "", yes ? yes : "",
                  yes ? ")" : "");

@@ -1,7 +1,9 @@
 /* find_lr.c - the command find-lr: a short training whose learning rate rises exponentially, and what its losses suggest.
  *
  * Two suggestions over the smoothed loss: the rate at which it falls fastest by the logarithm of the rate, where it falls for good, and a
- * tenth of the rate at which it is lowest.  The sweep ends where the smoothed loss is four times its lowest value, or the loss is not finite.
+ * tenth of the rate at which it is lowest.  A smoothed loss is a mean over earlier ones: it falls after the loss does, at rates that are
+ * several times as high.  The first suggestion is therefore the rate in the middle of what the steepest smoothed loss is a mean of.  The
+ * sweep ends where the smoothed loss is four times its lowest value, or the loss is not finite.
  *
  * Source  Smith 2017 */
 #include <fcntl.h>
@@ -21,6 +23,7 @@ static const double smoothing = 0.9, diverged = 4;
 
 typedef struct point {
     double rate, loss, smoothed;
+    double centre; /* mean number of the points that it is a mean of, with the same weights */
 } point;
 
 typedef struct sweep {
@@ -80,7 +83,7 @@ static bool has_diverged(const sweep *s)
 
 static ot_status train(ot_trainer *t, sweep *s, ot_error *err)
 {
-    double average = 0;
+    double average = 0, centre = 0;
     while (s->n < s->most && !s->ended) {
         int64_t k = s->n, u = k % t->updates;
         point *p = &s->at[s->n++];
@@ -94,7 +97,10 @@ static ot_status train(ot_trainer *t, sweep *s, ot_error *err)
         if (r && (r != OT_E_DIVERGED || !k)) return ot_fail(err, r, "%-s", e.text);
         p->loss = r ? (double)NAN : t->last_loss;
         average = smoothing * average + (1 - smoothing) * p->loss;
-        p->smoothed = average / (1 - pow(smoothing, (double)k + 1));
+        centre = smoothing * centre + (1 - smoothing) * (double)k;
+        double weights = 1 - pow(smoothing, (double)k + 1);
+        p->smoothed = average / weights;
+        p->centre = centre / weights;
         s->ended = r || has_diverged(s);
     }
     return OT_OK;
@@ -126,7 +132,8 @@ static void suggest(sweep *s)
         double falls = s->at[i + 1].smoothed - s->at[i - 1].smoothed;
         if (falls < slope) slope = falls, s->steepest = i;
     }
-    if (s->steepest < 0) s->lowest = -1;
+    if (s->steepest >= 0) s->steepest = llround(s->at[s->steepest].centre);
+    else s->lowest = -1;
 }
 
 static void print_csv(const sweep *s, FILE *f)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/train/commands/inspect.h"
@@ -88,8 +89,8 @@ static void print_row(const char *name, const column *c, int n, const json_t *(*
         same &= !strcmp(text[0], text[i]);
     }
     if (same && (if_different || !strcmp(text[0], "-"))) return;
-    fprintf(f, "%-*s", FIRST, name);
-    for (int i = 0; i < n; i++) fprintf(f, "  %-*s", c[i].width, text[i]);
+    ot_print(f, "%-*s", FIRST, name);
+    for (int i = 0; i < n; i++) ot_print(f, "  %-*s", c[i].width, text[i]);
     fputc('\n', f);
 }
 
@@ -173,39 +174,87 @@ static void find_last(column *c)
     }
 }
 
+/* The runs that a command names. */
+typedef struct named {
+    ot_arena *a;
+    const char **path;
+    int n;
+    const char *skipped; /* the first path that is a plain file; NULL: none is */
+} named;
+
+static ot_status add_run(named *x, const char *path, ot_error *err)
+{
+    const char **list = ot_arena_alloc(x->a, (size_t)(x->n + 1) * sizeof *list);
+    if (!list) return ot_fail(err, OT_E_NOMEM, "no memory for the runs");
+    if (x->n) memcpy(list, x->path, (size_t)x->n * sizeof *list);
+    list[x->n++] = path;
+    x->path = list;
+    return OT_OK;
+}
+
+/* Adds the run at a path, or each of a series.  A plain file is none: the shell's pattern for all in the
+ * folder of a series names the files beside the runs too. */
+static ot_status add_runs(named *x, const char *path, ot_error *err)
+{
+    struct stat st;
+    const char **list;
+    int n;
+    if (!stat(path, &st) && S_ISREG(st.st_mode)) {
+        if (!x->skipped) x->skipped = path;
+        return OT_OK;
+    }
+    OT_TRY(ot_series_runs(path, x->a, &list, &n, err));
+    if (!list) return add_run(x, path, err);
+    for (int i = 0; i < n; i++) OT_TRY(add_run(x, list[i], err));
+    return OT_OK;
+}
+
+static ot_status name_runs(named *x, int n, const char *const *paths, ot_error *err)
+{
+    for (int i = 0; i < n; i++) {
+        if (!paths[i]) return ot_fail(err, OT_E_USAGE, "compare: run folder %d is NULL", i);
+        OT_TRY(add_runs(x, paths[i], err));
+    }
+    if (x->n >= 2 && x->n <= MOST_RUNS) return OT_OK;
+    ot_fail(err, OT_E_USAGE, "compare: expected the folders of 2 to %d runs, got %d", MOST_RUNS, x->n);
+    if (x->n > MOST_RUNS)
+        ot_fail_more(err, OT_E_USAGE, "sweep.csv and folds.csv in the folder of several trainings compare all of them");
+    else if (x->skipped)
+        ot_fail_more(err, OT_E_USAGE, "%s: is a file, not the folder of a run such as runs/lenet-1", x->skipped);
+    return OT_E_USAGE;
+}
+
+static ot_status compare(const named *x, column *c, char **text, ot_error *err)
+{
+    size_t size = 0;
+    for (int i = 0, fd; i < x->n; i++) {
+        OT_TRY(open_run(x->path[i], &fd, err));
+        ot_status s = read_run(&c[i].h, fd, x->path[i], err);
+        close(fd);
+        if (s) return s;
+        c[i].best = ot_history_best(&c[i].h);
+        c[i].width = (int)strlen(x->path[i]) > WIDTH ? (int)strlen(x->path[i]) : WIDTH;
+        find_last(&c[i]);
+    }
+    FILE *f = open_memstream(text, &size);
+    if (f) print_runs(c, x->n, x->path, f);
+    if (f && ot_memstream_close(f)) return OT_OK;
+    free(*text);
+    *text = NULL;
+    return ot_fail(err, OT_E_NOMEM, "no memory for the table");
+}
+
 ot_status ot_compare_text(int n, const char *const *runs, char **text, ot_error *err)
 {
     OT_ENTER(err);
     OT_GIVEN(runs);
     OT_GIVEN(text);
-    size_t size = 0;
     *text = NULL;
-    if (n < 2 || n > MOST_RUNS)
-        return ot_fail(err, OT_E_USAGE, "compare: expected the folders of 2 to %d runs, got %d", MOST_RUNS, n);
-    for (int i = 0; i < n; i++)
-        if (!runs[i]) return ot_fail(err, OT_E_USAGE, "%s: run folder %d is NULL", __func__, i);
-    column *c = calloc((size_t)n, sizeof *c);
-    ot_status s = c ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the runs");
-    for (int i = 0, fd; !s && i < n; i++) {
-        s = ot_series_refuse(runs[i], "compare", err);
-        if (s) break;
-        s = open_run(runs[i], &fd, err);
-        if (s) break;
-        s = read_run(&c[i].h, fd, runs[i], err);
-        close(fd);
-        if (s) break;
-        c[i].best = ot_history_best(&c[i].h);
-        c[i].width = (int)strlen(runs[i]) > WIDTH ? (int)strlen(runs[i]) : WIDTH;
-        find_last(&c[i]);
-    }
-    FILE *f = s ? NULL : open_memstream(text, &size);
-    if (f) print_runs(c, n, runs, f);
-    if (!s && (!f || !ot_memstream_close(f))) {
-        free(*text);
-        *text = NULL;
-        s = ot_fail(err, OT_E_NOMEM, "no memory for the table");
-    }
-    for (int i = 0; c && i < n; i++) ot_history_free(&c[i].h);
-    free(c);
+    column c[MOST_RUNS] = { 0 };
+    named x = { .a = ot_arena_new() };
+    ot_status s = x.a ? name_runs(&x, n, runs, err) : ot_fail(err, OT_E_NOMEM, "no memory for the runs");
+    if (!s) s = compare(&x, c, text, err);
+    for (int i = 0; i < MOST_RUNS; i++) ot_history_free(&c[i].h);
+    ot_arena_free(x.a);
     return s;
 }

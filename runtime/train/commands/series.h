@@ -44,4 +44,8 @@ bool ot_series_is_here(const json_t *start);
 /* Of a command for one training.  Errors: OT_E_USAGE: the folder is that of a series; names those to use instead. */
 ot_status ot_series_refuse(const char *run_dir, const char *command, ot_error *err);
 
+/* The run folders of the series at a path that have a log, in their order; *list NULL: it is not the folder of a series.  Names are a's.
+ * Errors: OT_E_NOMEM. */
+ot_status ot_series_runs(const char *path, ot_arena *a, const char ***list, int *n, ot_error *err);
+
 #endif

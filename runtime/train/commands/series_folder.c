@@ -126,6 +126,31 @@ ot_status ot_series_refuse(const char *run_dir, const char *command, ot_error *e
     return s;
 }
 
+ot_status ot_series_runs(const char *path, ot_arena *a, const char ***list, int *n, ot_error *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    json_t *start = fd < 0 ? NULL : ot_series_start(fd);
+    *list = NULL;
+    *n = 0;
+    if (start) {
+        const char *first = first_of(start);
+        int digit = (int)strcspn(first, "1");
+        int64_t all = json_integer_value(json_object_get(start, "trainings"));
+        if (all < 0 || all > OT_MOST_MEMBERS) all = 0;
+        *list = ot_arena_alloc(a, (size_t)(all + 1) * sizeof **list);
+        for (int64_t i = 1; *list && i <= all; i++) {
+            const char *run = ot_arena_printf(a, "%s/%.*s%lld", path, digit, first, (long long)i);
+            const char *log = run ? ot_arena_printf(a, "%.*s%lld/log.jsonl", digit, first, (long long)i) : NULL;
+            if (!log) *list = NULL;
+            else if (!faccessat(fd, log, R_OK, 0)) (*list)[(*n)++] = run;
+        }
+    }
+    bool lost = start && !*list;
+    if (fd >= 0) close(fd);
+    json_decref(start);
+    return lost ? ot_fail(err, OT_E_NOMEM, "no memory for the runs of %s", path) : OT_OK;
+}
+
 ot_status ot_series_open(const char *run_dir, ot_options *o, char **model, ot_error *err)
 {
     OT_ENTER(err);

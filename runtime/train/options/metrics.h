@@ -7,7 +7,7 @@
 /* X(id, name, MORE or LESS: which is better, meaning) */
 #define OT_METRICS(X)                                                                                                          \
     X(LOSS, "loss", LESS, "mean over the evaluation set, the weighted sum of several losses") \
-    X(ACCURACY, "accuracy", MORE, "fraction of correct predictions, for losses over classes and binary ones") \
+    X(ACCURACY, "accuracy", MORE, "fraction of correct predictions, for losses over classes and binary ones; each label of several, each pixel of a mask and each token counts as one") \
     X(TOP5, "top5", MORE, "fraction of the samples whose class is among the five with the highest scores, for more than five classes") \
     X(PRECISION, "precision", MORE, "fraction of the predictions of a class that are correct, mean over the classes; binary: of class 1") \
     X(RECALL, "recall", MORE, "fraction of the samples of a class that are predicted correctly, mean over the classes; binary: of class 1") \

@@ -721,6 +721,7 @@ ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch,
     } else if (s) {
         ot_fail(err, s, "%s", first.text);
     }
+    if (s == OT_E_MODEL) return ot_session_explain_length(x, &c, s, err);
     if (s) return s;
     for (int i = 0; i < g->n_outputs && i < p->graph->n_outputs; i++) {
         (*out)[i].dtype = p->graph->outputs[i]->left_out ? g->outputs[i]->dtype

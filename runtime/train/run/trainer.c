@@ -332,6 +332,19 @@ static void say_options(const ot_trainer *t)
                                                                      : "the monitored metric of each evaluation");
 }
 
+/* The accuracy of masks is that of pixels, most of which may be background. */
+static void say_masks(const ot_trainer *t)
+{
+    bool masks = false, chosen = ot_options_nth(t->o, "monitor", 0) != NULL;
+    ot_meter m;
+    for (int i = 0, output; t->has_val && !chosen && i < t->eval.fs.n && !masks; i++)
+        masks = ot_measure_fits(t, &t->eval, i, &output, &m) && m.kind == OT_METER_CLASSES && m.mask;
+    if (masks)
+        ot_trainer_say(t, OT_INFO,
+                       "the accuracy of pixels decides which epoch is the best; --monitor iou uses the mean IoU of the "
+                       "classes, in which small classes count as much as large ones");
+}
+
 /* What trains, and what it is evaluated on. */
 static void say_sets(const ot_trainer *t)
 {
@@ -381,6 +394,7 @@ static void say_plan(const ot_trainer *t)
                    (long long)parameters(p), p->n_weights, p->n_weights == 1 ? " trains" : "s train",
                    t->m->file->n_sources, (long long)t->m->file->opset);
     if (!t->by_steps) say_sets(t);
+    if (!t->by_steps) say_masks(t);
     ot_trainer_say_lines(t, OT_INFO, t->notes);
     ot_trainer_say_findings(t, true);
     say_options(t);
