@@ -170,7 +170,7 @@ static bool own(const ot_graph *g, const ot_value *s, const ot_value *v)
     return s->source >= 0;
 }
 
-/* Does a body of an If, Loop or Scan read v?  The nodes of a scale that is computed anew stand outside. */
+/* Does a body of an If, Loop or Scan read v?  The nodes that compute a new scale stand outside. */
 static bool is_captured(const ot_graph *g, const ot_value *v)
 {
     for (const ot_node *n = g->first; n; n = n->next)
