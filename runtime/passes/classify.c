@@ -14,7 +14,7 @@
  * Scalars train only if named like a parameter, wherever they lead.
  * Integers that only DequantizeLinear reads are classified as the floats they represent, and become floats if they
  * train (stored.h).
- * Never trained: other integers, rotary tables, normalisers right at an input, the vectors of spectral_norm, values
+ * Never trained: other integers, cosines beside their sines, means and deviations right at an input, the vectors of spectral_norm, values
  * that reach no output through a differentiable path.
  * --train and --freeze override. */
 #include <math.h>
@@ -56,14 +56,13 @@ static ot_status check_patterns(const ot_graph *g, const char *option, const cha
 /* ---- the pass --------------------------------------------------------------- */
 
 /* The DequantizeLinear that reads v, if v is integers that only DequantizeLinears like it read; else NULL. */
-static ot_node *dequantiser(const ot_graph *g, const ot_uses *u, const ot_value *v)
+static ot_node *dequantiser(const ot_uses *u, const ot_value *v)
 {
     int from = u->first[v->id], to = u->first[v->id + 1];
     ot_node *n = from < to && ot_stored_type(v->dtype) ? (ot_node *)(uintptr_t)u->list[from].node : NULL;
     for (int i = from; n && i < to; i++) {
         const ot_slot_use *k = &u->list[i];
-        bool here = k->node->op == &ot_op_DequantizeLinear && !k->input && ot_graph_has(g, k->node->out[0]);
-        if (!here || !ot_stored_alike(k->node, n)) return NULL;
+        if (k->node->op != &ot_op_DequantizeLinear || k->input || !ot_stored_alike(k->node, n)) return NULL;
     }
     return n;
 }
@@ -108,8 +107,7 @@ static habits habits_of(ot_graph *g, const ot_uses *u)
     if (g->lost_parameters) h.operand = ot_graph_alloc(g, (size_t)g->n_values * sizeof *h.operand);
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *v = g->values[i];
-        if (v->source < 0 || v->from_constant || !v->data || (!ot_is_float(v->dtype) && !dequantiser(g, u, v)))
-            continue;
+        if (v->source < 0 || v->from_constant || !v->data || (!ot_is_float(v->dtype) && !dequantiser(u, v))) continue;
         ot_verdict d = ot_judge(g, u, v);
         if (d.how == OT_USE_STRONG) h.in_constants = false;
         if (d.how == OT_USE_NONE || ot_numel(&v->shape) < 2) continue;
@@ -274,7 +272,7 @@ static const ot_node *only_reader(const void *user, const ot_graph *g, const ot_
 static const char *why_constant(ot_graph *g, ot_value *v, const ot_verdict *d, const habits *h)
 {
     if (d->how == OT_USE_NONE)
-        return d->rotary       ? "constant: rotary table"
+        return d->rotary       ? "constant: cosines or sines of angles of which another tensor has the others"
                : d->normaliser ? "constant: normalises an input"
                : d->prepares   ? "constant: preprocessing, which scikit-learn fits before the model"
                                : "constant: no operator uses it as a "
@@ -480,7 +478,7 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
     for (int i = 0; i < g->n_values; i++) {
         ot_value *v = g->values[i];
         if (v->source < 0 || !v->data || v->role != OT_CONST) continue;
-        const ot_node *n = p->own ? NULL : dequantiser(g, &u, v);
+        const ot_node *n = p->own ? NULL : dequantiser(&u, v);
         bool widened = n && ot_stored_widen(g, v, n);
         if (!ot_is_float(v->dtype)) v->why = "constant: not a float";
         if (!widened && !ot_is_float(v->dtype)) continue;

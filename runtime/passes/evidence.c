@@ -496,17 +496,17 @@ bool ot_is_rotary(const ot_graph *g, const ot_value *v)
 {
     int64_t n = ot_numel(&v->shape);
     if (v->shape.rank < 2 || n < 4 || n > 1 << 24 || ot_pattern_of(v) == OT_PATTERN_EQUAL) return false;
-    for (int64_t k = 0; k < n; k++)
-        if (fabs(ot_get_f64(v->data, v->dtype, k)) > 1 + 1e-6) return false;
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *w = g->values[i];
         if (w == v || w->role != OT_CONST || !w->data || w->dtype != v->dtype || !alike(&w->shape, &v->shape)) continue;
-        bool unit = true;
-        for (int64_t k = 0; k < n && unit; k++) {
+        double radius = 0; /* squared */
+        bool one = true;
+        for (int64_t k = 0; k < n && one; k++) {
             double c = ot_get_f64(v->data, v->dtype, k), s = ot_get_f64(w->data, w->dtype, k);
-            unit = fabs(c * c + s * s - 1) < 1e-3;
+            if (!k) radius = c * c + s * s;
+            one = radius > 0 && fabs((c * c + s * s) / radius - 1) < 1e-3;
         }
-        if (unit) return true;
+        if (one) return true;
     }
     return false;
 }

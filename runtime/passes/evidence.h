@@ -97,6 +97,9 @@ bool ot_values_are_mirrored(
 /* A path of identifiers with a dot, as modules of PyTorch name their parameters: "head.bias". */
 bool ot_name_is_path(const char *name);
 
+/* A path that ends in "weight" or "bias", as layers of PyTorch name their parameters and no statistics. */
+bool ot_name_is_of_layer(const char *name);
+
 /* The weight that v, by its name, belongs to as one of the two vectors with which PyTorch's spectral_norm measures it:
  * buffers.  NULL: v is no such vector. */
 const ot_value *ot_normed_by(const ot_graph *g, const ot_value *v);
@@ -122,8 +125,8 @@ bool ot_name_is_sparse(const char *name);
 /* A quarter of the elements or more are exactly 0, and none is negative.  v->data: float elements. */
 bool ot_values_are_sparse(const ot_value *v);
 
-/* Are these the cosine or the sine of angles of which the graph has the other: a partner of equal size with c^2 + s^2 = 1
- * everywhere?  v->data: float elements. */
+/* Are these the cosine or the sine of angles of which the graph has the other: a partner of equal size with one c^2 + s^2
+ * everywhere?  So have rotary tables and matrices of Fourier transforms.  v->data: float elements. */
 bool ot_is_rotary(const ot_graph *g, const ot_value *v);
 
 /* Does the name given by the program identify a table that is no parameter?  ("relative_coords_table") */

@@ -199,6 +199,11 @@ bool ot_name_is_path(const char *name)
     return dot && !ot_name_is_made(name);
 }
 
+bool ot_name_is_of_layer(const char *name)
+{
+    return ot_name_is_path(name) && (ends(name, ".weight") || ends(name, ".bias"));
+}
+
 /* Does the last part of the name end in one of these words? */
 static bool ends_in_word(const char *name, const char *const *words, int n)
 {

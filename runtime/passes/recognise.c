@@ -2,6 +2,7 @@
  *
  * Norms        recognise_norm.c
  * Activations  recognise_activation.c
+ * Roots        recognise_root.c
  * Attention    Dot, Maps that scale and mask, SoftmaxAxis, Dot become a FusedAttention if the device has a kernel for
  *              it besides the reference and, on the CPU, a head has CPU_SCORES scores or more. */
 #include <math.h>
@@ -276,6 +277,7 @@ ot_status ot_pass_recognise(ot_plan *p, const ot_config *c)
     attention f;
     bool any = false;
     OT_TRY(ot_recognise_norms(p->graph, c, &any));
+    OT_TRY(ot_recognise_roots(p->graph, &any));
     OT_TRY(ot_recognise_activations(p->graph, &any));
     bool attends = has_kernel(&ot_op_FusedAttention, c) && has_kernel(&ot_op_FusedAttentionDx, c);
     if (attends) OT_TRY(know(p->graph, &k));

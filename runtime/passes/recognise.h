@@ -30,6 +30,9 @@ ot_status ot_recognise_norms(ot_graph *g, const ot_config *c, bool *any);
  * least one. */
 ot_status ot_recognise_activations(ot_graph *g, bool *any);
 
+/* recognise_root.c: roots of sums of squares have the gradient 0 where the sum is 0; *any: at least one. */
+ot_status ot_recognise_roots(ot_graph *g, bool *any);
+
 /* recognise_bias.c: a matrix product and the bias added to it become one Dot; *any: at least one. */
 ot_status ot_recognise_biases(ot_graph *g, const ot_config *c, bool *any);
 

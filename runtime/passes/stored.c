@@ -170,10 +170,24 @@ static bool own(const ot_graph *g, const ot_value *s, const ot_value *v)
     return s->source >= 0;
 }
 
+/* Does a body of an If, Loop or Scan read v?  The nodes that compute a new scale stand outside. */
+static bool is_captured(const ot_graph *g, const ot_value *v)
+{
+    for (const ot_node *n = g->first; n; n = n->next)
+        for (int k = 0; ot_subgraph(n, k); k++) {
+            const ot_graph *body = ot_subgraph(n, k);
+            for (const ot_node *m = body->first; m; m = m->next)
+                for (int i = 0; i < m->n_in; i++)
+                    if (m->in[i] == v) return true;
+            if (is_captured(body, v)) return true;
+        }
+    return false;
+}
+
 static bool may_fit(const ot_graph *g, const ot_value *v)
 {
     const ot_stored *q = v->stored;
-    return v->role == OT_WEIGHT && q && !q->block && own(g, q->scale, v) &&
+    return v->role == OT_WEIGHT && q && !q->block && own(g, q->scale, v) && !is_captured(g, v) &&
            (!ot_stored_moves(v) || (q->zero && own(g, q->zero, v)));
 }
 
@@ -280,9 +294,10 @@ ot_status ot_stored_fit(ot_plan *p)
         if (w->role != OT_WEIGHT || !w->stored || w->stored->dtype == OT_I32) continue;
         if (may_fit(g, w) && biases_of(g, w, bias, &n, MOST_BIASES)) OT_TRY(fit_weight(g, w, bias, n));
         else
-            ot_find(ot_plan_findings(p), OT_FINDING_WARNING, w->name, NULL,
-                    "--quantized-scales recompute: these weights keep their scale, because other nodes or a bias that "
-                    "does not train use it");
+            ot_find(
+                ot_plan_findings(p), OT_FINDING_WARNING, w->name, NULL,
+                "--quantized-scales recompute: these weights keep their scale, because other nodes, the body of an If, "
+                "Loop or Scan, or a bias that does not train use it");
     }
     return g->err->status;
 }

@@ -83,8 +83,83 @@ static bool is_fed(const ot_node *n)
     return fed || ot_subgraph(n, 0);
 }
 
+/* Does an operand give the other one, or what comes before it, an axis or more elements along one of its axes?  Sizes are known
+ * (size_near_inputs). */
+static bool widens(const ot_node *n)
+{
+    const ot_value *x = n->in[0], *w = n->in[1], *y = n->out[0];
+    if (n->n_in != 2 || !x || !w || !y || y->shape.rank < 0) return false;
+    if (!(x->mark & OT_MARK_NORMALISED)) x = w;
+    for (int d = 0, more = y->shape.rank - x->shape.rank; d < y->shape.rank; d++)
+        if (y->shape.dim[d] != (d < more ? 1 : x->shape.dim[d - more])) return true;
+    return false;
+}
+
+/* Sizes of what operators that only move elements, and arithmetic with constants, make of the inputs and of constants. */
+typedef struct near_inputs {
+    ot_shape *input; /* as declared */
+    ot_node **node;  /* whose outputs have sizes for now */
+    int n_nodes;
+} near_inputs;
+
+/* An axis of open size has this many elements for now: more than one. */
+enum { OPEN_SIZE = 8191 };
+
+static bool begin_sizes(ot_graph *g, near_inputs *s)
+{
+    int nodes = 0;
+    for (const ot_node *n = g->first; n; n = n->next) nodes++;
+    *s = (near_inputs){ .input = ot_graph_alloc(g, (size_t)(g->n_inputs + 1) * sizeof *s->input),
+                        .node = ot_graph_alloc(g, (size_t)(nodes + 1) * sizeof *s->node) };
+    if (!s->input || !s->node) return false;
+    for (int i = 0; i < g->n_inputs; i++) {
+        ot_shape *shape = &g->inputs[i]->shape;
+        s->input[i] = *shape;
+        for (int d = 0; d < shape->rank; d++)
+            if (shape->dim[d] < 0) shape->dim[d] = OPEN_SIZE;
+    }
+    return true;
+}
+
+static void forget(ot_node *n)
+{
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i]) n->out[i]->shape.rank = -1, n->out[i]->dtype = OT_UNDEFINED;
+}
+
+static void add_sizes(ot_node *n, near_inputs *s)
+{
+    ot_error why = { 0 };
+    bool known = n->n_out > 0 && n->out[0] && n->out[0]->shape.rank < 0 && !(n->op->flags & (OT_LISTS | OT_SPELLED));
+    for (int i = 0; i < n->n_in && known; i++) known = !n->in[i] || n->in[i]->shape.rank >= 0;
+    if (!known) return;
+    if (ot_node_infer(n, &why) == OT_OK) s->node[s->n_nodes++] = n;
+    else forget(n);
+}
+
+static void end_sizes(ot_graph *g, const near_inputs *s)
+{
+    for (int i = 0; i < g->n_inputs; i++) g->inputs[i]->shape = s->input[i];
+    for (int i = 0; i < s->n_nodes; i++) forget(s->node[i]);
+}
+
+/* Is it computed from an initializer by a function that ends where it does: a gate between 0 and 1, a share of all? */
+static bool is_gate(const ot_value *v, int depth)
+{
+    const ot_node *n = v->producer;
+    if (!n || v->mark & OT_MARK_FED || depth > 4) return false;
+    if (n->op == &ot_op_Sigmoid || n->op == &ot_op_HardSigmoid || n->op == &ot_op_Tanh || n->op == &ot_op_Softmax)
+        return true;
+    char slot = ot_slot_at(n->op, 0);
+    for (int i = 0; i < n->n_in && (ot_slot_is_arithmetic(slot) || (slot == '>' && !i)); i++)
+        if (n->in[i] && is_gate(n->in[i], depth + 1)) return true;
+    return false;
+}
+
 void ot_mark_uses(ot_graph *g)
 {
+    near_inputs sizes;
+    if (!begin_sizes(g, &sizes)) return;
     for (int i = 0; i < g->n_values; i++) g->values[i]->mark = 0;
     for (int i = 0; i < g->n_inputs; i++) g->inputs[i]->mark |= OT_MARK_NORMALISED | OT_MARK_FED;
     for (ot_node *n = g->first; n; n = n->next) {
@@ -96,10 +171,14 @@ void ot_mark_uses(ot_graph *g)
             const ot_value *v = n->in[i];
             if (!v || (i && !arith)) continue;
             any |= (v->mark & OT_MARK_NORMALISED) != 0;
-            all &= (v->mark & OT_MARK_NORMALISED) || v->role == OT_CONST;
+            all &=
+                (v->mark & OT_MARK_NORMALISED) || v->role == OT_CONST || (!(v->mark & OT_MARK_FED) && !is_gate(v, 0));
         }
-        if (any && all && (arith || ot_slot_at(n->op, 0) == '>') && n->out[0]) n->out[0]->mark |= OT_MARK_NORMALISED;
+        bool near = (arith || ot_slot_at(n->op, 0) == '>') && n->out[0], normalised = near && any && all;
+        if (near && (normalised || !fed)) add_sizes(n, &sizes);
+        if (normalised) n->out[0]->mark |= arith && widens(n) ? OT_MARK_WIDENED : OT_MARK_NORMALISED;
     }
+    end_sizes(g, &sizes);
     for (int i = 0; i < g->n_outputs; i++) g->outputs[i]->mark |= OT_MARK_REACHES;
     for (ot_node *n = g->last; n; n = n->prev) {
         if (!reaches(n) || n->op->grad_zero) continue;
@@ -119,8 +198,12 @@ static ot_strength strength_of(char slot)
                                      : OT_USE_NONE;
 }
 
-static bool at_input(const ot_node *n, int input) /* arithmetic between it and a normalised input */
+/* Arithmetic between start, or what is computed from it, and an input that was not widened: the mean or the deviation of the input?  Not
+ * what a gate computes, nor a centre of its own; where centres are steps, they are an even grid, which is none. */
+static bool at_input(const ot_node *n, int input, const ot_value *start)
 {
+    if (n->out[0]->mark & OT_MARK_WIDENED && ot_pattern_of(start) != OT_PATTERN_STEPS) return false;
+    if (ot_name_is_of_layer(start->name) || is_gate(n->in[input], 0)) return false;
     for (int i = 0; i < n->n_in; i++)
         if (i != input && n->in[i] && n->in[i]->mark & OT_MARK_NORMALISED) return true;
     return false;
@@ -209,7 +292,7 @@ static void judge(const ot_graph *g, const ot_uses *u, const ot_value *start, co
         ot_strength s = strength_of(slot);
         if (s == OT_USE_STATISTIC && computed) continue;
         if (s != OT_USE_STATISTIC && here && !reaches(n)) continue;
-        if (ot_slot_is_arithmetic(slot) && at_input(n, k->input) &&
+        if (ot_slot_is_arithmetic(slot) && at_input(n, k->input, start) &&
             ot_folded_norm(g, start) != OT_NORM_FOLD_PARAMETER) {
             best->normaliser = true;
             continue;
@@ -218,7 +301,7 @@ static void judge(const ot_graph *g, const ot_uses *u, const ot_value *start, co
             best->prepares = true;
             continue;
         }
-        if (slot == 'x' && ot_is_rotary(g, start)) {
+        if (ot_slot_is_one_of(slot, "xM") && ot_is_rotary(g, start)) {
             best->rotary = true;
             continue;
         }

@@ -42,6 +42,7 @@ int recognise_softmax_tests(void);    /* recognise_softmax.c */
 int recognise_batchnorm_tests(void);  /* recognise_batchnorm.c */
 int recognise_activation_tests(void); /* recognise_activation.c */
 int recognise_bias_tests(void);       /* recognise_bias.c */
+int recognise_root_tests(void);       /* recognise_root.c */
 int candidate_tests(void);            /* candidates.c */
 int verify_tests(void);               /* verify.c */
 int name_tests(void);                 /* names.c */

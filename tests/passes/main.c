@@ -473,6 +473,6 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, NULL, NULL) + layout_tests() + precision_tests() + recognise_tests() +
            recognise_norm_tests() + recognise_softmax_tests() + recognise_loss_tests() + recognise_batchnorm_tests() +
-           recognise_activation_tests() + recognise_bias_tests() + candidate_tests() + verify_tests() + name_tests() +
-           decay_tests() + prediction_tests() + copy_tests();
+           recognise_activation_tests() + recognise_bias_tests() + recognise_root_tests() + candidate_tests() +
+           verify_tests() + name_tests() + decay_tests() + prediction_tests() + copy_tests();
 }
