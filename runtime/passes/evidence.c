@@ -506,7 +506,7 @@ bool ot_is_rotary(const ot_graph *g, const ot_value *v)
             if (!k) radius = c * c + s * s;
             one = radius > 0 && fabs((c * c + s * s) / radius - 1) < 1e-3;
         }
-        if (one) return true;
+        if (one && !all_equal(w, n)) return true; /* beside zeros, numbers of one size have one radius too */
     }
     return false;
 }

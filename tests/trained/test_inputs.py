@@ -40,6 +40,7 @@ CASES = [
     ('a layer', ['n', 4], 'Mul x,norm.weight a; Add a,norm.bias y', {'norm.weight': (some(4), True), 'norm.bias': (some(4), True)}),
     ('a scaler', ['n', 4], 'Mul x,scaler_scale a; Add a,scaler_bias y', {'scaler_scale': (some(4), False), 'scaler_bias': (some(4), False)}),
     ('a Fourier transform', ['n', 6, 4], 'MatMul re,x a; MatMul im,x b; Mul a,w c; Sub c,b y', {'re': (cosines, False), 'im': (sines, False), 'w': (some(6, 4), True)}),
+    ('signs beside zeros', ['n', 6, 4], 'MatMul re,x a; MatMul im,x b; Mul a,w c; Sub c,b y', {'re': (np.sign(cosines + np.float32(.01)), True), 'im': (np.zeros((6, 6), 'f4'), True), 'w': (some(6, 4), True)}),
     ('no Fourier transform', ['n', 6, 4], 'MatMul re,x a; MatMul im,x b; Mul a,w c; Sub c,b y', {'re': (cosines, True), 'im': (some(6, 6), True), 'w': (some(6, 4), True)}),
 ]
 
