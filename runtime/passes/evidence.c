@@ -511,6 +511,18 @@ bool ot_is_rotary(const ot_graph *g, const ot_value *v)
     return false;
 }
 
+bool ot_is_transform(const ot_graph *g, const ot_value *v)
+{
+    const ot_shape *s = &v->shape;
+    int64_t n = ot_numel(s), row = s->rank == 2 ? s->dim[1] : 0;
+    bool first_row = true, first_column = true;
+    if (row < 2 || n < 2 * row) return false;
+    double begin = ot_get_f64(v->data, v->dtype, 0);
+    for (int64_t k = 1; k < row && first_row; k++) first_row = ot_get_f64(v->data, v->dtype, k) == begin;
+    for (int64_t k = row; k < n && first_column; k += row) first_column = ot_get_f64(v->data, v->dtype, k) == begin;
+    return (first_row || first_column) && ot_is_rotary(g, v);
+}
+
 const char *ot_pattern_name(ot_pattern p)
 {
     static const char *const name[] = {

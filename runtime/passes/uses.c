@@ -301,7 +301,7 @@ static void judge(const ot_graph *g, const ot_uses *u, const ot_value *start, co
             best->prepares = true;
             continue;
         }
-        if (ot_slot_is_one_of(slot, "xM") && ot_is_rotary(g, start)) {
+        if ((slot == 'x' && ot_is_rotary(g, start)) || (slot == 'M' && ot_is_transform(g, start))) {
             best->rotary = true;
             continue;
         }

@@ -42,7 +42,7 @@ def equal_weights(path, n=20000):
     save(path, nodes + [h.make_node('Relu', [f'a{n - 1}'], ['y'])], [(f'w{i}', np.eye(4, dtype=np.float32)) for i in range(n)])
 
 
-def many_readers(path, n=16000):
+def many_readers(path, n=12000):
     """Of one tensor that an exporter would have merged; comparing every two of them may only be cheap."""
     nodes = chain(n, lambda i, source: h.make_node('Mul', [source, 'w'], [f'a{i}'], name=f'/layers.{i}/Mul'))
     save(path, nodes + [h.make_node('Relu', [f'a{n - 1}'], ['y'])], [('w', np.ones(4, np.float32))])
