@@ -176,7 +176,7 @@ def clock():
     check(f.code == 0 and f.stage('operators')['run'] == len(slow), f'after the clock: {f.text[-300:]}')
     check(len(f.ran) == len(slow) - first, f'after the clock: {len(f.ran)} ran, {first} of {len(slow)} were done')
     f = Fake(operators={**GOOD, 'Tan': 'hang'}).run('--only', 'operators', '--budget', '6')
-    check(f.code == 1 and f.stage('operators')['not_run'] == ['Tan'] and not f.stage('operators')['failed'], 'ended by the clock, said to have failed')
+    check(f.code == 1 and 'Tan' in f.stage('operators')['not_run'] and not f.stage('operators')['failed'], f"ended by the clock: {f.stage('operators')}")
 
 
 def interrupted():
