@@ -47,11 +47,21 @@ static ot_value *of_rows(model *m, ot_value *x, bool plain)
     return with(m, x, model_weight(m, "b", SHAPE(3, 1)), false, plain);
 }
 
-static ot_value *a_constant(model *m, ot_value *x, bool plain)
+static ot_value *reshaped(model *m, ot_value *x, bool plain)
 {
-    static const float mask[N] = { 0, -1, 0, 0, -2 };
-    return with(m, x, ot_graph_const(m->g, "mask", OT_F32, &SHAPE(N), mask), false, plain);
+    const int64_t shape = N;
+    ot_value *b = model_node(m, "Reshape", OT_IN(model_weight(m, "b", SHAPE(N, 1)), model_ints(m, &shape, 1)));
+    return with(m, x, b, false, plain);
 }
+
+static ot_value *constant(model *m, ot_value *x, float most, bool plain)
+{
+    const float b[N] = { 0, -1, 0, 0, -2, most };
+    return with(m, x, ot_graph_const(m->g, "b", OT_F32, &SHAPE(N), b), false, plain);
+}
+
+static ot_value *a_constant(model *m, ot_value *x, bool plain) { return constant(m, x, 3, plain); }
+static ot_value *a_mask(model *m, ot_value *x, bool plain) { return constant(m, x, -1e5f, plain); }
 
 static ot_value *read_twice(model *m, ot_value *x, bool plain)
 {
@@ -94,7 +104,9 @@ static const struct {
     { "in front", in_front, is_biased, 1 },
     { "of more axes", of_more_axes, is_biased, 1 },
     { "of rows", of_rows, is_biased, 0 },
-    { "a constant", a_constant, is_biased, 0 },
+    { "reshaped", reshaped, is_biased, 1 },
+    { "a constant", a_constant, is_biased, 1 },
+    { "a mask", a_mask, is_biased, 0 },
     { "read twice", read_twice, is_biased, 0 },
     { "parts", parts, is_joined, 1 },
     { "parts that overlap", parts_that_overlap, is_joined, 0 },
