@@ -83,15 +83,26 @@ static bool is_fed(const ot_node *n)
     return fed || ot_subgraph(n, 0);
 }
 
-/* Does an operand give the other one, or what comes before it, an axis or more elements along one of its axes?  Sizes are known
- * (size_near_inputs). */
+/* Has c several elements along axis d alone, before an axis along which x has several: one for each colour of a grey picture? */
+static bool is_by_channel(const ot_value *x, const ot_value *c, int d)
+{
+    bool inner = false;
+    for (int i = 1; i <= d && i < x->shape.rank; i++) inner |= x->shape.dim[x->shape.rank - i] != 1;
+    return inner && d < c->shape.rank && ot_numel(&c->shape) == c->shape.dim[c->shape.rank - 1 - d];
+}
+
+/* Does an operand give the other one, or what comes before it, an axis or more elements along one of its axes?  Not the means and
+ * deviations of colours, which a grey picture has too where a network expects colours.  Sizes are known (begin_sizes). */
 static bool widens(const ot_node *n)
 {
-    const ot_value *x = n->in[0], *w = n->in[1], *y = n->out[0];
-    if (n->n_in != 2 || !x || !w || !y || y->shape.rank < 0) return false;
-    if (!(x->mark & OT_MARK_NORMALISED)) x = w;
-    for (int d = 0, more = y->shape.rank - x->shape.rank; d < y->shape.rank; d++)
-        if (y->shape.dim[d] != (d < more ? 1 : x->shape.dim[d - more])) return true;
+    const ot_value *x = n->in[0], *c = n->in[1], *y = n->out[0];
+    if (n->n_in != 2 || !x || !c || !y || y->shape.rank < 0) return false;
+    if (!(x->mark & OT_MARK_NORMALISED)) x = n->in[1], c = n->in[0];
+    for (int d = 0; d < y->shape.rank; d++) { /* from the last axis */
+        bool own = d < x->shape.rank;
+        if (y->shape.dim[y->shape.rank - 1 - d] != (own ? x->shape.dim[x->shape.rank - 1 - d] : 1))
+            return !own || !is_by_channel(x, c, d);
+    }
     return false;
 }
 
@@ -283,11 +294,15 @@ static void judge(const ot_graph *g, const ot_uses *u, const ot_value *start, co
         bool joined = apart && !source && n->op == &ot_op_Concat; /* parts of gates, as PyTorch exports scripts */
         if (depth < DEEP && (moved || joined || (apart && source))) {
             ot_verdict before = *best;
+            best->normaliser = false;
             for (int o = 0; o < n->n_out; o++)
                 if (n->out[o]) judge(g, u, start, n->out[o], computed || !(moved || joined), depth + 1, best);
+            /* a range from two limits, a deviation from a variance; not one number that multiplies a table */
+            bool normaliser = best->normaliser && ot_numel(&start->shape) > 1;
+            best->normaliser |= before.normaliser;
             if (joined && best->how > before.how && !is_recurrent(start, best)) *best = before;
             best->apart |= !moved && !joined && best->how > before.how;
-            if (moved || best->how > before.how) continue;
+            if (moved || normaliser || best->how > before.how) continue;
         }
         ot_strength s = strength_of(slot);
         if (s == OT_USE_STATISTIC && computed) continue;

@@ -51,6 +51,21 @@ def layers(path, merged, named=lambda i: f'fc{i}', cloned=False, norms=False, ti
     return x
 
 
+def recurrent(path, merged, twice=False):
+    """Two LSTMs whose biases are equal, with the ones of a forget gate, as Keras makes them; twice: one layer, called twice."""
+    made = np.random.default_rng(2)
+    one = np.concatenate([np.zeros(12), np.ones(6), np.zeros(30)])[None]
+    init, nodes = {}, [h.make_node('Unsqueeze', ['x', 'first'], ['s0']), h.make_node('Concat', ['s0', 's0'], ['l0'], axis=0)]
+    for i in range(2):
+        w, r, b = (n if twice or (n == 'b' and merged) else f'{n}{i}' for n in 'wrb')
+        for n, value in ((w, made.standard_normal((1, 24, 6)) / 2), (r, made.standard_normal((1, 24, 6)) / 2), (b, one)):
+            init.setdefault(n, value)
+        nodes += [h.make_node('LSTM', [f'l{i}', w, r, b], [f'y{i}', f'h{i}'], f'lstm{i}', hidden_size=6), h.make_node('Squeeze', [f'y{i}', 'second'], [f'l{i + 1}'])]
+    nodes.append(h.make_node('Squeeze', ['h1', 'first'], ['y']))
+    nodes[:0] = [h.make_node('Constant', [], [n], value_ints=[k]) for k, n in enumerate(('first', 'second'))]
+    save(path, nodes, init, ['y'])
+
+
 def train(d, model, out, *options):
     r = call('train', model, '--data', f'{d}/data.npz', '--device', 'cpu', '--run-dir', 'none', '-o', out, '--batch-size', '16', '--lr', '0.02', '--steps', '5',
              '--log', f'{d}/log', *options)
@@ -82,10 +97,10 @@ def only_edited(a, b, what):
     check(m.SerializeToString() == n.SerializeToString(), f'{what}: more than initializers and inputs changed')
 
 
-def pair(d, what, untie='auto', more=2, **options):
+def pair(d, what, untie='auto', more=2, make=layers, **options):
     a, b, out, ref = (f'{d}/{n}.onnx' for n in ('merged', 'apart', 'merged-t', 'apart-t'))
-    layers(a, True, **options)
-    layers(b, False, **options)
+    make(a, True, **options)
+    make(b, False, **options)
     r = call('check', a)
     check('--untie auto' in r.stdout and 'stored equal tensors once' in r.stdout, f'{what}: not said: {r.stdout}')
     check('--untie auto' not in call('check', b).stdout, f'{what}: said of a file without ties')
@@ -116,6 +131,9 @@ with tempfile.TemporaryDirectory() as d:
     pair(d, 'initializers among the inputs', ir=3)
     pair(d, 'external data', external=True)
     pair(d, 'by name', untie='fc0.bias')
+    pair(d, 'biases of recurrent layers', make=recurrent, more=1)
+    recurrent(f'{d}/called.onnx', True, twice=True)
+    check('stored equal' not in call('check', f'{d}/called.onnx').stdout, 'a recurrent layer that is called twice taken for two')
 
     # a weight that two layers share stays, and parts when it is named
     layers(f'{d}/tied.onnx', False, tied=True)

@@ -75,6 +75,15 @@ static ot_status fill(ot_trainer *t, ot_error *err)
 
 /* ---- ties --------------------------------------------------------------------------- */
 
+/* Do the values of v not say that its uses belong together?  Those of equal elements, and of the biases of recurrent layers, which start
+ * with ones for one gate. */
+static bool is_usual(const ot_value *v)
+{
+    const ot_op *op = v->slot_op;
+    return ot_pattern_of(v) == OT_PATTERN_EQUAL ||
+           (op && strchr(op->slots, 'h') && ot_slot_at(op, v->slot_input) == 'B');
+}
+
 /* What may part: what trains, or is a statistic; whatever the option names.  Two nodes read it.  Marks values.  NULL: no memory. */
 static ot_tied *candidates(ot_trainer *t, ot_graph *g, bool by_itself, int *n)
 {
@@ -92,7 +101,7 @@ static ot_tied *candidates(ot_trainer *t, ot_graph *g, bool by_itself, int *n)
         bool asked = matches(t->s.untie, t->s.n_untie, v->name), trains = v->role == OT_WEIGHT || v->role == OT_STATE;
         bool bias = t->s.unfold_bn && v->slot_op == &ot_op_Conv && v->slot_input == 2; /* folding needs one for each */
         if (!asked && !(trains && (by_itself || bias))) continue;
-        list[(*n)++] = (ot_tied){ .source = v->source, .asked = asked, .equal = ot_pattern_of(v) == OT_PATTERN_EQUAL };
+        list[(*n)++] = (ot_tied){ .source = v->source, .asked = asked, .equal = is_usual(v) };
     }
     return list;
 }
