@@ -24,6 +24,7 @@ def run(*words, rc=0, says=(), not_says=()):
     missing, extra = [s for s in says if s not in text], [s for s in not_says if s in text]
     if p.returncode != rc or missing or extra:
         bad.append(f'{" ".join(words)}: exit {p.returncode}, missing {missing}, unexpected {extra}:\n{text}')
+    return text
 
 
 def model(path, nodes, x, y, **w):
@@ -200,6 +201,13 @@ def test_masks():
     run(*train, '--val-split', '0.5', says=(hint,))
     for options in ('--val-split', '0.5', '--monitor', 'iou'), ('--val-split', '0.5', '--monitor', 'accuracy'), ():
         run(*train, *options, not_says=(hint,))
+    # the last line has the monitored metric as the line of the epoch does, and a resumed run that computes no update has it, too
+    train = 'masks.onnx', '--data', 'masks.npz', '--epochs', '2', '--val-split', '0.5', '--monitor', 'iou', '--run-dir', 'watched', '-o', 'o.onnx'
+    for words in train, ('resume', 'watched'):
+        said = run(*words, says=('trained model: ',))
+        lines = {start: line for line in said.splitlines() for start in ('epoch 2: val: ', 'trained model: ') if line.startswith(start)}
+        if ', iou ' not in lines['trained model: '] or lines.get('epoch 2: val: ', 'iou ').split('iou ')[1].split(' (')[0] not in lines['trained model: ']:
+            bad.append(f'{words}: {lines}')
 
 
 def test_losses():
