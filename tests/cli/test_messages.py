@@ -113,6 +113,33 @@ def test_positions():
     run('own.onnx', '--data', 'rows.npz', '--steps', '1', '--run-dir', 'none', rc=3, says=('5',), not_says=('--length',))
 
 
+def test_one_length():
+    """A layer takes all places of a sample: one length is computed, shorter or longer than that of the data, in each command."""
+    ends = [('Conv', ['x', 'k'], ['c']), ('Flatten', ['c'], ['f']), ('MatMul', ['f', 'w'], ['out'])]
+    model('places.onnx', ends, ('x', 1, ['N', 2, 'T']), ['N', 3], k=(4, 2, 5), w=(4 * 16, 3))
+    for length in 11, 33:
+        np.savez('places.npz', x=rng.standard_normal((8, 2, length)).astype('f4'), target=np.arange(8) % 3)
+        said = f"input 'x': the model does not compute samples of length {length}, as those of the data; the nearest length that it computes is 20"
+        for words in (), ('check',), ('eval',), ('predict',):
+            data = ('places.npz',) if 'predict' in words else ('--data', 'places.npz')
+            run(*words, 'places.onnx', *data, rc=3, says=(said,), not_says=(said + '\n' + "input 'x'",))
+    np.savez('places.npz', x=rng.standard_normal((8, 2, 20)).astype('f4'), target=np.arange(8) % 3)
+    run('eval', 'places.onnx', '--data', 'places.npz')
+    # An image has two open axes, neither of which is a length.
+    model('image.onnx', ends, ('x', 1, ['N', 2, 'H', 'W']), ['N', 3], k=(4, 2, 5, 5), w=(4 * 16, 3))
+    np.savez('image.npz', x=rng.standard_normal((8, 2, 9, 9)).astype('f4'), target=np.arange(8) % 3)
+    run('eval', 'image.onnx', '--data', 'image.npz', rc=3, not_says=('length',))
+
+
+def test_standard_input():
+    """It is no data set, and no named one is advised."""
+    model('in.onnx', [('MatMul', ['x', 'w'], ['out'])], ('x', 1, ['N', 4]), ['N', 3], w=(4, 3))
+    said = '-: standard input cannot be read as data; write it into a file first'
+    for words in ('data', '-'), ('in.onnx', '--data', '-'), ('predict', 'in.onnx', '-'):
+        run(*words, rc=4, says=(said,), not_says=('mnist',))
+    run('eval', 'in.onnx', '--data', 'in.npz', '--metrics', 'all', rc=2, says=('--metrics does not apply to this command; eval measures all metrics that fit the outputs',))
+
+
 def catches(p):
     """SIGTERM has a handler: the program has begun to read the model and the data."""
     try:
