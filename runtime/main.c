@@ -170,10 +170,13 @@ static void say_result(const job *j, const ot_result *r, const char *path)
     char when[64] = "";
     if (!train && r->evaluated < r->steps) snprintf(when, sizeof when, " after step %lld", (long long)r->evaluated);
     fprintf(stderr, "trained model: %s", path ? shown(path) : "not written (no -o)");
+    char watched[128] = "";
+    if (r->metric && !isnan(r->value)) snprintf(watched, sizeof watched, ", %.60s %.5g", r->metric, r->value);
     if (!isnan(r->accuracy))
-        fprintf(stderr, " (%s%s: loss %.4g, accuracy %.2f %%)", r->split, when, r->loss, 100 * r->accuracy);
+        fprintf(stderr, " (%s%s: loss %.4g, accuracy %.2f %%%s)", r->split, when, r->loss, 100 * r->accuracy, watched);
     else if (!isnan(r->loss))
-        fprintf(stderr, " (%s%s: loss %.5g%s)", r->split, when, r->loss, train ? ", mean of the last epoch" : "");
+        fprintf(stderr, " (%s%s: loss %.5g%s%s)", r->split, when, r->loss, train ? ", mean of the last epoch" : "",
+                watched);
     fputc('\n', stderr);
     if (r->model_data) fprintf(stderr, "external data: %s (keep it beside the model)\n", shown(r->model_data));
     if (r->best_path && !isnan(r->best)) {

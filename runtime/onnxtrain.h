@@ -321,6 +321,8 @@ typedef struct ot_result {
     const char *model_data;        /* names of the data files of model_path, beside it; NULL: none; borrowed */
     int64_t evaluated;             /* updates after which loss and accuracy of `split` were measured */
     int64_t checkpoint;            /* updates in the newest checkpoint of run_dir; 0: it has none */
+    const char *metric;            /* as ot_epoch.metric; borrowed */
+    double value;                  /* of this metric, with loss and accuracy; NaN: none */
 } ot_result;
 
 /* Opens the data, checks it against the model, plans every batch size and allocates all memory of the training.

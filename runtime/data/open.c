@@ -506,6 +506,8 @@ static ot_status open_path(const char *path, ot_split split, ot_dataset *d, bool
         int number = errno;
         if (strchr(path, '/') || strchr(path, '.'))
             return ot_fail(err, OT_E_IO, "%s: cannot be opened: %s", path, strerror_r(number, (char[128]){ 0 }, 128));
+        if (!strcmp(path, "-"))
+            return ot_fail(err, OT_E_DATA, "-: standard input cannot be read as data; write it into a file first");
         ot_fail(err, OT_E_DATA, "%s: is neither a file nor a known data set; data sets:", path);
         for (int i = 0; i < OT_LEN(sets); i++) ot_fail_more(err, OT_E_DATA, "  %s", sets[i]->entry.name);
         return OT_E_DATA;

@@ -53,6 +53,15 @@ with tempfile.TemporaryDirectory() as d:
     open(f'{d}/part.csv', 'w').write('a,b,target\n' + ''.join(rows[4:9]) + '500,violet,3\n')
     text = call('data', f'{d}/gap.csv', '--val', f'{d}/part.csv').stdout
     check('5 of 6 samples are in the training part' in text and "column 'b': 1 value is not among the categories" in text, text)
+    # parts of a set itself: a column of a table names them, or folders do
+    open(f'{d}/parts.csv', 'w').write('a,part,target\n' + ''.join(f'{i},{("train", "train", "val", "test")[i % 4]},{i % 3}\n' for i in range(32)))
+    j = json.loads(call('data', f'{d}/parts.csv', '--split', 'part', '--json').stdout)
+    check({k: j[k]['samples'] for k in j} == {'training': 16, 'val': 8, 'test': 8}, list(j))
+    for name in ('train/a', 'train/b', 'val/a', 'val/b'):
+        os.makedirs(f'{d}/folder/{name}')
+        open(f'{d}/folder/{name}/1.pgm', 'wb').write(b'P5 2 2 255\n' + bytes(4))
+    text = call('data', f'{d}/folder').stdout
+    check('folder, training: 2 samples' in text and 'folder, val: 2 samples' in text, text)
     open(f'{d}/bad\x1b[31m.csv', 'w').write('a\x1b[31m,b\x1b[32m,target\n' + ''.join(f'{i},,{names[i % 2]}\n' for i in range(30)))
     check('\x1b' not in call('data', f'{d}/bad\x1b[31m.csv').stdout, 'control characters of names')
     open(f'{d}/texts.csv', 'w').write('text,label\n' + ''.join(f'a text that has the number {i * i},{names[i % 2]}\n' for i in range(30)))

@@ -24,6 +24,7 @@ def run(*words, rc=0, says=(), not_says=()):
     missing, extra = [s for s in says if s not in text], [s for s in not_says if s in text]
     if p.returncode != rc or missing or extra:
         bad.append(f'{" ".join(words)}: exit {p.returncode}, missing {missing}, unexpected {extra}:\n{text}')
+    return text
 
 
 def model(path, nodes, x, y, **w):
@@ -110,6 +111,33 @@ def test_positions():
     model('own.onnx', [('MatMul', ['input_ids', 'w'], ['out'])], ('input_ids', 1, ['N', 'T']), ['N', 2], w=(3, 2))
     np.savez('rows.npz', input_ids=rng.standard_normal((8, 5)).astype('f4'), target=np.zeros(8, int))
     run('own.onnx', '--data', 'rows.npz', '--steps', '1', '--run-dir', 'none', rc=3, says=('5',), not_says=('--length',))
+
+
+def test_one_length():
+    """A layer takes all places of a sample: one length is computed, shorter or longer than that of the data, in each command."""
+    ends = [('Conv', ['x', 'k'], ['c']), ('Flatten', ['c'], ['f']), ('MatMul', ['f', 'w'], ['out'])]
+    model('places.onnx', ends, ('x', 1, ['N', 2, 'T']), ['N', 3], k=(4, 2, 5), w=(4 * 16, 3))
+    for length in 11, 33:
+        np.savez('places.npz', x=rng.standard_normal((8, 2, length)).astype('f4'), target=np.arange(8) % 3)
+        said = f"input 'x': the model does not compute samples of length {length}, as those of the data; the nearest length that it computes is 20"
+        for words in (), ('check',), ('eval',), ('predict',):
+            data = ('places.npz',) if 'predict' in words else ('--data', 'places.npz')
+            run(*words, 'places.onnx', *data, rc=3, says=(said,), not_says=(said + '\n' + "input 'x'",))
+    np.savez('places.npz', x=rng.standard_normal((8, 2, 20)).astype('f4'), target=np.arange(8) % 3)
+    run('eval', 'places.onnx', '--data', 'places.npz')
+    # An image has two open axes, neither of which is a length.
+    model('image.onnx', ends, ('x', 1, ['N', 2, 'H', 'W']), ['N', 3], k=(4, 2, 5, 5), w=(4 * 16, 3))
+    np.savez('image.npz', x=rng.standard_normal((8, 2, 9, 9)).astype('f4'), target=np.arange(8) % 3)
+    run('eval', 'image.onnx', '--data', 'image.npz', rc=3, not_says=('length',))
+
+
+def test_standard_input():
+    """It is no data set, and no named one is advised."""
+    model('in.onnx', [('MatMul', ['x', 'w'], ['out'])], ('x', 1, ['N', 4]), ['N', 3], w=(4, 3))
+    said = '-: standard input cannot be read as data; write it into a file first'
+    for words in ('data', '-'), ('in.onnx', '--data', '-'), ('predict', 'in.onnx', '-'):
+        run(*words, rc=4, says=(said,), not_says=('mnist',))
+    run('eval', 'in.onnx', '--data', 'in.npz', '--metrics', 'all', rc=2, says=('--metrics does not apply to this command; eval measures all metrics that fit the outputs',))
 
 
 def catches(p):
@@ -200,6 +228,13 @@ def test_masks():
     run(*train, '--val-split', '0.5', says=(hint,))
     for options in ('--val-split', '0.5', '--monitor', 'iou'), ('--val-split', '0.5', '--monitor', 'accuracy'), ():
         run(*train, *options, not_says=(hint,))
+    # the last line has the monitored metric as the line of the epoch does, and a resumed run that computes no update has it, too
+    train = 'masks.onnx', '--data', 'masks.npz', '--epochs', '2', '--val-split', '0.5', '--monitor', 'iou', '--run-dir', 'watched', '-o', 'o.onnx'
+    for words in train, ('resume', 'watched'):
+        said = run(*words, says=('trained model: ',))
+        lines = {start: line for line in said.splitlines() for start in ('epoch 2: val: ', 'trained model: ') if line.startswith(start)}
+        if ', iou ' not in lines['trained model: '] or lines.get('epoch 2: val: ', 'iou ').split('iou ')[1].split(' (')[0] not in lines['trained model: ']:
+            bad.append(f'{words}: {lines}')
 
 
 def test_losses():

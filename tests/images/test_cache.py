@@ -81,6 +81,14 @@ def same_weights():
                 assert every == none, (data, way, workers)
 
 
+def targets():
+    """Images that are also targets are counted once, as images with masks are."""
+    subprocess.run([program, "new", "autoencoder", "--input", f"3x{SIDE}x{SIDE}", "-o", "a.onnx"], check=True)
+    for net, data, *more in ("a.onnx", "scans/images", "--target", "image"), ("s.onnx", "scans"):
+        _, said = train(net, data, *more)
+        assert f"{KEPT}: all {N}, " in said, said
+
+
 def part_of_a_set():
     """A limit that some of the images fit into."""
     none, said = train("m.onnx", "set", "--cache", "none")
@@ -115,6 +123,7 @@ def main():
     model("s.onnx", True)
     sets()
     same_weights()
+    targets()
     part_of_a_set()
     code, said = files_that_go("memory")
     assert code == 0, said

@@ -223,7 +223,8 @@ static void print_array(const ot_dataset *d, const ot_array *a, FILE *f)
         return;
     }
     if (a->source) {
-        ot_print(f, "  %-16s images in files, decoded to %lld channels\n", title(a, name), (long long)a->t.dim[3]);
+        ot_print(f, "  %-16s images in files, decoded to %lld channel%s\n", title(a, name), (long long)a->t.dim[3],
+                 a->t.dim[3] == 1 ? "" : "s");
         return;
     }
     ot_print(f, "  %-16s %-8s %-20s %s", title(a, name), ot_dtype_name(a->t.dtype), ot_shape_text(&s, shape),
@@ -448,7 +449,7 @@ static ot_status open_parts(job *j, const char *spec, ot_error *err)
     j->part[1].name = "val";
     j->part[2].name = "test";
     OT_TRY(open_part(j, 0, spec, OT_SPLIT_TRAIN, err));
-    if (val) OT_TRY(open_part(j, 1, val, OT_SPLIT_TRAIN, err));
+    OT_TRY(open_part(j, 1, val ? val : spec, val ? OT_SPLIT_TRAIN : OT_SPLIT_VAL, err));
     if (!test) return open_part(j, 2, spec, OT_SPLIT_TEST, err);
     OT_TRY(open_part(j, 2, test, OT_SPLIT_TEST, err));
     return j->part[2].d ? OT_OK : open_part(j, 2, test, OT_SPLIT_TRAIN, err);

@@ -23,6 +23,7 @@ typedef struct row {
     kind kind;
     double min, max;   /* INT, AUTO and NUM */
     const char *plain; /* the help without what holds if the option is not given; NULL: it does not say that */
+    const char *other; /* what other commands do without it; NULL: nothing */
 } row;
 
 #define FIT   (OT_CMD_TRAIN | OT_CMD_FIND_LR | OT_CMD_GRAD | OT_CMD_PLAN | OT_CMD_CHECK | OT_CMD_BENCH) /* what makes a training plan */
@@ -48,6 +49,7 @@ typedef struct row {
       .info.optional = (KIND) == MAYBE, .kind = KIND, .min = MIN, .max = MAX, .info.help = HELP }
 /* help: with what holds without the option, which the help of `resume` leaves out */
 #define OR(text, without) text " (" without ")", .plain = text
+#define OTHERS(text, does) text, .other = does /* help, and what is said where the option does not apply */
 #define SWEPT(commands) ((commands) | ((commands) & OT_CMD_TRAIN ? OT_CMD_SWEEP : 0)) /* a sweep trains */
 
 static const row table[] = {
@@ -181,7 +183,8 @@ static const row table[] = {
     ROW("random", 0, "N", NULL, G, "sweep: N trainings with values of --grid drawn by --seed", OT_CMD_SWEEP, 0, 0, INT,
         1, 10000),
     ROW("metrics", 0, "auto|all", "auto", G,
-        "what evaluations measure: loss, accuracy and errors of values; or all metrics that fit the outputs",
+        OTHERS("what evaluations measure: loss, accuracy and errors of values; or all metrics that fit the outputs",
+               "eval measures all metrics that fit the outputs"),
         OT_CMD_TRAIN, 0, 0, CHOICE, 0, 0),
     ROW("monitor", 0, "[OUTPUT.]METRIC", NULL, G,
         OR("metric of the validation samples, of one output, that decides which epoch is the best",
@@ -626,11 +629,12 @@ ot_status ot_options_check(const ot_options *o, unsigned command, ot_error *err)
     for (int i = 0; i < OT_LEN(table); i++)
         if (o->value[i].n && !o->value[i].from_config && !(table[i].info.commands & command))
             return ot_fail(
-                err, OT_E_USAGE, "%s%s %s", table[i].info.letter == 'o' ? "-" : "--", table[i].info.name,
+                err, OT_E_USAGE, "%s%s %s%s%s", table[i].info.letter == 'o' ? "-" : "--", table[i].info.name,
                 command == OT_CMD_RESUME && table[i].info.commands & OT_CMD_TRAIN
                     ? "cannot be changed when a run is resumed; to change it, start a new run from the model that this "
                       "one wrote"
-                    : "does not apply to this command");
+                    : "does not apply to this command",
+                table[i].other ? "; " : "", table[i].other ? table[i].other : "");
     const char *batch = ot_options_nth(o, "batch-size", 0);
     if (batch && !strcmp(batch, "auto") && !(command & (OT_CMD_TRAIN | OT_CMD_FIND_LR)))
         return ot_fail(err, OT_E_USAGE, "--batch-size auto applies to training only; use a number");

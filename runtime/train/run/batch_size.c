@@ -138,7 +138,7 @@ static void add_kept(kept *k, const ot_feeders *fs)
         int64_t one = p->h * p->w * p->c, of;
         k->any = true;
         k->decoded |= ot_draw_as_decoded(f);
-        k->images += f->mask ? 0 : fs->samples;
+        k->images += f->target ? 0 : fs->samples; /* a sample of images and masks, or of a picture twice, is one */
         if (!ot_mul(fs->samples, one, &of) || !ot_add(k->bytes, of, &k->bytes)) k->bytes = INT64_MAX;
         if (!ot_add(k->all, ot_image_cache_bytes(fs->samples, one), &k->all)) k->all = INT64_MAX;
     }

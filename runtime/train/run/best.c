@@ -63,6 +63,7 @@ ot_status ot_best_use(ot_trainer *t, ot_error *err)
     if (t->eval.slot < 0) return OT_OK;
     t->result.loss = t->best.loss;
     t->result.accuracy = t->best.accuracy;
+    if (t->result.metric) t->result.value = t->result.best;
     t->result.evaluated = t->step; /* they are those of the weights that are written */
     return OT_OK;
 }

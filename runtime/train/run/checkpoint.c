@@ -201,6 +201,7 @@ static ot_status add_counters(ot_trainer *t, ot_npz *z, ot_error *err)
 #undef X
     OT_TRY(add_row(z, "epoch_losses", OT_F64, OT_HEADS, t->epoch_sum.head, err));
     OT_TRY(add_scalar(z, "last_rate", OT_F64, &t->log.lr, err));
+    OT_TRY(add_scalar(z, "monitored", OT_F64, &t->result.value, err));
     int64_t log[2] = { ot_log_position(&t->log, 0), ot_log_position(&t->log, 1) };
     return add_row(z, "log_bytes", OT_I64, 2, log, err);
 }
@@ -559,6 +560,7 @@ static ot_status read_counters(const ot_checkpoint *c, ot_trainer *t, ot_error *
     memcpy(t->log_bytes, i, sizeof t->log_bytes);
     d = array_of(c, "last_rate", OT_F64, 1); /* those of earlier versions have none */
     t->log.lr = d ? *d : (double)NAN;
+    if ((d = array_of(c, "monitored", OT_F64, 1))) t->result.value = *d;
     return fit_together(t) ? OT_OK : unusable(c, err, "has counters that do not fit together");
 }
 

@@ -1,7 +1,8 @@
 /* longest.c - a model that cannot compute samples as long as those of the data: how long they may be.
  *
  * A model whose input leaves the length open has a limit all the same where it has a table of positions: the shapes of an addition
- * do not fit then, or an index is outside the table.  The limit is found by inferring the graph at other lengths. */
+ * do not fit then, or an index is outside the table.  Another, whose layer takes all places of a sample at once, computes few lengths
+ * only, maybe longer ones.  They are found by inferring the graph at other lengths. */
 #include <string.h>
 
 #include "runtime/train/run/session.h"
@@ -21,10 +22,13 @@ static const ot_value *input_of(const ot_graph *g, const ot_feed *f)
     return NULL;
 }
 
-/* Is axis 1 of this input the open length of a sequence?  Images have two such axes. */
-static bool is_sequence(const ot_value *v, const ot_feed *f)
+/* The axis of this input that is the open length of a sequence, before or after its channels; 0: none.  Images have two such axes. */
+static int sequence_axis(const ot_value *v, const ot_feed *f)
 {
-    return v && !f->whole && (v->shape.rank == 2 || v->shape.rank == 3) && v->shape.dim[1] < 0;
+    if (!v || f->whole || v->shape.rank < 2 || v->shape.rank > 3) return 0;
+    for (int d = 1; d < v->shape.rank; d++)
+        if (v->shape.dim[d] < 0) return d;
+    return 0;
 }
 
 static bool fits(search *s, int64_t length)
@@ -60,6 +64,19 @@ static int64_t longest(search *s)
     return low;
 }
 
+/* The length next to that of the data; 0: none was found. */
+static int64_t nearest(search *s)
+{
+    enum { MOST = 4000, INFERENCES = 400000 }; /* of lengths; of nodes, about a second */
+    int64_t tries = INFERENCES / (s->model->n_nodes + 1);
+    if (tries > MOST) tries = MOST;
+    for (int64_t far = 1; far <= tries / 2; far++) {
+        if (far < s->length && fits(s, s->length - far)) return s->length - far;
+        if (fits(s, s->length + far)) return s->length + far;
+    }
+    return 0;
+}
+
 ot_status ot_session_explain_length(const ot_session *x, const ot_config *c, ot_status failed, ot_error *err)
 {
     search s = { .model = x->model->file->graph, .c = *c, .data = c->feeds };
@@ -69,10 +86,15 @@ ot_status ot_session_explain_length(const ot_session *x, const ot_config *c, ot_
     s.c.feeds = s.feeds;
     for (int i = 0; i < c->n_feeds; i++) {
         const ot_feed *f = &c->feeds[i];
-        if (is_sequence(input_of(s.model, f), f) && f->shape.dim[1] > s.length)
-            s.length = f->shape.dim[1], name = f->name;
+        int axis = sequence_axis(input_of(s.model, f), f);
+        if (axis && f->shape.dim[axis] > s.length) s.length = f->shape.dim[axis], name = f->name;
     }
-    int64_t most = name ? longest(&s) : 0;
+    int64_t most = name ? longest(&s) : 0, near = name && !most ? nearest(&s) : 0;
+    if (near)
+        return ot_fail_more(err, failed,
+                            "input '%s': the model does not compute samples of length %lld, as those of the data; the "
+                            "nearest length that it computes is %lld",
+                            name, (long long)s.length, (long long)near);
     if (!most) return failed;
     return ot_fail_more(err, failed,
                         "input '%s': the longest sample that the model computes has length %lld, but those of the data "

@@ -444,14 +444,10 @@ static void write_report(ot_trainer *t, int seconds)
     ot_fail(&t->lost, s, "%-s", e.text);
 }
 
-/* Does --monitor name another metric than loss and accuracy? */
-static bool shows_metric(const ot_trainer *t) { return t->s.monitor > OT_METRIC_ACCURACY || t->s.monitor_output; }
-
 /* Reports an epoch after its evaluation (if any): epochs.csv, report.html, callback. */
 static void show_epoch(ot_trainer *t, int64_t epoch)
 {
     const ot_result *r = &t->result;
-    bool other = shows_metric(t);
     json_t *eval = ot_log_take_eval(&t->log);
     double now = ot_seconds();
     ot_epoch e = { .epoch = epoch + 1,
@@ -464,8 +460,8 @@ static void show_epoch(ot_trainer *t, int64_t epoch)
                    .accuracy = eval ? r->accuracy : (double)NAN,
                    .seconds = now - t->epoch_began,
                    .best = r->best_epoch == epoch + 1,
-                   .metric = other ? t->s.monitor_name : NULL,
-                   .value = other && eval ? ot_measure_value(t, &t->eval, t->s.monitor) : (double)NAN };
+                   .metric = r->metric,
+                   .value = eval ? r->value : (double)NAN };
     ot_epoch_table_row(&t->table, e.epoch, e.step, e.lr, e.train_loss, eval, t->clock.seconds);
     write_report(t, BETWEEN_EPOCHS);
     if (t->cb.epoch) t->cb.epoch(t->cb.user, &e);
@@ -513,10 +509,10 @@ static ot_status evaluate_on(ot_trainer *t, ot_scored *e, const char *head, int6
     t->result.split = e->split;
     t->result.loss = e->loss;
     t->result.accuracy = e->accuracy;
+    t->result.value = t->result.metric ? ot_measure_value(t, e, t->s.monitor) : (double)NAN;
     t->result.evaluated = t->step;
     char right[600], losses[600], shown[620] = "", other[100] = "";
-    double value = shows_metric(t) ? ot_measure_value(t, e, t->s.monitor) : (double)NAN;
-    if (!isnan(value)) snprintf(other, sizeof other, ", %.60s %.5g", t->s.monitor_name, value);
+    if (!isnan(t->result.value)) snprintf(other, sizeof other, ", %.60s %.5g", t->result.metric, t->result.value);
     if (*losses_text(t->x.slot[e->slot].plan, e->head, 1, losses)) snprintf(shown, sizeof shown, " (%s)", losses);
     ot_trainer_accuracies(t, e, right);
     ot_trainer_say(t, t->cb.epoch && !*shown && e == &t->eval ? OT_DETAIL : OT_INFO,

@@ -164,6 +164,16 @@ static ot_status make_plan(ot_session *x, ot_slot *q, ot_error *err)
     return s ? err->status : OT_OK;
 }
 
+/* Says how long samples may be, where that is the reason. */
+static ot_status explain(ot_session *x, ot_slot *q, ot_status s, ot_error *err)
+{
+    ot_config c;
+    ot_feed *feeds = ot_arena_alloc(x->a, sizeof *feeds * (size_t)(q->feeders->n + 1));
+    if (!feeds) return s;
+    ot_session_configure(x, q, &c, feeds);
+    return ot_session_explain_length(x, &c, s, err);
+}
+
 /* --device auto: a model that the device has no kernels for (texts, say) runs on the CPU, and that is said. */
 static ot_status make_first_plan(ot_session *x, ot_slot *q, ot_error *err)
 {
@@ -185,7 +195,9 @@ static ot_status make_first_plan(ot_session *x, ot_slot *q, ot_error *err)
         x->n_supplies = 0;
         x->sets_limit = limit;
     }
-    return s ? ot_fail(err, why.status, "%s", why.text) : OT_OK;
+    if (!s) return OT_OK;
+    ot_fail(err, why.status, "%s", why.text);
+    return why.status == OT_E_MODEL ? explain(x, q, why.status, err) : why.status;
 }
 
 ot_status ot_session_plan(ot_session *x, ot_want want, ot_feeders *fs, int64_t batch, int accumulate, int *out,

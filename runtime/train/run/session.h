@@ -138,7 +138,7 @@ ot_status ot_session_limit(ot_session *x, int64_t scratch, ot_error *err);
 /* Sets *c to the configuration of a plan of the slot; feeds: has an element for each of its feeders, and one more. */
 void ot_session_configure(ot_session *x, ot_slot *q, ot_config *c, ot_feed *feeds);
 
-/* longest.c: if the plan of c failed because the samples of the data are too long, adds to err how long they may be.  Returns
+/* longest.c: if the plan of c failed because of the length of the samples, adds to err how long they may be.  Returns
  * `failed`. */
 ot_status ot_session_explain_length(const ot_session *x, const ot_config *c, ot_status failed, ot_error *err);
 

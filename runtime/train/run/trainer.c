@@ -613,7 +613,7 @@ ot_status ot_trainer_open_gradient(ot_trainer *t, int *slot, ot_error *err)
 /* ---- the object ---------------------------------------------------------------------------- */
 
 static const ot_result no_result = {
-    .reason = "not started", .split = "train", .loss = NAN, .accuracy = NAN, .best = NAN
+    .reason = "not started", .split = "train", .loss = NAN, .accuracy = NAN, .best = NAN, .value = NAN
 };
 
 ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_trainer **out,
@@ -638,6 +638,7 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
     t->result = no_result;
     ot_error first = { 0 };
     ot_status s = ot_settings_read(o, m->outputs, t->a, &t->s, &first);
+    if (!s && (t->s.monitor > OT_METRIC_ACCURACY || t->s.monitor_output)) t->result.metric = t->s.monitor_name;
     t->configs = ot_options_configs(o, t->a);
     if (!s && t->s.n_outputs) {
         s = ot_model_cut(m, t->s.n_outputs, t->s.outputs, t->a, &t->cut, &first);
