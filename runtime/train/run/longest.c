@@ -64,13 +64,11 @@ static int64_t longest(search *s)
     return low;
 }
 
-/* The length next to that of the data; 0: none was found. */
+/* The length next to that of the data; 0: none was found in a second. */
 static int64_t nearest(search *s)
 {
-    enum { MOST = 4000, INFERENCES = 400000 }; /* of lengths; of nodes, about a second */
-    int64_t tries = INFERENCES / (s->model->n_nodes + 1);
-    if (tries > MOST) tries = MOST;
-    for (int64_t far = 1; far <= tries / 2; far++) {
+    const double end = ot_seconds() + 1;
+    for (int64_t far = 1; ot_seconds() < end; far++) {
         if (far < s->length && fits(s, s->length - far)) return s->length - far;
         if (fits(s, s->length + far)) return s->length + far;
     }
