@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ops/cpu/row_tiles.h"
 #include "ops/cpu/vector.h"
@@ -170,6 +171,18 @@ static void pack(const ot_row_conv *s, const float *w, float *to)
 
 static int64_t clamp(int64_t n, int64_t low, int64_t high) { return n < low ? low : n > high ? high : n; }
 
+/* A quarter of the L2 cache of a core.  Each block of a product reads all weights: with 24 rows of 1536 and 384 columns it reached 126 of
+ * the 138 GFLOP/s that 120 rows did, on a core with 2 MiB. */
+static int64_t l2_share(void)
+{
+    enum { MOST = 1 << 20 };
+    long size = -1;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    size = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return clamp(size / 4, BLOCK_BYTES, MOST);
+}
+
 /* Units of windows and of depthwise convolutions are rows of y. */
 static void divide(ot_row_conv *s, int threads)
 {
@@ -188,7 +201,8 @@ static void divide(ot_row_conv *s, int threads)
                   : s->form == WINDOWS ? (FEW_OF_WINDOWS + Q - 1) / Q
                                        : FEW_PIXELS;
     s->threads = (int)clamp(s->units / few, 1, threads);
-    s->block = clamp(BLOCK_BYTES / (each + 1), few, (s->units + s->threads - 1) / s->threads);
+    int64_t bytes = s->form == PRODUCT ? l2_share() : BLOCK_BYTES;
+    s->block = clamp(bytes / (each + 1), few, (s->units + s->threads - 1) / s->threads);
 }
 
 /* Floats of the last columns of a block of y, which are computed beside it. */
