@@ -153,7 +153,8 @@ bool ot_cpu_dot_takes(const ot_node *n, const ot_node *map, const char **why)
     ot_rows_dot d;
     if (!can(n, why) || !ot_cpu_Map.can(map, why)) return false;
     *why = "the Map changes types, sizes or layouts";
-    if (map->n_out != 1 || z->dtype != OT_F32 || z->layout != OT_PLAIN || y->layout != OT_PLAIN || ot_numel(&z->shape) != ot_numel(&y->shape))
+    if (map->n_out != 1 || z->dtype != OT_F32 || z->layout != OT_PLAIN || y->layout != OT_PLAIN ||
+        ot_numel(&z->shape) != ot_numel(&y->shape))
         return false; /* the axes may differ: elements are in one order */
     *why = "no product of few rows with settled weights";
     return is_product_of_rows(n, 1, &d);
