@@ -40,7 +40,7 @@ typedef struct untie {
     ot_table initializer; /* name → TensorProto */
     ot_table maker;       /* name → about of its node */
     ot_table reader;      /* name → read */
-    ot_table blank;       /* name → its tensor, where all elements are equal */
+    ot_table blank;       /* name → its tensor, if its values are usual (ot_tied) */
 } untie;
 
 /* Nodes that pass a tensor on, as exporters put between a weight and its layer. */
@@ -176,7 +176,7 @@ static bool learn(untie *x, size_t node)
     return a->known = true;
 }
 
-/* By the other tensors of the two nodes; where they do not tell (the same ones of equal elements), the same module does. */
+/* By the other tensors of the two nodes; where they do not tell (the same ones of usual values), the same module does. */
 static bool same_partners(const untie *x, use a, use b, bool same_module)
 {
     const Onnx__NodeProto *p = x->g->node[a.node], *q = x->g->node[b.node];
@@ -195,13 +195,13 @@ static bool same_partners(const untie *x, use a, use b, bool same_module)
 static bool belong_together(const untie *x, const ot_tied *t, const char *name, use a, use b)
 {
     const Onnx__NodeProto *p = x->g->node[a.node], *q = x->g->node[b.node];
-    if (a.node == b.node) return !t->equal;
+    if (a.node == b.node) return !t->usual;
     if (ot_traced_shares(p, q, name)) return true; /* a module under two names */
-    if (strcmp(ot_text(p->op_type), ot_text(q->op_type)) != 0 || a.input != b.input) return !t->equal;
+    if (strcmp(ot_text(p->op_type), ot_text(q->op_type)) != 0 || a.input != b.input) return !t->usual;
     const about *one = &x->node[a.node], *other = &x->node[b.node];
     bool both = one->module && other->module;
     bool same = both && one->length == other->length && !memcmp(one->module, other->module, one->length);
-    if (t->equal && !same_partners(x, a, b, same))
+    if (t->usual && !same_partners(x, a, b, same))
         return false; /* the quick question first: every two uses may be compared */
     bool clones = both && !same && same_but_numbers(one->module, one->length, other->module, other->length);
     return !clones; /* of a list of layers */
@@ -269,7 +269,7 @@ ot_status ot_untie(const ot_imported *m, ot_tied *list, int n, int *made, ot_imp
     ot_status s = index_names(&x) ? OT_OK : ot_fail(err, OT_E_NOMEM, "--untie: no memory");
     x.blank.arena = x.re.patch.arena;
     for (int i = 0; i < n && !s; i++) {
-        const Onnx__TensorProto *t = list[i].equal ? ot_remake_tensor(&x.re, list[i].source) : NULL;
+        const Onnx__TensorProto *t = list[i].usual ? ot_remake_tensor(&x.re, list[i].source) : NULL;
         if (t && !ot_table_set(&x.blank, ot_text(t->name), t)) s = ot_fail(err, OT_E_NOMEM, "--untie: no memory");
     }
     for (int i = 0; i < n && !s; i++) {

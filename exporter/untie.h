@@ -8,14 +8,13 @@
 /* A tensor, as the caller sees it. */
 typedef struct ot_tied {
     int source; /* of the model: an initializer of its graph */
-    bool
-        equal; /* its values do not say that its uses belong together: every element is the same, or a recurrent layer's bias */
-    bool asked;     /* every use gets its own, whatever they are; else only uses that an exporter merged */
-    int made;       /* set: tensors more than there were; 0: its uses belong together, or there is one */
+    bool usual; /* many layers start with its values (one number, a recurrent layer's bias): equal values say nothing */
+    bool asked; /* every use gets its own, whatever they are; else only uses that an exporter merged */
+    int made;   /* set: tensors more than there were; 0: its uses belong together, or there is one */
     const char *op; /* set: the operator of its first use */
 } ot_tied;
 
-/* Of a tensor with such values, uses belong together in the same slot beside the same weights, or, where nothing
+/* Of a tensor with usual values, uses belong together in the same slot beside the same weights, or, where nothing
  * beside them tells, in the same module by the names of the nodes.  Of any other they do (an embedding and the layer that
  * shares it, a layer that is called twice), but for the same slot of layers that were cloned: in modules of a list,
  * layers.0.fc and layers.1.fc.

@@ -11,8 +11,7 @@
 
 #include "ops/cpu/convolve_rows.h"
 #include "ops/cpu/convolve_weights.h"
-#include "ops/cpu/dot_packed.h"
-#include "ops/cpu/onednn.h"
+#include "ops/cpu/dot.h"
 #include "ops/cpu/vector.h"
 #include "ops/cpu/winograd.h"
 
@@ -54,12 +53,12 @@ typedef struct column_sums {
 /* One of the first five. */
 typedef struct conv_state {
     ot_script *script;
-    ot_dot_packed *packed;
+    ot_dot_plan product;
     ot_winograd *winograd;
     ot_row_conv *rows;
     const ot_dw_kernel *dw;
     void *dw_state;
-    column_sums db; /* beside the script, or the packed product */
+    column_sums db; /* beside the product */
     cpu_behind behind;
 } conv_state;
 
@@ -68,9 +67,9 @@ void ot_cpu_convolve_release(void *state)
     conv_state *s = state;
     if (!s) return;
     ot_script_free(s->script);
+    ot_dot_plan_free(&s->product);
     ot_rows_free(s->rows);
     free(s->winograd);
-    free(s->packed);
     free(s->dw_state);
     free(s->behind.map);
     free(s);
@@ -108,8 +107,8 @@ ot_status ot_cpu_convolve_run(const ot_call *c, const void *const *map_in)
     if (s->dw) return s->dw->run(s->dw_state, c), OT_OK;
     ot_call direct = *c;
     direct.state = s->script;
-    if (s->packed) ot_dot_packed_run(s->packed, c);
-    else OT_TRY(ot_script_run(&direct));
+    if (s->script) OT_TRY(ot_script_run(&direct));
+    else OT_TRY(ot_dot_plan_run(&s->product, c));
     add_columns(&s->db, c);
     if (behind) cpu_map_all(behind);
     return OT_OK;
@@ -169,9 +168,7 @@ static ot_status product(const ot_node *n, ot_prep *p, const ot_conv_call *c, co
                         .add_arg = OT_ARG_NONE,
                         .bf16 = c->bf16 };
     s->db = (column_sums){ .from = c->y_arg, .to = c->b_arg, .rows = rows, .columns = M, .threads = p->threads };
-    if (ot_dot_packed_pays(&dot, p->threads)) return ot_dot_packed_new(n, &dot, ot_instruction_set(), p, &s->packed);
-    OT_TRY(ot_script_new(n, p, &s->script));
-    return ot_script_dot(s->script, &dot, p);
+    return ot_dot_plan_new(n, &dot, p, &s->product);
 }
 
 /* oneDNN 2.6 with AMX is wrong about the bfloat16 dw of a dilated convolution, unless its channels are a multiple of 16;
@@ -222,12 +219,12 @@ static ot_status prepare(const ot_node *n, const ot_node *map, ot_prep *p, ot_co
                   : is_product(c) ? product(n, p, c, s)
                                   : direct(n, p, c, &s->script);
     snprintf(p->how, sizeof p->how, "%s",
-             c->bf16     ? OT_BF16_PRODUCT
-             : winograd  ? "Winograd"
-             : s->dw     ? s->dw->name
-             : rows      ? "rows"
-             : s->packed ? "packed"
-                         : "oneDNN");
+             c->bf16             ? OT_BF16_PRODUCT
+             : winograd          ? "Winograd"
+             : s->dw             ? s->dw->name
+             : rows              ? "rows"
+             : s->product.packed ? "packed"
+                                 : "oneDNN");
     if (e == OT_OK) e = cpu_behind_new(map, p, &s->behind);
     if (e != OT_OK) ot_cpu_convolve_release(s);
     else p->state = s;

@@ -7,9 +7,7 @@
 #include <string.h>
 
 #include "ops/cpu/convolve_rows.h"
-#include "ops/cpu/dot_packed.h"
 #include "ops/cpu/map.h"
-#include "ops/cpu/onednn.h"
 #include "ops/cpu/vector.h"
 #include "ops/kernels/dot.h"
 
@@ -97,11 +95,33 @@ static ot_dot_call call_of(const ot_node *n, const ot_dot_operands *at, const ot
     return c;
 }
 
-/* One of the first three. */
+ot_status ot_dot_plan_new(const ot_node *n, const ot_dot_call *d, ot_prep *p, ot_dot_plan *out)
+{
+    bool packs = ot_dot_packed_pays(d, p->threads);
+    strcpy(p->how, d->bf16 ? OT_BF16_PRODUCT : packs ? "packed" : "");
+    if (packs) return ot_dot_packed_new(n, d, ot_instruction_set(), p, &out->packed);
+    OT_TRY(ot_script_new(n, p, &out->script));
+    return ot_script_dot(out->script, d, p);
+}
+
+ot_status ot_dot_plan_run(const ot_dot_plan *s, const ot_call *c)
+{
+    ot_call own = *c;
+    own.state = s->script;
+    if (s->script) return ot_script_run(&own);
+    ot_dot_packed_run(s->packed, c);
+    return OT_OK;
+}
+
+void ot_dot_plan_free(ot_dot_plan *s)
+{
+    ot_script_free(s->script);
+    free(s->packed);
+}
+
 typedef struct dot_state {
-    ot_script *script;
-    ot_dot_packed *packed;
-    ot_row_conv *rows;
+    ot_dot_plan product;
+    ot_row_conv *rows; /* instead of it; NULL: not */
     cpu_behind behind;
 } dot_state;
 
@@ -109,18 +129,10 @@ void ot_cpu_dot_release(void *state)
 {
     dot_state *s = state;
     if (!s) return;
-    ot_script_free(s->script);
-    free(s->packed);
+    ot_dot_plan_free(&s->product);
     ot_rows_free(s->rows);
     free(s->behind.map);
     free(s);
-}
-
-static ot_status by_script(const ot_node *n, const ot_dot_call *c, ot_prep *p, ot_script **s)
-{
-    if (c->bf16) strcpy(p->how, OT_BF16_PRODUCT);
-    OT_TRY(ot_script_new(n, p, s));
-    return ot_script_dot(*s, c, p);
 }
 
 /* Packing the weights, once here and in every product by oneDNN, counts where rows are few; with very few, weights are read at the
@@ -166,12 +178,11 @@ ot_status ot_cpu_dot_prepare(const ot_node *n, const ot_node *map, const ot_dot_
     ot_rows_dot d;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     ot_dot_call c = call_of(n, at, p);
-    bool rows = packs_rows(n, at, p, &d), packs = !rows && ot_dot_packed_pays(&c, p->threads);
-    if (rows || packs) strcpy(p->how, rows ? "rows" : "packed");
+    bool rows = packs_rows(n, at, p, &d);
+    if (rows) strcpy(p->how, "rows");
     d.x_arg = at->a, d.bias_arg = at->bias, d.y_arg = at->y;
-    ot_status e = rows    ? ot_rows_product(n, &d, ot_instruction_set(), p, &s->rows)
-                  : packs ? ot_dot_packed_new(n, &c, ot_instruction_set(), p, &s->packed)
-                          : by_script(n, &c, p, &s->script);
+    ot_status e =
+        rows ? ot_rows_product(n, &d, ot_instruction_set(), p, &s->rows) : ot_dot_plan_new(n, &c, p, &s->product);
     if (e == OT_OK) e = cpu_behind_new(map, p, &s->behind);
     p->state = e == OT_OK ? s : NULL;
     if (e != OT_OK) ot_cpu_dot_release(s);
@@ -181,12 +192,10 @@ ot_status ot_cpu_dot_prepare(const ot_node *n, const ot_node *map, const ot_dot_
 ot_status ot_cpu_dot_run(const ot_call *c, const void *const *map_in)
 {
     const dot_state *s = c->state;
-    ot_call own = *c, map = cpu_behind_call(&s->behind, c, map_in);
+    ot_call map = cpu_behind_call(&s->behind, c, map_in);
     const ot_call *behind = s->behind.map ? &map : NULL;
     if (s->rows) return ot_rows_run(s->rows, c, behind);
-    own.state = s->script;
-    if (s->packed) ot_dot_packed_run(s->packed, c);
-    else OT_TRY(ot_script_run(&own));
+    OT_TRY(ot_dot_plan_run(&s->product, c));
     if (behind) cpu_map_all(behind);
     return OT_OK;
 }

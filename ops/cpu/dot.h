@@ -1,8 +1,20 @@
-/* dot.h - Dot on the CPU, alone or as a part of a Fused node. */
+/* dot.h - Dot on the CPU, alone or as a part of a Fused node; products of other operators. */
 #ifndef OT_CPU_DOT_H
 #define OT_CPU_DOT_H
 
-#include "ops/kernel.h"
+#include "ops/cpu/dot_packed.h"
+#include "ops/cpu/onednn.h"
+
+/* A matrix product by oneDNN, or by dot_packed.c where that pays. */
+typedef struct ot_dot_plan {
+    ot_script *script; /* NULL: packed */
+    ot_dot_packed *packed;
+} ot_dot_plan;
+
+/* The workspace is added to p->work, and p->how is set.  ot_dot_plan_free releases *out also after an error. */
+ot_status ot_dot_plan_new(const ot_node *n, const ot_dot_call *d, ot_prep *p, ot_dot_plan *out);
+ot_status ot_dot_plan_run(const ot_dot_plan *s, const ot_call *c);
+void ot_dot_plan_free(ot_dot_plan *s);
 
 /* The arguments of the node that are the operands of Dot (OT_ARG_NONE: none); add: a tensor like y that is added to the
  * result. */

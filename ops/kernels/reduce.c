@@ -94,6 +94,14 @@ ot_value *ot_sum_to(ot_build *b, ot_value *x, const ot_shape *s, bool wide)
     return y ? ot_view(b, y, s) : NULL;
 }
 
+/* sqrt(s + z) - z with z = (s == 0): the value is the same, and the slope at 0 is finite, so that products with it are 0. */
+ot_value *ot_sqrt_of_squares(ot_build *b, ot_value *s)
+{
+    ot_value *z = ot_cast(b, ot_map2(b, OT_FN_Equal, 0, 0, s, ot_scalar(b, s->dtype, 0)), s->dtype);
+    ot_value *r = ot_map1(b, OT_FN_Sqrt, 0, 0, ot_map2(b, OT_FN_Add, 0, 0, s, z));
+    return ot_map2(b, OT_FN_Sub, 0, 0, r, z);
+}
+
 static double flops(const ot_node *n)
 {
     const ot_reduce *a = n->attrs;

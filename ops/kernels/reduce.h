@@ -29,4 +29,7 @@ typedef struct ot_reduce {
 /* The reduced operand: its shape and type. */
 void ot_reduce_x(const ot_node *n, ot_shape *shape, ot_dtype *t);
 
+/* sqrt(s) of sums of squares, as a norm or deviation is computed: where s is 0 its gradient is 0. */
+ot_value *ot_sqrt_of_squares(ot_build *b, ot_value *s);
+
 #endif

@@ -105,15 +105,10 @@ static ot_value *sum_square(ot_build *b, bool real)
 
 static void sum_square_lower(ot_build *b) { yield(b, sum_square(b, false)); }
 
-/* sqrt(s + z) - z with z = (s == 0): the value is the same, and the slope at 0 is finite, so that products with it
- * are zero. */
 static void l2_lower(ot_build *b)
 {
     ot_value *s = sum_square(b, true);
-    if (ot_broken(b)) return;
-    ot_value *z = ot_cast(b, ot_map2(b, OT_FN_Equal, 0, 0, s, ot_scalar(b, s->dtype, 0)), s->dtype);
-    ot_value *r = ot_map1(b, OT_FN_Sqrt, 0, 0, ot_map2(b, OT_FN_Add, 0, 0, s, z));
-    yield(b, ot_map2(b, OT_FN_Sub, 0, 0, r, z));
+    if (!ot_broken(b)) yield(b, ot_sqrt_of_squares(b, s));
 }
 
 static void log_sum_lower(ot_build *b)

@@ -272,7 +272,7 @@ static const ot_node *only_reader(const void *user, const ot_graph *g, const ot_
 static const char *why_constant(ot_graph *g, ot_value *v, const ot_verdict *d, const habits *h)
 {
     if (d->how == OT_USE_NONE)
-        return d->rotary       ? "constant: cosines or sines of angles of which another tensor has the others"
+        return d->rotary       ? "constant: sine or cosine table (position encoding or Fourier basis)"
                : d->normaliser ? "constant: normalises an input"
                : d->prepares   ? "constant: preprocessing, which scikit-learn fits before the model"
                                : "constant: no operator uses it as a "

@@ -1,5 +1,5 @@
 /* recognise_root.c - the root of a sum of squares, as a decomposed standard deviation or norm has it, gets a gradient of 0 where
- * the sum is 0: sqrt(s) becomes sqrt(s + z) - z with z = (s == 0), as ReduceL2 is lowered.
+ * the sum is 0 (ot_sqrt_of_squares), as ReduceL2 is lowered.
  *
  *     Reduce of squares [-> Div, Mul by numbers, Mul by another such sum] -> Sqrt
  *
@@ -42,12 +42,9 @@ static bool is_sum_of_squares(const ot_value *v, int depth)
 static void put_root(ot_graph *g, ot_node *n)
 {
     ot_build b = { .graph = g, .node = n };
-    ot_value *s = n->in[0];
     g->cursor = n;
     g->phase = n->phase;
-    ot_value *z = ot_cast(&b, ot_map2(&b, OT_FN_Equal, 0, 0, s, ot_scalar(&b, s->dtype, 0)), s->dtype);
-    ot_value *r = ot_map1(&b, OT_FN_Sqrt, 0, 0, ot_map2(&b, OT_FN_Add, 0, 0, s, z));
-    ot_value *y = ot_map2(&b, OT_FN_Sub, 0, 0, r, z);
+    ot_value *y = ot_sqrt_of_squares(&b, n->in[0]);
     g->cursor = NULL;
     g->phase = OT_PHASE_BATCH;
     if (y) ot_graph_replace(g, n->out[0], y);

@@ -40,8 +40,8 @@ ot_status byte_pictures(ot_error *err); /* train.npz in bytes */
 ot_status part_files(ot_error *err);    /* x.npz, y.npz */
 ot_status image_list(ot_error *err);    /* list.csv and its images */
 ot_status masks(ot_error *err);         /* the same images with masks.csv, and the folder set */
-ot_status recordings(ot_error *err);
-ot_status vocabularies(ot_error *err); /* the folders word, bert and gpt */
+ot_status recordings(ot_error *err);    /* the folder spoken */
+ot_status vocabularies(ot_error *err);  /* the folders word, bert and gpt */
 ot_status tables(
     ot_error *err); /* table.csv, mixed.csv, texts.jsonl, tags.jsonl, tags.conll, run.conf, and pictures() */
 

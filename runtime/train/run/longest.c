@@ -87,7 +87,8 @@ ot_status ot_session_explain_length(const ot_session *x, const ot_config *c, ot_
         int axis = sequence_axis(input_of(s.model, f), f);
         if (axis && f->shape.dim[axis] > s.length) s.length = f->shape.dim[axis], name = f->name;
     }
-    int64_t most = name ? longest(&s) : 0, near = name && !most ? nearest(&s) : 0;
+    if (!name || fits(&s, s.length)) return failed; /* for another reason */
+    int64_t most = longest(&s), near = most ? 0 : nearest(&s);
     if (near)
         return ot_fail_more(err, failed,
                             "input '%s': the model does not compute samples of length %lld, as those of the data; the "

@@ -75,8 +75,7 @@ static ot_status fill(ot_trainer *t, ot_error *err)
 
 /* ---- ties --------------------------------------------------------------------------- */
 
-/* Do the values of v not say that its uses belong together?  Those of equal elements, and of the biases of recurrent layers, which start
- * with ones for one gate. */
+/* Do many layers start with the values of v?  With equal elements, and with the biases of recurrent layers, which are ones for one gate. */
 static bool is_usual(const ot_value *v)
 {
     const ot_op *op = v->slot_op;
@@ -101,7 +100,7 @@ static ot_tied *candidates(ot_trainer *t, ot_graph *g, bool by_itself, int *n)
         bool asked = matches(t->s.untie, t->s.n_untie, v->name), trains = v->role == OT_WEIGHT || v->role == OT_STATE;
         bool bias = t->s.unfold_bn && v->slot_op == &ot_op_Conv && v->slot_input == 2; /* folding needs one for each */
         if (!asked && !(trains && (by_itself || bias))) continue;
-        list[(*n)++] = (ot_tied){ .source = v->source, .asked = asked, .equal = is_usual(v) };
+        list[(*n)++] = (ot_tied){ .source = v->source, .asked = asked, .usual = is_usual(v) };
     }
     return list;
 }
