@@ -203,8 +203,8 @@ def train_row(program, name, folder, y, a):
 
 def predict_ours(program, name, folder, y, threads):
     batch = WORKLOADS[name][1]
-    text = call(program, 'bench', f'{folder}/p.onnx', *options(name, folder, y, threads), '--batch-sizes', str(batch), '--json')
-    return next(m['p50_ms'] / 1e3 for m in json.loads(text)['measurements'] if m['what'] == 'prediction')
+    text = call(program, 'bench', f'{folder}/p.onnx', *options(name, folder, y, threads), '--batch-sizes', str(batch), '--measure', 'prediction', '--json')
+    return json.loads(text)['measurements'][0]['p50_ms'] / 1e3
 
 
 def predict_row(program, name, folder, y, a):

@@ -48,6 +48,10 @@ bounded(lenet, 16)
 look(rows(mlp, '--batch-sizes', '1,8', '--threads-list', '1,2'), (1, 8), (1, 2))
 look(rows(lenet, '--batch-sizes', '4', '--threads', '1'), (4,), (1,))
 look(rows(lenet, '--data', 'mnist', '--batch-sizes', '4', '--threads', '1', '--optimizer', 'sgd', '--loss', 'cross_entropy'), (4,), (1,))
+for what in 'training', 'prediction':
+    for data in (), ('--data', 'mnist', '--loss', 'cross_entropy'):
+        table = rows(lenet, *data, '--batch-sizes', '4,2', '--threads', '1', '--measure', what)
+        check([(r['batch_size'], r['what']) for r in table] == [(4, what), (2, what)], table)
 np.savez('d.npz', input=np.zeros((3, 1, 28, 28), 'f4'), target=np.arange(3))
 table = rows(lenet, '--data', 'd.npz', '--batch-sizes', '2', '--threads', '1')
 look(table, (2,), (1,))

@@ -44,7 +44,8 @@ typedef struct bench {
     ot_arena *a;
     int64_t size[MOST_SIZES], threads[MOST_SIZES];
     int n_sizes, n_threads;
-    int runs; /* --steps; 0: as many as fit a second */
+    what from, to; /* --measure */
+    int runs;      /* --steps; 0: as many as fit a second */
     double *time;
     figure *row;
     int n, room;
@@ -79,6 +80,9 @@ static ot_status read_options(bench *b, ot_error *err)
         int64_t given = ot_options_int(b->given, "threads");
         b->threads[b->n_threads++] = given ? given : ot_cpus_read().threads;
     }
+    const char *measure = ot_options_get(b->given, "measure");
+    b->from = strcmp(measure, what_names[PREDICTION]) ? TRAINING : PREDICTION;
+    b->to = strcmp(measure, what_names[TRAINING]) ? PREDICTION : TRAINING;
     b->runs = (int)fmin((double)ot_options_int(b->given, "steps"), 1e6);
     b->room = WHATS * b->n_sizes * (b->n_threads + 1);
     b->row = ot_arena_alloc(b->a, sizeof *b->row * (size_t)b->room);
@@ -312,11 +316,11 @@ static ot_status measure_on(bench *b, const ot_options *o, ot_error *err)
     ot_status s = open(t, &first);
     apart = apart && !(t->data && t->data->table &&
                        t->data->preprocess); /* an evaluation alone would not know what was measured */
-    if (!s) s = measure_with(b, t, TRAINING, apart ? TRAINING : PREDICTION, &first);
+    if (!s) s = measure_with(b, t, b->from, apart ? TRAINING : b->to, &first);
     if (s) s = ot_trainer_explain(t, s, &first);
     ot_trainer_free(t);
     if (s) return ot_fail(err, s, "%s", first.text);
-    return apart ? measure_predictions(b, o, err) : OT_OK;
+    return apart && b->to == PREDICTION ? measure_predictions(b, o, err) : OT_OK;
 }
 
 static void say(const bench *b, const char *text)

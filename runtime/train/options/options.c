@@ -291,6 +291,8 @@ static const row table[] = {
     ROW("batch-sizes", 0, "N,N,...", "1,8,32", G, "bench: batch sizes to measure", OT_CMD_BENCH, 0, BASIC, TEXT, 0, 0),
     ROW("threads-list", 0, "N,N,...", NULL, G, OR("bench: numbers of CPU threads to measure", "--threads"),
         OT_CMD_BENCH, 0, BASIC, TEXT, 0, 0),
+    ROW("measure", 0, "both|training|prediction", "both", G,
+        "bench: training steps, predictions, or first those and then these", OT_CMD_BENCH, 0, BASIC, CHOICE, 0, 0),
     ROW("kernels", 0, NULL, NULL, G,
         "bench: time of each kernel of a training step and of a prediction, beside what the device reaches at best",
         OT_CMD_BENCH, 0, 0, FLAG, 0, 0),
