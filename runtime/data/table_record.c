@@ -12,6 +12,9 @@
  *
  * Where samples are windows of rows (row_windows.c), "windows" has their length, stride and distance to the target.
  *
+ * "header" is false if the table had no line of names: its columns are named by their places, 1 to N, and no line of another table
+ * is one of names because its values are these.
+ *
  * A target whose numbers are names of classes (--categories) is named once more, as "target_category".
  *
  * An input's elements are those of its columns, in this order.  `missing`: the number that replaces a missing value before
@@ -24,6 +27,7 @@
 #include "runtime/data/table.h"
 
 #define ORDER "columns"
+#define HEADER "header"
 #define CLASSES "target_category"
 
 /* ---- writing ------------------------------------------------------------------------------------ */
@@ -137,6 +141,7 @@ ot_status ot_table_record(const ot_dataset *d, const ot_columns *t, const char *
 {
     json_t *root = json_object();
     ot_json_set(&root, "inputs", inputs_json(t));
+    if (!t->header) ot_json_set(&root, HEADER, json_false());
     record_target(&root, d, t);
     /* What was measured has so many digits; scores of a tokenizer have all. */
     return dump(d, t, root, t->text ? 0 : JSON_REAL_PRECISION(OT_TABLE_DIGITS), out, err);
@@ -225,7 +230,9 @@ static bool records_name(const ot_columns *t, const ot_words *first, bool apart)
     }
     const json_t *order = json_object_get(root, ORDER);
     for (size_t i = 0; i < json_array_size(order); i++) look_up(t, first, json_array_get(order, i), &x);
+    bool named = !json_is_false(json_object_get(root, HEADER));
     json_decref(root);
+    if (!named) return false;
     return x.text || (x.here && x.here == x.all && (x.all > FEW || apart));
 }
 

@@ -60,6 +60,17 @@ def headers():
     check(call('predict', 'o.onnx', 'none.csv').stdout.count('\n') == ROWS + 3, 'values of two columns')
     write('some.csv', '0,1', x[:, :2].tolist())
     check(call('predict', 'o.onnx', 'some.csv').stdout.count('\n') == ROWS + 1, 'names of two columns')
+    # Columns without names are 1 to N in the record; a row of these values is a sample.
+    for columns, first in ((2, [1, 2, .5]), (4, [5, 1, 2, 4, 3])):
+        model('m.onnx', columns, 1)
+        write('t.csv', None, [first, *(rng.random((ROWS, columns + 1)) + 6).tolist()])
+        call('m.onnx', '--data', 't.csv', '--loss', 'mse', '--normalize', 'mean,std', '--epochs', '1', *OUT)
+        check(json.loads(onnx.load('o.onnx').metadata_props[0].value)['header'] is False, 'header')
+        r = call('predict', 'o.onnx', 't.csv')
+        check(r.stdout.count('\n') == ROWS + 2 and HEADER not in r.stderr, f'{columns} columns without names: {r.stderr}')
+        said = call('o.onnx', '--data', 't.csv', '--loss', 'mse', '--epochs', '1', '--run-dir', 'none', '-o', 'p.onnx').stderr
+        check(f't.csv: {ROWS + 1} samples' in said, said)
+        check(call('predict', 'p.onnx', 't.csv').stdout.count('\n') == ROWS + 2, 'trained twice')
 
 
 def whole_numbers():
