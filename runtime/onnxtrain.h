@@ -487,7 +487,8 @@ OT_API OT_CHECK ot_status ot_help_text(bool all, char **text, ot_error *err);
 
 /* The names of a topic ("optimizer", "loss", "schedule", "data", "new", "metric", "command", "option"), or the keys,
  * defaults and ranges of one of its names.  topic NULL: the topics; name NULL: every name.  markdown: as tables.
- * OT_E_USAGE: unknown topic or name; the error lists the known ones. */
+ * topic may also be a command, an option, or a name that only one topic has; name is NULL then.
+ * OT_E_USAGE: unknown topic or name, or a name of several topics; the error lists the known ones. */
 OT_API OT_CHECK ot_status ot_help_about(const char *topic, const char *name, bool markdown, char **text, ot_error *err);
 
 /* The manual page (roff, for man), and the completion script of a shell ("bash", "zsh", "fish"; else OT_E_USAGE),

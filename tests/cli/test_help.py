@@ -105,6 +105,12 @@ def main():
     code, _, err = run("help", "nothing")
     if code != 2 or not all(t in err for t in [*topics, "option"]):
         wrong(f"help nothing: exit code {code}: {err}")
+    for word, asked in ("bench", ("command", "bench")), ("train", ("command", "train")), ("adam", ("optimizer", "adam")), ("lr", ("option", "lr")):
+        if output("help", word) != output("help", *asked):
+            wrong(f"help {word} is not help {' '.join(asked)}")
+    code, _, err = run("help", "cosine")
+    if code != 2 or not all(f"'help {topic} cosine'" in err for topic in ("loss", "schedule")):
+        wrong(f"help cosine: exit code {code}: {err}")
     for command in topics["command"]:
         text = output(command, "--help")
         if text != output("help", "command", command) or f"  onnxtrain {command}" not in text or "--quiet" not in text and command not in ("help", "completion"):

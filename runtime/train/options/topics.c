@@ -162,10 +162,57 @@ static void print_topics(ot_help_page *p)
             fprintf(p->f, "| `%s` | %s |\n", topics[i]->sort, ot_help_part(p, ot_registry_names(topics[i], p->a)));
         return;
     }
-    fputs("onnxtrain help TOPIC [NAME]\n\n", p->f);
+    fputs("onnxtrain help TOPIC [NAME]\nonnxtrain help NAME           a command, an option, or a name of one topic\n\n",
+          p->f);
     for (int i = 0; i < OT_LEN(topics); i++) ot_print(p->f, "  %-10s %s\n", topics[i]->sort, topics[i]->meaning);
     ot_print(p->f, "  %-10s %s\n", "option", options_meaning);
     fputs("\n'onnxtrain --help' has the commands and the usual options.\n", p->f);
+}
+
+static const char *topic_names(const ot_help_page *p)
+{
+    const char *names = "";
+    for (int i = 0; i < OT_LEN(topics) && names; i++) names = ot_arena_printf(p->a, "%s%s, ", names, topics[i]->sort);
+    return names ? names : "";
+}
+
+/* What a word alone means: topics first, then commands, then the one name or option that has it. */
+typedef struct meaning {
+    const ot_registry *r;
+    const ot_entry *e;
+    const ot_option_info *o;
+    int n;           /* so many names and options have it */
+    const char *all; /* the calls that print each, if there are several */
+} meaning;
+
+static meaning find_word(const ot_help_page *p, const char *word)
+{
+    meaning m = { .all = "" };
+    const ot_entry *command = ot_registry_find(&ot_commands, word);
+    if (command) return (meaning){ .r = &ot_commands, .e = command, .n = 1 };
+    for (int i = 0; i < OT_LEN(topics); i++) {
+        const ot_entry *e = ot_registry_find(topics[i], word);
+        if (!e) continue;
+        m.r = topics[i], m.e = e;
+        if (m.all) m.all = ot_arena_printf(p->a, "%s%s'help %s %s'", m.all, m.n ? ", " : "", topics[i]->sort, word);
+        m.n++;
+    }
+    m.o = ot_option_find(word);
+    if (m.o && m.all) m.all = ot_arena_printf(p->a, "%s%s'help option %s'", m.all, m.n ? ", " : "", word);
+    m.n += m.o != NULL;
+    return m;
+}
+
+static ot_status print_word(ot_help_page *p, const char *word, ot_error *err)
+{
+    meaning m = find_word(p, word);
+    if (m.n > 1) return ot_fail(err, OT_E_USAGE, "help: '%s' has several meanings: %s", word, ot_help_part(p, m.all));
+    if (m.e) print_entry(p, m.r, m.e);
+    else if (m.o) print_option(p, m.o);
+    if (m.n) return OT_OK;
+    const char *near = ot_option_nearest(word);
+    return ot_fail(err, OT_E_USAGE, "help: unknown name '%s'%s%s%s; topics: %soption", word,
+                   near ? "; did you mean option '" : "", near ? near : "", near ? "'" : "", topic_names(p));
 }
 
 static ot_status print_about(ot_help_page *p, const char *topic, const char *name, ot_error *err)
@@ -188,10 +235,8 @@ static ot_status print_about(ot_help_page *p, const char *topic, const char *nam
         return OT_OK;
     }
     if (strcmp(topic, "option")) {
-        const char *names = "";
-        for (int i = 0; i < OT_LEN(topics) && names; i++)
-            names = ot_arena_printf(p->a, "%s%s, ", names, topics[i]->sort);
-        return ot_fail(err, OT_E_USAGE, "help: unknown topic '%s'; supported: %soption", topic, names ? names : "");
+        if (!name) return print_word(p, topic, err);
+        return ot_fail(err, OT_E_USAGE, "help: unknown topic '%s'; supported: %soption", topic, topic_names(p));
     }
     const ot_option_info *o = name ? ot_option_find(name + strspn(name, "-")) : NULL;
     if (name && !o) {
