@@ -498,6 +498,7 @@ static bool offer(ot_sentencepiece *s, int64_t left, int64_t right)
 
 static int64_t cut(ot_sentencepiece *s)
 {
+    if (!s->text.n) return 0; /* text.p may be NULL */
     const char *end = s->text.p + s->text.n;
     int64_t n = 0;
     for (size_t at = 0, k; at < s->text.n; at += k, n++) {

@@ -48,8 +48,8 @@ static int predict(const char *chain, bool settled, bool bias, float *y)
 {
     model m;
     ot_error e = { 0 };
-    ot_plan *p;
-    ot_exec *x;
+    ot_plan *p = NULL;
+    ot_exec *x = NULL;
     float in[2 * 4 * 8 * 8];
     for (int i = 0; i < OT_LEN(in); i++) in[i] = (float)(i * 37 % 101) / 50 - 1;
     model_new(&m);
