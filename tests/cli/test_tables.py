@@ -73,6 +73,15 @@ def headers():
         check(call('predict', 'p.onnx', 't.csv').stdout.count('\n') == ROWS + 2, 'trained twice')
 
 
+def unbalanced():
+    """Weights of classes are recommended unless they are given."""
+    model('m.onnx')
+    write('t.csv', 'a,b,c,d,target', [[*r, 'rare' if i < 2 else 'usual'] for i, r in enumerate(x.tolist())])
+    for loss, some in ('cross_entropy', True), ('cross_entropy:class_weights=auto', False):
+        said = call('m.onnx', '--data', 't.csv', '--loss', loss, '--epochs', '1', *OUT).stderr
+        check('from 2 (rare) to 38 (usual)' in said and ('gives small classes more weight' in said) == some, f'{loss}: {said}')
+
+
 def whole_numbers():
     """Ids as pandas writes integers of a column that once had a missing value: 4.0."""
     g = h.make_graph([h.make_node('Gather', ['e', 'kind'], ['r']), h.make_node('Concat', ['x', 'r'], ['c'], axis=1), h.make_node('Gemm', ['c', 'fc.weight', 'fc.bias'], ['y'])], 'g',
@@ -284,6 +293,7 @@ def lists():
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     headers()
+    unbalanced()
     whole_numbers()
     numbers_as_classes()
     messages()

@@ -160,6 +160,19 @@ def folds(folder):
     expect("--tensorboard=DIR has a folder for each", sorted(p.name for p in (folder / "events").iterdir()) == ["fold-1", "fold-2"])
 
 
+def same_numbers(folder):
+    """Each of three folds has one sample of each of five classes, and one class is predicted: the accuracies are 0.2, whose sum is rounded, and deviate by 0."""
+    np.savez(folder / "same.npz", x=np.ones((15, 1), np.float32), target=np.arange(15) % 5)
+    info = helper.make_tensor_value_info
+    g = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [info("x", TensorProto.FLOAT, ["N", 1])],
+                          [info("y", TensorProto.FLOAT, ["N", 5])], [helper.make_tensor("w", TensorProto.FLOAT, [1, 5], [1.0, 0, 0, 0, 0])])
+    onnx.save(helper.make_model(g, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "same.onnx")
+    call(folder, "train", "same.onnx", "--data", "same.npz", "--loss", "cross_entropy", "--lr", "0", "--weight-decay", "0", "--epochs", "1", "--folds", "3", "--run-dir", "same")
+    end = json.loads((folder / "same/log.jsonl").read_text().splitlines()[-1])
+    got = [float(q["accuracy"]) for q in table(folder / "same/folds.csv")]
+    expect("equal accuracies deviate by 0", got == [0.2] * 3 and end["mean"]["accuracy"] == 0.2 and end["std"]["accuracy"] == 0)
+
+
 def sweeps(folder):
     sweep = "sweep", *classify(folder), "--val-split", "0.2", "--epochs", "40", "--grid", "lr=1e-4,1e-2", "--grid", "optimizer=adamw|sgd:lr=0.1,momentum=0.9"
     sweep = sweep[:-2] + ("--grid", "batch-size=16,48")
@@ -241,7 +254,7 @@ def many_outputs(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as temporary:
-        for part in which_samples, mean_of_finished, folds, sweeps, many_outputs:
+        for part in which_samples, mean_of_finished, folds, same_numbers, sweeps, many_outputs:
             part(pathlib.Path(temporary))
     finish()
 

@@ -432,17 +432,16 @@ static ot_status run_member(series *x, int i, ot_error *err)
 /* Mean and standard deviation (of a sample: n - 1) over the finished folds that have the number. */
 static int spread(const series *x, const char *name, double *mean, double *deviation)
 {
-    double sum = 0, square = 0;
+    double middle = 0, square = 0;
     int n = 0;
     for (int i = 0; i < x->n; i++) {
         double v = is_finished(x->member[i].state) ? ot_history_number(x->member[i].numbers, name) : (double)NAN;
-        if (isfinite(v)) sum += v, n++;
+        if (!isfinite(v)) continue;
+        double step = v - middle; /* Welford's sums: equal numbers have exactly this mean, and deviation 0 */
+        middle += step / ++n;
+        square += step * (v - middle);
     }
-    *mean = n ? sum / n : (double)NAN;
-    for (int i = 0; i < x->n; i++) {
-        double v = is_finished(x->member[i].state) ? ot_history_number(x->member[i].numbers, name) : (double)NAN;
-        if (isfinite(v)) square += (v - *mean) * (v - *mean);
-    }
+    *mean = n ? middle : (double)NAN;
     *deviation = n > 1 ? sqrt(square / (n - 1)) : (double)NAN;
     return n;
 }

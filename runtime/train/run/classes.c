@@ -339,6 +339,15 @@ ot_status ot_trainer_class_names(const ot_trainer *t, const ot_scored *e, int fe
     return OT_OK;
 }
 
+static bool has_weights(const ot_trainer *t)
+{
+    bool has = false;
+    for (int k = 0; k < t->s.options.n_losses; k++)
+        has = has || ot_spec_find(&t->s.options.losses[k], "class_weights") ||
+              ot_spec_find(&t->s.options.losses[k], "pos_weight");
+    return has;
+}
+
 /* How many samples the largest and the smallest class of a table have. */
 static ot_status note_balance(ot_trainer *t, const ot_dataset *d, ot_error *err)
 {
@@ -366,7 +375,7 @@ static ot_status note_balance(ot_trainer *t, const ot_dataset *d, ot_error *err)
     ot_adapt_note(&(ot_adapt_env){ .a = t->a, .notes = &t->notes },
                   "%s: class sizes: from %lld (%.48s) to %lld (%.48s)%s", d->name, (long long)count[least],
                   d->class_name[least], (long long)count[most], d->class_name[most],
-                  count[most] > UNBALANCED * count[least]
+                  count[most] > UNBALANCED * count[least] && !has_weights(t)
                       ? "; --loss cross_entropy:class_weights=auto gives small classes more weight"
                       : "");
     return OT_OK;
