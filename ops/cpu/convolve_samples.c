@@ -19,8 +19,10 @@
 /* Of x and y of a strip, which stay in the L2 cache; a vector has up to 64 bytes. */
 enum { STRIP_VECTORS = 12288 };
 
-/* Sums of dw that a thread can keep there: with 512 x 256 of them it reached 124 GFLOP/s, with 1024 x 256 65, and 2048 x 512 90. */
-enum { L2_SUMS = 192 << 10 };
+/* With 2 MiB of L2 cache (GFLOP/s of two cores, oneDNN beside it):
+ * sums of dw that a thread can keep there: 3x3 of 48 x 96 172 (159), of 128 x 256 142 (216), of 512 x 512 99 (229);
+ * vectors of a row of y and the rows of x that it reads: 9,000 253 (200), 20,000 161 (206), 26,600 148 (298). */
+enum { L2_SUMS = 192 << 10, L2_ROW = 16 << 10 };
 
 typedef struct samples_state {
     const ot_strip_tiles *tiles;
@@ -340,6 +342,14 @@ static double by_lines(int64_t C, int64_t M)
     return sums < 8 ? 8 / sums : 1;
 }
 
+static bool exceeds_l2(const convolution *c)
+{
+    ot_strip_job j = { .C = c->x->shape.dim[1], .M = c->y->shape.dim[1] };
+    if (c->dw) return j.C * j.M * c->p.kernel[0] * c->p.kernel[1] > L2_SUMS;
+    lay_strips(c, c->dx ? c->p.stride[0] : 1, &j);
+    return j.x.vectors + j.y.vectors > L2_ROW;
+}
+
 /* Nanoseconds for an element of the result (dw: of dy) here and in oneDNN, with one thread of a machine with AVX-512: the
  * products at the speed of whole vectors, those that are used; turning x and y; and what oneDNN loses with up to four
  * channels of x.  Both scale alike with other machines.  Chosen by shape only: the same plan everywhere. */
@@ -357,8 +367,8 @@ static bool yields(const ot_node *n, const char **why)
         return true;
     }
     int64_t C = c.x->shape.dim[1], M = c.y->shape.dim[1];
-    if (c.dw && C * M > L2_SUMS && ot_conv_is_product(&call)) {
-        *why = "a product of matrices is faster: sums of each thread exceed the L2 cache";
+    if (exceeds_l2(&c)) {
+        *why = "what a thread works on exceeds the L2 cache";
         return true;
     }
     double x = (double)ot_numel(&c.x->shape), y = (double)ot_numel(&c.y->shape);
