@@ -254,10 +254,13 @@ static ot_status copy_cone(decider *x, ot_graph *g, ot_graph *s, ot_node *first,
         bool wanted = false;
         for (int i = 0; i < k->n_out; i++) wanted |= k->out[i] && need[k->out[i]->id];
         if (!wanted) continue;
-        if (k->op->flags & OT_RANDOM)
+        bool drops = k->op == &ot_op_Dropout;
+        if (drops ? ot_dropout_acts(x->c, k) : (k->op->flags & OT_RANDOM) != 0)
             return ot_node_fail(k, g->err,
-                                "sizes or control flow depend on its random "
-                                "numbers, so no plan can be made");
+                                "sizes or control flow depend on its random numbers, so no plan can be made%s",
+                                !drops                      ? ""
+                                : x->c->want == OT_WANT_RUN ? "; use --mode eval"
+                                                            : "; use --dropout off");
         ot_value **in = ot_graph_alloc(g, (size_t)(k->n_in + 1) * sizeof *in);
         for (int i = 0; in && i < k->n_in; i++)
             if (k->in[i]) OT_TRY(fetch(x, k->in[i], g->err));
@@ -273,7 +276,10 @@ static ot_status copy_cone(decider *x, ot_graph *g, ot_graph *s, ot_node *first,
         for (int i = 0; i < k->n_out; i++)
             if (!k->out[i]) c->out[i]->producer = NULL, c->out[i] = NULL;
         OT_TRY(ot_node_infer(c, g->err));
-        for (int i = 0; i < k->n_out; i++) {
+        bool norm = k->op == &ot_op_BatchNormalization;
+        if (norm) ot_mark_fed(g);
+        OT_TRY(ot_set_mode_as(x->c, k, norm && k->in[0]->mark == OT_FED, s, c));
+        for (int i = 0; i < k->n_out && i < c->n_out; i++) {
             if (!c->out[i]) continue;
             twin[k->out[i]->id] = c->out[i];
             origin[s->n_outputs] = k->out[i];
@@ -389,6 +395,7 @@ ot_status ot_decide_input(ot_graph *g, ot_node *n, int i)
                             "input %d ('%s') is not numeric, but its value is "
                             "needed to make a plan",
                             i, v->name);
+    x->d->wanted = true;
     if (x->d->complete) {
         OT_TRY(replayed(x, n, false, &one));
     } else {
@@ -444,6 +451,7 @@ ot_status ot_decide_outputs(ot_graph *g, ot_node *n, bool *over)
     *over = false;
     for (int i = 0; i < n->n_in; i++) fed |= n->in[i] && !ot_is_const(n->in[i]);
     if (!x || !fed || !(n->op->flags & OT_COUNTED)) return OT_OK;
+    x->d->wanted = true;
     if (!x->d->complete) OT_TRY(results(x, g, n, &twin));
     for (int i = 0; i < n->n_out; i++) {
         const ot_decision *one;

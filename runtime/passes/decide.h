@@ -21,6 +21,7 @@ typedef struct ot_decision {
 
 typedef struct ot_decisions {
     bool complete; /* the decisions are replayed, and nothing is computed */
+    bool wanted;   /* a plan needed one, even if none could be made */
     int n, cap;
     ot_decision *list; /* malloc */
 } ot_decisions;

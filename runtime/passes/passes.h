@@ -407,6 +407,13 @@ bool ot_frozen_by_name(const ot_value *v); /* by --freeze */
 enum { OT_FED = 1 };
 void ot_mark_fed(ot_graph *g);
 
+/* Will Dropout n act in the plan?  Its training_mode, where the plan keeps the mode of the file, is a constant. */
+bool ot_dropout_acts(const ot_config *c, const ot_node *n);
+
+/* Sets n, a copy in g of a node that the pass train_mode has not seen yet, to the mode that `of` will have.
+ * fed: the first input of `of` depends on an input of its graph. */
+ot_status ot_set_mode_as(const ot_config *c, const ot_node *of, bool fed, ot_graph *g, ot_node *n);
+
 /* ---- review.c --------------------------------------------------------------- */
 
 typedef struct ot_review {

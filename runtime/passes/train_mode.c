@@ -75,11 +75,10 @@ static bool is_all(const ot_value *v, double x)
 }
 
 /* Does a norm whose scale and bias do not train keep its running statistics?  *why: the reason. */
-static bool is_frozen(ot_plan *p, const ot_node *n, bool training_mode)
+static bool is_frozen(ot_findings *f, const ot_node *n, bool training_mode)
 {
     static const char what[] = "BatchNormalization uses running statistics and is not trained: ";
     const ot_value *w = behind(stored(n, 1)), *b = behind(stored(n, 2));
-    ot_findings *f = ot_plan_findings(p);
     bool shared = w != stored(n, 1) || b != stored(n, 2) || w->role == OT_STATE || b->role == OT_STATE;
     if (w->said == OT_SAID_FROZEN) return true; /* classify recorded it */
     bool asked = ot_frozen(w) && ot_frozen(b);
@@ -106,17 +105,19 @@ static bool is_frozen(ot_plan *p, const ot_node *n, bool training_mode)
     return true;
 }
 
-static bool asked_to_train(ot_plan *p, const ot_config *c, const ot_node *n, bool training_mode)
+/* f: receives the reason if not; may be NULL. */
+static bool norm_trains(ot_findings *f, const ot_config *c, const ot_node *n)
 {
+    bool training_mode = ((const ot_batch_normalization *)n->attrs)->training_mode;
     const ot_shape *x = &n->in[0]->shape;
     int64_t channels = x->rank > 1 ? x->dim[1] : 1;
     if (c->want != OT_WANT_TRAIN && c->want != OT_WANT_GRAD) return false;
     if (c->options.bn == OT_BN_FROZEN) return false;
     if (c->options.bn == OT_BN_TRAIN) return true;
-    if (stored(n, 1)->role != OT_WEIGHT && stored(n, 2)->role != OT_WEIGHT && is_frozen(p, n, training_mode))
+    if (stored(n, 1)->role != OT_WEIGHT && stored(n, 2)->role != OT_WEIGHT && is_frozen(f, n, training_mode))
         return false;
     if (!channels || ot_numel(x) / channels != 1) return true;
-    ot_find(ot_plan_findings(p), OT_FINDING_WARNING, n->name,
+    ot_find(f, OT_FINDING_WARNING, n->name,
             "use a larger --batch-size, or --drop-last to skip the "
             "last batch of an epoch",
             "BatchNormalization uses running statistics in batches of %lld, where a channel has a single value",
@@ -166,21 +167,33 @@ static bool is_merged(const ot_node *n)
     return false;
 }
 
-static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *trained)
+static ot_status set_norm(ot_graph *g, ot_node *n, bool train, const ot_config *c)
 {
-    ot_graph *g = p->graph;
-    if (n->in[0]->mark != OT_FED) return OT_OK;
-    ot_batch_normalization *a = (ot_batch_normalization *)(uintptr_t)n->attrs;
-    bool train = asked_to_train(p, c, n, a->training_mode);
+    ot_batch_normalization *a = ot_graph_alloc(g, sizeof *a);
+    if (!a) return g->err->status;
+    *a = *(const ot_batch_normalization *)n->attrs;
     a->training_mode = train;
     a->unbiased = c->options.bn_unbiased; /* no attribute of a file */
-    if (!train) {
+    n->attrs = a;
+    if (train) {
+        if (!outputs(g, n, 3)) return g->err->status;
+    } else {
         /* The running statistics keep their values for other readers. */
         for (int i = 1; i < n->n_out && i < 3; i++)
             if (n->out[i]) ot_graph_replace(g, n->out[i], n->in[i + 2]);
         n->n_out = 1;
-        return ot_node_infer(n, g->err);
     }
+    return ot_node_infer(n, g->err);
+}
+
+static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *trained)
+{
+    ot_graph *g = p->graph;
+    if (n->in[0]->mark != OT_FED) return OT_OK;
+    const ot_batch_normalization *a = n->attrs;
+    bool train = norm_trains(ot_plan_findings(p), c, n);
+    OT_TRY(set_norm(g, n, train, c));
+    if (!train) return OT_OK;
     if (c->want == OT_WANT_TRAIN && c->options.bn == OT_BN_TRAIN && is_merged(n))
         return ot_fail(
             g->err, OT_E_USAGE,
@@ -188,8 +201,6 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
             "statistic; --untie auto gives each its own",
             n->name);
     *trained += 1;
-    if (!outputs(g, n, 3)) return g->err->status;
-    OT_TRY(ot_node_infer(n, g->err));
     bool moved = false;
     for (int i = 3; i < 5 && c->want == OT_WANT_TRAIN; i++)
         if (statistic(n, i)->role == OT_STATE) move_state(g, n, i), moved = true;
@@ -201,10 +212,8 @@ static ot_status batch_norm(ot_plan *p, const ot_config *c, ot_node *n, int *tra
     return g->err->status;
 }
 
-static ot_status dropout(ot_plan *p, const ot_config *c, ot_node *n, int *acting)
+static ot_status set_dropout(ot_graph *g, ot_node *n, bool on, const ot_config *c)
 {
-    ot_graph *g = p->graph;
-    bool on = (c->want == OT_WANT_TRAIN || c->want == OT_WANT_GRAD) && c->options.dropout != 0;
     ot_value **in = ot_graph_alloc(g, 3 * sizeof *in);
     float ratio = (float)c->options.dropout;
     uint8_t train = on;
@@ -214,19 +223,36 @@ static ot_status dropout(ot_plan *p, const ot_config *c, ot_node *n, int *acting
     if (on && c->options.dropout > 0) in[1] = ot_graph_const(g, "ratio", OT_F32, &OT_SCALAR, &ratio);
     n->in = in;
     n->n_in = 3;
-    *acting += on;
     return g->err->status;
+}
+
+static bool keeps_file_mode(const ot_config *c) { return c->want == OT_WANT_RUN && !c->options.eval_mode; }
+
+bool ot_dropout_acts(const ot_config *c, const ot_node *n)
+{
+    const ot_value *ratio = n->n_in > 1 ? n->in[1] : NULL, *mode = n->n_in > 2 ? n->in[2] : NULL;
+    if (ratio && ot_get_f64(ratio->data, ratio->dtype, 0) == 0 && c->options.dropout < 0) return false;
+    if (keeps_file_mode(c)) return mode && ot_get_i64(mode->data, mode->dtype, 0);
+    return (c->want == OT_WANT_TRAIN || c->want == OT_WANT_GRAD) && c->options.dropout != 0;
+}
+
+ot_status ot_set_mode_as(const ot_config *c, const ot_node *of, bool fed, ot_graph *g, ot_node *n)
+{
+    if (keeps_file_mode(c)) return OT_OK;
+    if (n->op == &ot_op_Dropout) return set_dropout(g, n, ot_dropout_acts(c, of), c);
+    return n->op == &ot_op_BatchNormalization && fed ? set_norm(g, n, norm_trains(NULL, c, of), c) : OT_OK;
 }
 
 ot_status ot_pass_train_mode(ot_plan *p, const ot_config *c)
 {
     ot_graph *g = p->graph;
     int norms = 0, trained = 0, drops = 0, acting = 0;
-    if (c->want == OT_WANT_RUN && !c->options.eval_mode) return OT_OK;
+    if (keeps_file_mode(c)) return OT_OK;
     ot_mark_fed(g);
     for (ot_node *n = g->first; n; n = n->next) {
         if (n->op == &ot_op_BatchNormalization) norms++, batch_norm(p, c, n, &trained);
-        if (n->op == &ot_op_Dropout) drops++, dropout(p, c, n, &acting);
+        if (n->op == &ot_op_Dropout)
+            drops++, acting += ot_dropout_acts(c, n), set_dropout(g, n, ot_dropout_acts(c, n), c);
         if (g->err->status != OT_OK) return g->err->status;
     }
     bool gradient = c->want == OT_WANT_GRAD && acting;

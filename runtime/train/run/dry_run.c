@@ -47,6 +47,7 @@ static ot_status plan_outputs(const ot_model *m, const ot_settings *s, int64_t b
         ot_error e = { 0 };
         *n = make_feeds(m->file->graph, batch, open_sizes[i], feeds);
         ot_config c = ot_session_config(s, OT_WANT_RUN, 1);
+        c.options.eval_mode = true; /* as in ot_session_outputs */
         c.feeds = feeds;
         c.n_feeds = *n;
         if (!ot_plan_any(m->file->graph, &c, feeds, false, a, out, &e)) return OT_OK;

@@ -721,6 +721,7 @@ ot_status ot_session_outputs(ot_session *x, const ot_feeders *fs, int64_t batch,
     /* The declared shapes are often symbolic and sometimes wrong, so they come from a plan (for the CPU on all devices). */
     ot_feeders_feeds(fs, batch, feeds);
     ot_config c = ot_session_config(x->s, OT_WANT_RUN, x->threads);
+    c.options.eval_mode = true; /* sizes that depend on a Dropout of the file can be planned */
     c.feeds = feeds;
     c.n_feeds = fs->n;
     ot_plan *p = NULL;

@@ -76,7 +76,7 @@ ot_status ot_variants_plan(ot_session *x, ot_slot *q, ot_config *c, ot_feed *fee
     ot_status r =
         ot_plan_new(x->model->file->graph, c, x->lead < 0 ? NULL : ot_variants_at(&x->slot[x->lead], 0), &p, &second);
     if (r || !d.n) { /* the reason was not a data-dependent value */
-        if (r && !both && d.n) s = (*err = second).status;
+        if (r && !both && d.wanted) s = (*err = second).status;
         if (p) ot_plan_free(p);
         ot_decisions_free(&d);
         return s;
@@ -116,7 +116,7 @@ ot_status ot_plan_any(const ot_graph *g, ot_config *c, ot_feed *feeds, bool infe
         c->decisions = way & 1 ? &d : NULL;
         c->partial = way & 2;
         ot_status s = infer ? ot_plan_infer(g, c, out, &e) : ot_plan_new(g, c, NULL, out, &e);
-        if (!way || (way == 1 && d.n)) reported = e;
+        if (!way || (way == 1 && d.wanted)) reported = e;
         ot_decisions_free(&d);
         c->decisions = NULL;
         if (!s) return OT_OK;
