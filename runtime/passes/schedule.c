@@ -34,7 +34,7 @@ bool ot_schedule_can(const ot_kernel *k, const ot_node *n, const char **why)
 
 ot_prep ot_schedule_prep(const ot_plan *p, const ot_config *c, int variant)
 {
-    bool precise = c->want == OT_WANT_RUN || c->want == OT_WANT_GRAD; /* one run, to be inspected */
+    bool precise = (c->want == OT_WANT_RUN && !c->settled) || c->want == OT_WANT_GRAD; /* one run, to be inspected */
     return (ot_prep){ .threads = p->threads,
                       .precise = precise,
                       .err = p->graph->err,

@@ -11,7 +11,7 @@ import re
 import tempfile
 import time
 
-from scripts import call, check, finish, np
+from scripts import call, check, finish, h, np, numpy_helper, onnx
 
 models = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'models')
 lenet, mlp = models + '/lenet.onnx', models + '/mlp.onnx'
@@ -83,6 +83,20 @@ text = call('bench', lenet, '--batch-sizes', '2', '--threads', '1', '--steps', '
 # one at its floor is among those that are not listed
 check('kernels of an update' in text and 'kernels of a prediction' in text and re.search(r'Convolve\w* \w+, conv[12]: float32\[', text), text)
 check(not os.listdir('.') or os.listdir('.') == ['d.npz'], os.listdir('.'))
+
+# with data a prediction is that of `predict`: no loss, no metrics, and the convolution by the algorithm that trainings use
+rng = np.random.default_rng(0)
+weights = {k: numpy_helper.from_array((rng.standard_normal(s) / 20).astype('f4'), k) for k, s in {'u': (32, 32, 3, 3), 'v': (32, 32, 3, 3), 'w': (32, 10)}.items()}
+nodes = [h.make_node('Conv', ['x', 'u'], ['a'], pads=[1] * 4), h.make_node('Relu', ['a'], ['b']), h.make_node('Conv', ['b', 'v'], ['c'], name='second', pads=[1] * 4),
+         h.make_node('GlobalAveragePool', ['c'], ['p']), h.make_node('Flatten', ['p'], ['f']), h.make_node('MatMul', ['f', 'w'], ['y'])]
+g = h.make_graph(nodes, 'g', [h.make_tensor_value_info('x', 1, ['N', 32, 16, 16])], [h.make_tensor_value_info('y', 1, ['N', 10])], list(weights.values()))
+onnx.save(h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8), 'c.onnx')
+np.savez('c.npz', x=rng.standard_normal((32, 32, 16, 16)).astype('f4'), target=np.arange(32) % 10)
+table = json.loads(call('bench', 'c.onnx', '--data', 'c.npz', '--loss', 'cross_entropy', '--batch-sizes', '32', '--threads', '1', '--device', 'cpu', '--steps', '2', '--kernels', '--json').stdout)
+training, prediction = (m['kernels']['rows'] for m in table['measurements'])
+check({r['stage'] for r in prediction} == {'forward'}, prediction)
+how = [{r['how'] for r in rows if r['node'] == 'second' and r['stage'] == 'forward'} for rows in (training, prediction)]
+check(how[0] == how[1] and len(how[0]) == 1, how)
 for option in ('--batch-sizes', '--threads-list'):
     for wrong in ('0', 'x', '1,,2', '1.5', ''):
         check(option in call('bench', mlp, option, wrong, code=2).stderr, f'{option} {wrong}')

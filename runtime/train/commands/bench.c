@@ -292,15 +292,15 @@ static ot_status measure_with(bench *b, ot_trainer *t, what from, what to, ot_er
     return OT_OK;
 }
 
-/* Predictions as eval and predict compute them, in a session that trains nothing.  Without a data set, arrays for the training are
- * made up, and predictions are its evaluation. */
+/* Predictions as predict computes them, in a session that trains nothing.  Without a data set, arrays for the training are made
+ * up, and predictions are its evaluation, with loss and metrics. */
 static ot_status measure_predictions(bench *b, const ot_options *o, ot_error *err)
 {
     ot_trainer *t = NULL;
     ot_error first = { 0 };
     OT_TRY(ot_trainer_begin(b->m, o, NULL, &t, err));
     t->eval.split = "val";
-    ot_status s = ot_trainer_open_evaluation(t, &first);
+    ot_status s = ot_trainer_open_prediction(t, &first);
     if (!s) s = measure_with(b, t, PREDICTION, PREDICTION, &first);
     if (s) s = ot_trainer_explain(t, s, &first);
     ot_trainer_free(t);
