@@ -166,6 +166,9 @@ static ot_status open_named(const named *s, ot_split split, ot_dataset *d, bool 
         return read_folder(s->entry.name, s->idx, split, d, found, err);
     ot_fail(err, OT_E_DATA, "%s: the data set was not found in any of these folders:", s->entry.name);
     for (int i = 0; i < n; i++) ot_fail_more(err, OT_E_DATA, "  %s", folder[i]);
+    if (ot_is_folder(s->entry.name))
+        ot_fail_more(err, OT_E_DATA, "the folder %s here has other files: to open it as it is, write ./%s",
+                     s->entry.name, s->entry.name);
     return ot_fail_more(err, OT_E_DATA, "to get it: %s; <folder> is a folder named in ONNXTRAIN_DATA", s->how);
 }
 

@@ -519,6 +519,9 @@ def files():
 
 
 def named():
+    os.makedirs('cifar100/other')
+    train(4, 'the folder cifar100 here has other files: to open it as it is, write ./cifar100', 'one', 'cifar100')
+    train(4, 'cifar10: the data set was not found', 'one', 'cifar10', never=['write ./cifar10'])
     """Messages name the arrays and numbers that they are about."""
     x, wide = np.zeros((300, 4), np.float32), np.zeros((300, 5), np.float32)
     np.savez('short.npz', x=x, target=np.zeros(299, np.int64))
