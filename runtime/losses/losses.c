@@ -24,10 +24,12 @@ const ot_loss_kind *ot_loss_find(const char *name)
     return NULL;
 }
 
+bool ot_loss_left_out(const ot_spec *loss) { return ot_spec_num(loss, "weight") == 0; }
+
 bool ot_loss_joins(const ot_spec *list, int i)
 {
     for (int k = 0; k < i; k++)
-        if (ot_loss_find(list[k].name)->takes != OT_TAKES_NOTHING && ot_spec_num(&list[k], "weight") != 0 &&
+        if (ot_loss_find(list[k].name)->takes != OT_TAKES_NOTHING && !ot_loss_left_out(&list[k]) &&
             ot_spec_shares(&list[k], &list[i]))
             return true;
     return false;

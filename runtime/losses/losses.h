@@ -51,6 +51,8 @@ const ot_loss_kind *ot_loss_find(const char *name); /* NULL: no such loss */
 /* The axis of the classes of an output of so many axes where nothing says it: the last of three (sequences), else 1 as in PyTorch. */
 int ot_loss_default_axis(int rank);
 
+bool ot_loss_left_out(const ot_spec *loss); /* weight=0: the output has no loss */
+
 /* Whether loss i of a list reads the target of an earlier one that trains the same output. */
 bool ot_loss_joins(const ot_spec *list, int i);
 

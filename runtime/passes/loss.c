@@ -541,8 +541,7 @@ static ot_status given_losses(ot_plan *p, const ot_config *c, singles *all)
     for (int i = 0; i < c->options.n_losses; i++) {
         const ot_spec *t = &c->options.losses[i];
         bool own = !t->output && !strcmp(t->name, "output");
-        if (ot_spec_num(t, "weight") != 0)
-            OT_TRY(add_loss(p, c, t, own ? loss_in_graph(p) : find_output(g, t->output), all));
+        if (!ot_loss_left_out(t)) OT_TRY(add_loss(p, c, t, own ? loss_in_graph(p) : find_output(g, t->output), all));
     }
     return p->loss ? OT_OK : ot_fail(g->err, OT_E_USAGE, "--loss: all losses have weight 0, so nothing trains");
 }

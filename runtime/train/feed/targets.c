@@ -1,30 +1,12 @@
-/* targets.c - matches target arrays to losses, and checks every label before the first step. */
-#include <math.h>
-#include <stdio.h>
+/* targets.c - matches target arrays to losses, and makes a feeder for each. */
 #include <string.h>
 
 #include "runtime/losses/losses.h"
 #include "runtime/train/feed/augmenting.h"
 #include "runtime/train/feed/image_targets.h"
 #include "runtime/train/feed/masks.h"
+#include "runtime/train/feed/target_labels.h"
 #include "runtime/train/feed/target_scale.h"
-
-/* A target that a loss needs. */
-typedef struct want {
-    const ot_spec *loss;     /* NULL: the loss pass chooses */
-    const ot_output *output; /* NULL: not known which */
-    const ot_array *array;
-    const ot_dataset *data; /* that it is in */
-    const char *name;       /* of the feed */
-    bool lengths;           /* a whole number per sample: how much of its output or target counts */
-} want;
-
-/* The targets that the loss accepts; without a loss the loss pass chooses one for classes or for values. */
-static ot_takes takes(const want *w)
-{
-    if (!w->loss) return OT_TAKES_EITHER;
-    return ot_spec_find(w->loss, "other") ? OT_TAKES_VECTORS : ot_loss_find(w->loss->name)->takes;
-}
 
 static bool needs_target(const ot_spec *loss) { return ot_loss_find(loss->name)->takes != OT_TAKES_NOTHING; }
 
@@ -74,8 +56,6 @@ static ot_status missing(const ot_adapt_env *e, const ot_dataset *d, const ot_ou
 
 /* ---- which ----------------------------------------------------------------------------- */
 
-static bool left_out(const ot_spec *t) { return ot_spec_num(t, "weight") == 0; }
-
 /* The output that a target without an output's name is for: the first one.  Where that holds integers or texts, as the labels of
  * a classifier, and one other holds floats, that one: no loss acts on labels. */
 static const ot_output *plain_output(const ot_output *o, int n)
@@ -115,39 +95,39 @@ static void find_output_of_loss(const ot_adapt_env *e, const ot_dataset *d, cons
 }
 
 /* Arrays that go with sequences, by the names that PyTorch gives them. */
-static void add_lengths(const ot_dataset *d, const want *of, want *w, int *n)
+static void add_lengths(const ot_dataset *d, const ot_wanted *of, ot_wanted *w, int *n)
 {
     static const char *const name[] = { "input_lengths", "target_lengths" };
-    const want like = *of;
+    const ot_wanted like = *of;
     for (int i = 0; i < OT_LEN(name); i++) {
         const ot_array *a = ot_dataset_find(d, name[i]);
         if (a)
             w[(*n)++] =
-                (want){ .loss = like.loss, .output = like.output, .array = a, .name = name[i], .lengths = true };
+                (ot_wanted){ .loss = like.loss, .output = like.output, .array = a, .name = name[i], .lengths = true };
     }
 }
 
-static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs, want *w,
-                               int *n, ot_error *err)
+static ot_status wants_by_loss(const ot_adapt_env *e, const ot_dataset *d, const ot_output *o, int n_outputs,
+                               ot_wanted *w, int *n, ot_error *err)
 {
     int needing = 0;
     for (int i = 0; i < e->s->options.n_losses; i++)
         needing += needs_target(&e->s->options.losses[i]) && !ot_loss_joins(e->s->options.losses, i);
     for (int i = 0; i < e->s->options.n_losses; i++) {
         ot_spec *t = &e->s->options.losses[i];
-        if (!needs_target(t) || left_out(t) || ot_loss_joins(e->s->options.losses, i)) continue;
+        if (!needs_target(t) || ot_loss_left_out(t) || ot_loss_joins(e->s->options.losses, i)) continue;
         if (needing == 1) find_output_of_loss(e, d, o, n_outputs, t);
         const ot_output *output = t->output ? find_output(o, n_outputs, t->output) : n_outputs ? o : NULL;
         const ot_array *own = output ? ot_target_of(d, output->name) : NULL,
                        *plain = needing == 1 ? ot_target_plain(d) : NULL;
-        want *q = &w[*n];
-        *q = (want){ .loss = t, .output = output, .array = own ? own : plain };
+        ot_wanted *q = &w[*n];
+        *q = (ot_wanted){ .loss = t, .output = output, .array = own ? own : plain };
         q->name = own || (t->output && !plain) ? ot_arena_printf(e->a, "target_%s", output ? output->name : t->output)
                                                : "target";
         if (!q->name) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
         if (!q->array) missing(e, d, o, n_outputs, q->name, err);
         else (*n)++;
-        if (takes(q) == OT_TAKES_SEQUENCES) add_lengths(d, q, w, n);
+        if (ot_wanted_takes(q) == OT_TAKES_SEQUENCES) add_lengths(d, q, w, n);
     }
     return err->status;
 }
@@ -161,8 +141,8 @@ static bool uses(const ot_feeders *fs, int array)
 
 /* Every output with a target of its own; one may have the target that names none.  What a model reads as an input is a
  * target only if --target says so. */
-static ot_status wants_by_array(const ot_adapt_env *e, const ot_feeders *fs, const ot_output *o, int n_outputs, want *w,
-                                int *n, ot_error *err)
+static ot_status wants_by_array(const ot_adapt_env *e, const ot_feeders *fs, const ot_output *o, int n_outputs,
+                                ot_wanted *w, int *n, ot_error *err)
 {
     const ot_dataset *d = fs->data;
     const ot_output *first = plain_output(o, n_outputs);
@@ -175,7 +155,7 @@ static ot_status wants_by_array(const ot_adapt_env *e, const ot_feeders *fs, con
                            : !i ? "target"
                                 : ot_arena_printf(e->a, "target_%s", o[i].name); /* so the loss pass finds it */
         if (!name) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
-        w[(*n)++] = (want){ .output = &o[i], .array = a, .name = name };
+        w[(*n)++] = (ot_wanted){ .output = &o[i], .array = a, .name = name };
     }
     return err->status;
 }
@@ -186,7 +166,7 @@ static ot_status wants_by_array(const ot_adapt_env *e, const ot_feeders *fs, con
 static bool given_up(const ot_settings *s, const ot_array *a)
 {
     for (int i = 0; i < s->options.n_losses; i++)
-        if (left_out(&s->options.losses[i]) && s->options.losses[i].output && ot_target_is_named(a) &&
+        if (ot_loss_left_out(&s->options.losses[i]) && s->options.losses[i].output && ot_target_is_named(a) &&
             !strcmp(a->t.name + 7, s->options.losses[i].output))
             return true;
     return false;
@@ -249,7 +229,7 @@ static bool names_output(const ot_spec *t, const char *output)
 }
 
 /* Notes the outputs without a loss, which do not train, if others have one. */
-static void say_outputs(const ot_adapt_env *e, const want *w, int n_wants, const ot_output *o, int n_outputs)
+static void say_outputs(const ot_adapt_env *e, const ot_wanted *w, int n_wants, const ot_output *o, int n_outputs)
 {
     const char **idle = ot_arena_alloc(e->a, sizeof *idle * (size_t)(n_outputs + 1));
     int n = 0;
@@ -300,7 +280,7 @@ static bool alike(const ot_shape *a, const ot_shape *b)
 }
 
 /* How many leading axes of a sample t of the target hold one label for each row of the output; 0: none. */
-static int row_axes(const want *w, const ot_shape *t)
+static int row_axes(const ot_wanted *w, const ot_shape *t)
 {
     int64_t n = 1;
     for (int k = 0; k < t->rank && w->output && w->output->rows > 1 && n < w->output->rows; k++)
@@ -309,7 +289,7 @@ static int row_axes(const want *w, const ot_shape *t)
 }
 
 /* Shape of one sample of the output, whose target's is t; false: it is not known, or has no batch. */
-static bool output_sample(const want *w, const ot_shape *t, ot_shape *out)
+static bool output_sample(const ot_wanted *w, const ot_shape *t, ot_shape *out)
 {
     const ot_output *o = w->output;
     int rows = row_axes(w, t);
@@ -324,8 +304,8 @@ static bool output_sample(const want *w, const ot_shape *t, ot_shape *out)
     return true;
 }
 
-/* Rows that can be given to samples; said. */
-static ot_status check_rows(const ot_adapt_env *e, const want *w, const ot_shape *t, ot_error *err)
+/* If the output has several rows for each sample: checks that labels can be matched to them, and notes that they are. */
+static ot_status check_rows(const ot_adapt_env *e, const ot_wanted *w, const ot_shape *t, ot_error *err)
 {
     char x[128], y[128], z[128];
     const ot_output *o = w->output;
@@ -355,7 +335,7 @@ static ot_status check_rows(const ot_adapt_env *e, const want *w, const ot_shape
 }
 
 /* Which axis of a sample of the output the classes lie on, for labels of shape t; -1: none fits. */
-static int class_axis(const want *w, const ot_shape *o, const ot_shape *t)
+static int class_axis(const ot_wanted *w, const ot_shape *o, const ot_shape *t)
 {
     int axis, rows = row_axes(w, t), first = rows, last = o->rank - 1;
     if (first > last) return -1;
@@ -372,7 +352,7 @@ static int class_axis(const want *w, const ot_shape *o, const ot_shape *t)
     }
 }
 
-static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o, const char *what, ot_error *err)
+static ot_status wrong_shape(const ot_wanted *w, const ot_shape *t, const ot_shape *o, const char *what, ot_error *err)
 {
     char x[128], y[128];
     return ot_fail_more(err, OT_E_DATA, "target '%s' is %s %s per sample, but output '%s' is %s per sample%s",
@@ -380,170 +360,9 @@ static ot_status wrong_shape(const want *w, const ot_shape *t, const ot_shape *o
                         ot_shape_text(o, y), what);
 }
 
-/* ---- labels ---------------------------------------------------------------------------------- */
+/* ---- feeders ------------------------------------------------------------------------------- */
 
-/* The first class whose name consists of several labels, such as comedy|drama beside comedy; NULL: none. */
-static const char *several_labels(const want *w)
-{
-    const char *const *name;
-    int n = ot_dataset_classes(w->data, w->array, &name);
-    for (int i = 0; name && i < n && n <= 4096; i++) {
-        size_t first = strcspn(name[i], "|,;");
-        for (int k = 0; first && name[i][first] && k < n; k++)
-            if (!strncmp(name[k], name[i], first) && !name[k][first]) return name[i];
-    }
-    return NULL;
-}
-
-/* The option that gives the output as many classes as the data have; for one output, --classes auto. */
-static const char *another_head(const ot_adapt_env *e, const want *w, char text[256])
-{
-    const char *several = several_labels(w);
-    if (several) {
-        snprintf(text, 256, "; '%.60s' looks like several labels: use a column of 0 and 1 for each label", several);
-        return text;
-    }
-    static const char replaces[] = "replaces the last layer by a new one for the classes of the data";
-    if (e->graph->n_outputs < 2) snprintf(text, 256, "; --classes auto %s", replaces);
-    else snprintf(text, 256, "; --classes %.60s=N, with the number of classes, %s", w->output->name, replaces);
-    return text;
-}
-
-/* Tables of strings and class folders name all their classes: the model is for others. */
-static ot_status check_named(const ot_adapt_env *e, const want *w, int64_t classes, ot_error *err)
-{
-    const ot_dataset *d = w->data;
-    const char *const *name, *column = ot_dataset_string_column(d, w->array);
-    char head[256], which[80] = "";
-    int n = ot_dataset_classes(d, w->array, &name);
-    bool named = (d->table || d->renumbers) && name;
-    if (!e->measure || e->s->n_classes || !named || n >= classes || classes < 2) return OT_OK;
-    if (e->graph->n_outputs > 1) snprintf(which, sizeof which, "%.60s=", w->output->name);
-    return ot_fail_more(err, OT_E_DATA,
-                        "target '%s' has %d class%s, but output '%s' has %lld%s; --classes %s%lld keeps it",
-                        column      ? column
-                        : d->column ? d->column
-                                    : w->array->t.name,
-                        n, n == 1 ? "" : "es", w->output->name, (long long)classes, another_head(e, w, head), which,
-                        (long long)classes);
-}
-
-/* The name of the target, and in `where` the line or sample of element i of n. */
-static const char *place_of(const want *w, int64_t i, int64_t n, int64_t samples, char where[64])
-{
-    int64_t at = samples > 0 ? i / (n / samples) : i, line = samples > 0 ? ot_dataset_line_of(w->data, w->array, i) : 0;
-    if (line) snprintf(where, 64, "line %lld", (long long)line);
-    else snprintf(where, 64, "sample %lld", (long long)ot_dataset_origin(w->data, at));
-    return line ? w->data->column : w->array->t.name;
-}
-
-static ot_status check_later(const ot_adapt_env *e, const want *w, int64_t classes, int64_t skip, ot_feeder *f,
-                             ot_error *err)
-{
-    f->range = (ot_range){ .least = 0, .most = classes - 1, .except = skip };
-    f->range.why = ot_arena_printf(e->a, "as target '%s' it must be 0 to %lld, because output '%s' has %lld classes",
-                                   w->array->t.name, (long long)classes - 1, w->output->name, (long long)classes);
-    return f->range.why ? OT_OK : ot_fail_more(err, OT_E_NOMEM, "no memory to prepare the data");
-}
-
-/* Checks that every class number is one of the output's, or ignored: ignore_index, by default OT_IGNORED as in PyTorch. */
-static ot_status check_labels(const ot_adapt_env *e, const want *w, int64_t classes, int64_t samples, ot_feeder *f,
-                              ot_error *err)
-{
-    static const char one[] = "; for an output of one value per sample use --loss bce_with_logits with targets 0 and "
-                              "1, or --loss mse";
-    const ot_tensor *t = &w->array->t;
-    const ot_param *ignore = w->loss ? ot_spec_find(w->loss, "ignore_index") : NULL;
-    bool can_ignore = (!w->loss || ot_entry_key(&ot_loss_find(w->loss->name)->entry, "ignore_index")) &&
-                      !(ignore && isnan(ignore->num));
-    int64_t skip = ignore && can_ignore ? (int64_t)ignore->num : OT_IGNORED, n = 1, ignored = 0;
-    if (w->array->mapped) return check_later(e, w, classes, can_ignore ? skip : 0, f, err);
-    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
-    for (int64_t i = 0; i < n; i++) {
-        int64_t y = ot_get_i64(t->data, t->dtype, ot_array_at(w->array, i));
-        if (can_ignore && y == skip) {
-            ignored++;
-            continue;
-        }
-        if (y >= 0 && y < classes) continue;
-        char where[64], head[256], from[160];
-        const char *name = place_of(w, i, n, samples, where);
-        bool shifted = ot_labels_from_one(w->array, can_ignore ? skip : -1, classes, from, sizeof from);
-        return ot_fail_more(
-            err, OT_E_DATA, "target '%s': %s has class %lld, but output '%s' has %lld class%s, 0 to %lld%s%s%s", name,
-            where, (long long)y, w->output->name, (long long)classes, classes == 1 ? "" : "es", (long long)classes - 1,
-            classes == 1 ? one : "", from, y >= 0 && e->measure && !shifted ? another_head(e, w, head) : "");
-    }
-    f->ignores = ignored && !ignore;
-    f->uncounted = ignored && (!w->loss || !ot_spec_is(w->loss, "reduction", "sum"));
-    f->ignored = skip;
-    if (f->ignores)
-        ot_adapt_note(
-            e,
-            "target '%s': %lld of %lld class numbers are %d and are ignored, as in PyTorch; set ignore_index in --loss to change that",
-            t->name, (long long)ignored, (long long)n, OT_IGNORED);
-    return OT_OK;
-}
-
-/* The first loss on the output that needs targets from 0 to 1; NULL: none. */
-static const ot_spec *of_shares(const ot_adapt_env *e, const want *w)
-{
-    for (int k = 0; w->loss && k < e->s->options.n_losses; k++) {
-        const ot_spec *t = &e->s->options.losses[k];
-        if (ot_spec_shares(t, w->loss) && !left_out(t) && ot_loss_find(t->name)->shares) return t;
-    }
-    return NULL;
-}
-
-/* Of losses that are of two classes, or of probabilities: with other targets they fall without end. */
-static ot_status check_shares(const ot_adapt_env *e, const want *w, int64_t samples, ot_feeder *f, ot_error *err)
-{
-    const ot_tensor *t = &w->array->t;
-    const ot_spec *loss = of_shares(e, w);
-    int64_t n = 1;
-    if (!loss || w->array->source) return OT_OK; /* masks: ot_mask_set */
-    if (w->array->mapped) {                      /* batch by batch */
-        f->range = (ot_range){ .least = 0, .most = 1, .except = 0 };
-        f->range.why = ot_arena_printf(e->a, "loss %s needs targets from 0 to 1", loss->name);
-        return f->range.why ? OT_OK : ot_fail_more(err, OT_E_NOMEM, "no memory to prepare the data");
-    }
-    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
-    for (int64_t i = 0; i < n; i++) {
-        double v = ot_get_f64(t->data, t->dtype, ot_array_at(w->array, i));
-        char where[64];
-        if (!(v < 0 || v > 1)) continue; /* NaN has its own message */
-        const char *name = place_of(w, i, n, samples, where);
-        return ot_fail_more(
-            err, OT_E_DATA,
-            "target '%s': %s has %g, but loss %.40s needs targets from 0 to 1 (0 and 1 for two classes)", name, where,
-            v, loss->name);
-    }
-    return OT_OK;
-}
-
-/* The numbers of texts in a column are no values: 1 is not nearer to 2 than to 3.  Of two texts they are no and yes. */
-static ot_status check_texts(const want *w, ot_error *err)
-{
-    const ot_dataset *d = w->data;
-    char what[100];
-    const char *column = ot_dataset_string_column(d, w->array);
-    if (!column || !d->class_name) return OT_OK;
-    ot_takes t = takes(w);
-    if (d->n_classes == 2 && (!w->loss || t == OT_TAKES_EITHER || t == OT_TAKES_VECTORS ||
-                              ot_entry_key(&ot_loss_find(w->loss->name)->entry, "pos_weight")))
-        return OT_OK;
-    if (w->loss) snprintf(what, sizeof what, "loss %.40s needs numbers", w->loss->name);
-    else snprintf(what, sizeof what, "output '%.60s' has one value per sample", w->output ? w->output->name : "");
-    return ot_fail_more(err, OT_E_DATA,
-                        "column '%s' contains strings, %d classes ('%.60s', '%.60s'%s), but %s: use "
-                        "cross_entropy and an output with a value for each class%s, or choose another "
-                        "column with --target",
-                        column, d->n_classes, d->class_name[0], d->n_classes > 1 ? d->class_name[1] : "",
-                        d->n_classes > 2 ? " ..." : "", what,
-                        d->n_classes == 2 ? ", or bce_with_logits for two classes" : "");
-}
-
-static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sample)
+static void set_feed(ot_feeder *f, const ot_wanted *w, ot_dtype t, const ot_shape *sample)
 {
     bool both = false, binary = ot_zeros_and_ones(w->array, &both);
     *f = (ot_feeder){ .name = w->name,
@@ -566,15 +385,15 @@ static void set_feed(ot_feeder *f, const want *w, ot_dtype t, const ot_shape *sa
     f->gather = (ot_gather){ .src = w->array, .dtype = t, .elements = ot_numel(sample), .channels = 1, .inner = 1 };
 }
 
-static ot_status adapt_values(const ot_adapt_env *e, const want *w, const ot_shape *sample, int64_t samples,
+static ot_status adapt_values(const ot_adapt_env *e, const ot_wanted *w, const ot_shape *sample, int64_t samples,
                               ot_feeder *f, ot_error *err)
 {
     ot_shape o, t = *sample;
     ot_dtype type = w->output && ot_is_float(w->output->dtype) ? w->output->dtype
                     : w->array->t.dtype == OT_F64              ? OT_F64
                                                                : OT_F32;
-    OT_TRY(check_texts(w, err));
-    OT_TRY(check_shares(e, w, samples, f, err));
+    OT_TRY(ot_target_check_texts(w, err));
+    OT_TRY(ot_target_check_shares(e, w, samples, f, err));
     if (output_sample(w, &t, &o)) {
         bool classes = !w->loss && o.rank && class_axis(w, &o, &t) >= 0;
         if (!alike(&o, &t))
@@ -594,7 +413,7 @@ static ot_status adapt_values(const ot_adapt_env *e, const want *w, const ot_sha
 }
 
 /* Binds a target of classes: integers, or floats that are whole numbers. */
-static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_shape *sample, int64_t samples,
+static ot_status adapt_classes(const ot_adapt_env *e, const ot_wanted *w, const ot_shape *sample, int64_t samples,
                                ot_feeder *f, ot_error *err)
 {
     ot_shape o, t = *sample;
@@ -609,15 +428,15 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
                 w, &t, &o, "; expected class numbers (that shape without the class axis) or values (the whole shape)",
                 err);
         if (!w->loss && o.dim[axis] == 1) {
-            OT_TRY(check_texts(w, err));
+            OT_TRY(ot_target_check_texts(w, err));
             if (!w->array->mapped && ot_numel(&o) == 1 && ot_target_any_number(e, w->output) &&
                 !ot_zeros_and_ones(w->array, NULL))
                 return adapt_values(e, w, sample, samples, f, err);
             t = o; /* no or yes per sample: the loss pass looks at the tail */
         } else {
             t = without(&o, axis);
-            OT_TRY(check_named(e, w, o.dim[axis], err));
-            OT_TRY(check_labels(e, w, o.dim[axis], samples, f, err));
+            OT_TRY(ot_target_check_names(e, w, o.dim[axis], err));
+            OT_TRY(ot_target_check_labels(e, w, o.dim[axis], samples, f, err));
         }
     }
     set_feed(f, w, OT_I64, &t);
@@ -625,7 +444,7 @@ static ot_status adapt_classes(const ot_adapt_env *e, const want *w, const ot_sh
 }
 
 /* A whole number per sample. */
-static ot_status adapt_lengths(const want *w, ot_feeder *f, ot_error *err)
+static ot_status adapt_lengths(const ot_wanted *w, ot_feeder *f, ot_error *err)
 {
     ot_error whole = { 0 };
     if (w->array->t.rank != 1)
@@ -638,7 +457,8 @@ static ot_status adapt_lengths(const want *w, ot_feeder *f, ot_error *err)
 }
 
 /* Labels of a sample, none of them the blank, and behind them blanks or negative numbers up to the longest. */
-static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t samples, ot_feeder *f, ot_error *err)
+static ot_status adapt_sequences(const ot_wanted *w, const ot_shape *sample, int64_t samples, ot_feeder *f,
+                                 ot_error *err)
 {
     const ot_tensor *t = &w->array->t;
     const ot_output *o = w->output;
@@ -671,17 +491,18 @@ static ot_status adapt_sequences(const want *w, const ot_shape *sample, int64_t 
     return OT_OK;
 }
 
-static ot_status adapt_array(const ot_adapt_env *e, const want *w, const ot_shape *sample, int64_t samples,
+static ot_status adapt_array(const ot_adapt_env *e, const ot_wanted *w, const ot_shape *sample, int64_t samples,
                              ot_feeder *f, ot_error *err)
 {
     const ot_tensor *a = &w->array->t;
     ot_shape o, t = *sample;
     bool same = output_sample(w, &t, &o) && ot_shape_eq(&o, &t);
     if (w->lengths) return adapt_lengths(w, f, err);
-    if (takes(w) != OT_TAKES_SEQUENCES && takes(w) != OT_TAKES_VECTORS) OT_TRY(check_rows(e, w, &t, err));
-    switch (takes(w)) {
+    if (ot_wanted_takes(w) != OT_TAKES_SEQUENCES && ot_wanted_takes(w) != OT_TAKES_VECTORS)
+        OT_TRY(check_rows(e, w, &t, err));
+    switch (ot_wanted_takes(w)) {
     case OT_TAKES_SEQUENCES: return adapt_sequences(w, &t, samples, f, err);
-    case OT_TAKES_VECTORS: /* how many there are the formula looks at */ set_feed(f, w, OT_F32, &t); return OT_OK;
+    case OT_TAKES_VECTORS: /* the formula of the loss checks their number */ set_feed(f, w, OT_F32, &t); return OT_OK;
     case OT_TAKES_NUMBERS: return adapt_classes(e, w, &t, samples, f, err);
     case OT_TAKES_CLASSES:
         return (ot_is_float(a->dtype) && (same || !w->output)) || (same && o.rank && ot_numel(&o) > 1) /* one-hot */
@@ -691,8 +512,8 @@ static ot_status adapt_array(const ot_adapt_env *e, const want *w, const ot_shap
         if (ot_is_float(a->dtype)) return adapt_values(e, w, &t, samples, f, err);
         if (w->loss && output_sample(w, &t, &o) && alike(&o, &t)) return adapt_values(e, w, &t, samples, f, err);
         if (!same) return adapt_classes(e, w, &t, samples, f, err);
-        OT_TRY(check_texts(w, err));
-        OT_TRY(check_shares(e, w, samples, f, err));
+        OT_TRY(ot_target_check_texts(w, err));
+        OT_TRY(ot_target_check_shares(e, w, samples, f, err));
         set_feed(f, w, OT_I64, &t); /* 0/1 of the output's shape */
         return OT_OK;
     default: return adapt_values(e, w, &t, samples, f, err);
@@ -700,9 +521,9 @@ static ot_status adapt_array(const ot_adapt_env *e, const want *w, const ot_shap
 }
 
 /* The input that the same array feeds, changed on its way or as images, and whose values output o can have; NULL: there is none. */
-static const ot_feeder *input_of(const want *w, const ot_feeders *fs)
+static const ot_feeder *input_of(const ot_wanted *w, const ot_feeders *fs)
 {
-    ot_takes kind = takes(w);
+    ot_takes kind = ot_wanted_takes(w);
     if (w->lengths || !w->output || (kind != OT_TAKES_VALUES && kind != OT_TAKES_EITHER)) return NULL;
     for (int i = 0; i < fs->n; i++) {
         const ot_feeder *f = &fs->f[i];
@@ -715,15 +536,16 @@ static const ot_feeder *input_of(const want *w, const ot_feeders *fs)
 }
 
 /* An autoencoder: what the model is fed with is what it is to give back. */
-static ot_status adapt_input(const ot_adapt_env *e, const want *w, const ot_feeder *in, ot_feeder *f, ot_error *err)
+static ot_status adapt_input(const ot_adapt_env *e, const ot_wanted *w, const ot_feeder *in, ot_feeder *f,
+                             ot_error *err)
 {
     ot_shape t = in->sample, o;
     (void)output_sample(w, &t, &o);
-    if (!in->gather.scale && !in->src->source) OT_TRY(check_shares(e, w, w->array->t.dim[0], f, err));
-    else if (of_shares(e, w) && !ot_feeds_shares(in))
+    if (!in->gather.scale && !in->src->source) OT_TRY(ot_target_check_shares(e, w, w->array->t.dim[0], f, err));
+    else if (ot_wanted_loss_of_shares(e, w) && !ot_feeds_shares(in))
         return ot_fail_more(err, OT_E_DATA,
                             "target '%s': loss %s needs values from 0 to 1, which --normalize 1/255 feeds", in->name,
-                            of_shares(e, w)->name);
+                            ot_wanted_loss_of_shares(e, w)->name);
     ot_range range = f->range;
     *f = *in;
     if (range.why) f->range = range;
@@ -740,7 +562,7 @@ static ot_status adapt_input(const ot_adapt_env *e, const want *w, const ot_feed
     return OT_OK;
 }
 
-static ot_status adapt_one(const ot_adapt_env *e, const want *w, const ot_feeders *fs, ot_feeder *f, ot_error *err)
+static ot_status adapt_one(const ot_adapt_env *e, const ot_wanted *w, const ot_feeders *fs, ot_feeder *f, ot_error *err)
 {
     const ot_tensor *a = &w->array->t;
     ot_shape t = { .rank = a->rank - 1 };
@@ -763,7 +585,7 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
 {
     const ot_dataset *d = fs->data;
     size_t most = 3 * (size_t)e->s->options.n_losses + (size_t)n + 1;
-    want *w = ot_arena_alloc(e->a, sizeof *w * most);
+    ot_wanted *w = ot_arena_alloc(e->a, sizeof *w * most);
     ot_feeder *list = ot_arena_alloc(e->a, sizeof *list * ((size_t)fs->n + most));
     if (!w || !list) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
 

@@ -160,7 +160,7 @@ static void add_targets(const ot_model *m, const ot_graph *g, const ot_plan_opti
     for (int i = 0; i < o->n_losses; i++) {
         const ot_spec *loss = &o->losses[i];
         const ot_value *y = output_of(g, m, loss->output);
-        if (ot_loss_find(loss->name)->takes == OT_TAKES_NOTHING || !y || ot_spec_num(loss, "weight") == 0) continue;
+        if (ot_loss_find(loss->name)->takes == OT_TAKES_NOTHING || !y || ot_loss_left_out(loss)) continue;
         const char *name = loss->output && o->n_losses > 1 ? ot_arena_printf(a, "target_%s", loss->output) : "target";
         bool there = false;
         for (int k = 0; k < *n && name; k++) there |= !strcmp(feeds[k].name, name);
