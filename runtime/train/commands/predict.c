@@ -2,9 +2,7 @@
  *
  * Outputs    scores of classes become the class of the largest and its probability (the softmax of logits; what stands behind a
  *            Softmax, LogSoftmax or Sigmoid as it is), for a sample or for each of its places, such as the words of a text; one
- *            score per sample is that of class 1.  Others are values.  What an output is --task says, else labels from which the
- *            graph selects one (labels.c), else the loss that it was trained with (recorded_loss.c), else a Sigmoid or Softmax at
- *            its end, else names of classes.
+ *            score per sample is that of class 1.  Others are values.  predict_outputs.c decides what an output is.
  * Formats    CSV (the default), JSON or JSON lines, NPZ (the outputs themselves), a PNG of classes for each image, or the image
  *            that is the output (a folder); by the name of -o. */
 #include <fcntl.h>
@@ -15,24 +13,16 @@
 #include <sys/stat.h>
 
 #include "runtime/losses/loss.h"
-#include "runtime/losses/tails.h"
-#include "runtime/train/commands/inspect.h"
 #include "runtime/train/commands/predict.h"
-#include "runtime/train/commands/predict_text.h"
+#include "runtime/train/commands/predict_outputs.h"
 #include "runtime/train/feed/bind_inputs.h"
-#include "runtime/train/run/folder.h"
+#include "runtime/train/run/files.h"
 #include "runtime/train/run/trainer.h"
-
-enum { MOST_COLUMNS = 4096 };
-
-static const char *const task_names[] = { "auto", "classes", "labels", "values" };
-
-typedef enum form { FORM_CSV, FORM_JSON, FORM_LINES, FORM_NPZ, FORM_MASKS } form;
 
 typedef struct job {
     ot_trainer *t;
     ot_arena *a;
-    form form;
+    ot_prediction_form form;
     ot_prediction_lines lines;
     bool runs; /* the command is run */
     int64_t written;
@@ -45,20 +35,20 @@ typedef struct job {
 
 /* ---- options --------------------------------------------------------------------------- */
 
-static form form_of(const ot_options *o)
+static ot_prediction_form form_of(const ot_options *o)
 {
     const char *to = ot_options_get(o, "o");
-    if (!to) return ot_options_flag(o, "json") ? FORM_JSON : FORM_CSV;
+    if (!to) return ot_options_flag(o, "json") ? OT_FORM_JSON : OT_FORM_CSV;
     struct stat st;
-    if (ot_ends_in(to, "/") || (!stat(to, &st) && S_ISDIR(st.st_mode))) return FORM_MASKS;
-    return ot_ends_in(to, ".npz")     ? FORM_NPZ
-           : ot_ends_in(to, ".jsonl") ? FORM_LINES
-           : ot_ends_in(to, ".json")  ? FORM_JSON
-                                      : FORM_CSV;
+    if (ot_ends_in(to, "/") || (!stat(to, &st) && S_ISDIR(st.st_mode))) return OT_FORM_MASKS;
+    return ot_ends_in(to, ".npz")     ? OT_FORM_NPZ
+           : ot_ends_in(to, ".jsonl") ? OT_FORM_LINES
+           : ot_ends_in(to, ".json")  ? OT_FORM_JSON
+                                      : OT_FORM_CSV;
 }
 
 /* Refuses a name with the ending of another format. */
-static ot_status check_form(const ot_options *o, form f, ot_error *err)
+static ot_status check_form(const ot_options *o, ot_prediction_form f, ot_error *err)
 {
     static const char *const others[] = {
         "xlsx", "xls",    "ods",  "parquet", "feather",     "arrow",  "orc",      "avro",  "npy",  "h5",  "hdf5", "mat",
@@ -66,9 +56,9 @@ static ot_status check_form(const ot_options *o, form f, ot_error *err)
         "png",  "jpg",    "jpeg", "bmp",     "tif",         "tiff",   "webp",     "tsv",   "tab",  "gz",  "bz2",  "xz",
         "zst",  "zip",    "tar",  "tgz",     "db",          "sqlite", "tfrecord", "conll", "bio",  "iob", "iob2"
     };
-    if (ot_options_count(o, "copy") && (f == FORM_NPZ || f == FORM_MASKS))
+    if (ot_options_count(o, "copy") && (f == OT_FORM_NPZ || f == OT_FORM_MASKS))
         return ot_fail(err, OT_E_USAGE, "--copy: columns are written to .csv, .json and .jsonl only");
-    const char *to = ot_options_get(o, "o"), *dot = to && f == FORM_CSV ? strrchr(to, '.') : NULL;
+    const char *to = ot_options_get(o, "o"), *dot = to && f == OT_FORM_CSV ? strrchr(to, '.') : NULL;
     for (int i = 0; dot && i < OT_LEN(others); i++)
         if (!strcasecmp(dot + 1, others[i]))
             return ot_fail(err, OT_E_USAGE,
@@ -76,271 +66,6 @@ static ot_status check_form(const ot_options *o, form f, ot_error *err)
                            ".npz, or a folder (masks/) for an image of each mask",
                            to);
     return OT_OK;
-}
-
-static ot_task task_of(const ot_options *o)
-{
-    const char *text = ot_options_get(o, "task");
-    for (int i = 0; i < OT_LEN(task_names); i++)
-        if (!strcmp(text, task_names[i])) return (ot_task)i;
-    return OT_TASK_AUTO;
-}
-
-/* ---- what the outputs are ---------------------------------------------------------------- */
-
-/* The axis of the classes of an output that has them at several places of a sample, which lie along the first one; -1: unknown.
- * made: as the operator has it that makes the output; n: the names of classes. */
-static int class_axis(const ot_prediction *a, const ot_spec *loss, int made, int n)
-{
-    int last = a->shape.rank - 1, axis = made;
-    if (a->shape.rank < 2) return -1;
-    if (loss && ot_spec_find(loss, "class_axis"))
-        axis = ot_axis((int64_t)ot_spec_num(loss, "class_axis"), a->shape.rank, &axis) ? axis : -1;
-    else if (axis < 0 && (n == a->shape.dim[1]) != (n == a->shape.dim[last])) return n == a->shape.dim[1] ? 1 : last;
-    else if (axis < 0) return ot_loss_default_axis(a->shape.rank);
-    return axis == a->axis ? -1 : axis < a->axis ? axis + 1 : axis;
-}
-
-/* Sets positions and classes of an output.  A single score per sample is that of class 1. */
-static void find_places(ot_prediction *a, const ot_spec *loss, int made, int names)
-{
-    int64_t most = 0;
-    for (int d = 1; d < a->shape.rank; d++)
-        if (a->shape.dim[d] > most) most = a->shape.dim[d];
-    bool one = a->shape.dim[0] == a->samples && (a->each == most || a->shape.rank == 1);
-    int axis = one ? -1 : class_axis(a, loss, made, names);
-    a->places = a->inner = 1;
-    a->classes = ot_is_float(a->dtype) && one ? a->each : 0;
-    if (one || axis < 0 || !ot_is_float(a->dtype) || a->shape.dim[axis] < 2) return;
-    a->classes = a->shape.dim[axis];
-    a->places = a->each / a->classes;
-    for (int d = axis + 1; d < a->shape.rank; d++) a->inner *= a->shape.dim[d];
-}
-
-/* The target of an output in the data; NULL: none. */
-static const ot_array *target_for(const ot_trainer *t, const ot_dataset *d, const char *output)
-{
-    const ot_array *own = ot_target_of(d, output);
-    return own || strcmp(output, t->m->outputs[ot_trainer_plain_output(t)]) ? own : ot_target_plain(d);
-}
-
-/* Sets the class axis and the class names: those of the model, else of the data. */
-static ot_status find_classes(job *j, ot_prediction *a, ot_error *err)
-{
-    const ot_dataset *d = j->t->eval.data;
-    const char *const *name, *const *data_name;
-    int n;
-    OT_TRY(ot_trainer_find_labels(j->t, err));
-    OT_TRY(ot_classes_of(j->t->loaded, a->name, j->a, &name, &n, err));
-    int of_data = ot_dataset_classes(d, target_for(j->t, d, a->name), &data_name);
-    if (!n) name = data_name, n = name ? of_data : 0;
-    find_places(a, ot_loss_on(j->t, a->name), j->t->x.slot[j->t->eval.slot].plan->class_axes[a->output], n);
-    a->class_name = n && n == (a->classes == 1 ? 2 : a->classes) ? name : NULL;
-    a->known = a->class_name || (a->classes > 1 && of_data == a->classes);
-    return OT_OK;
-}
-
-/* Are the names of labels or columns distinct?  Only then they can be keys of a JSON object. */
-static bool are_distinct(const ot_prediction *a)
-{
-    const char *const *name = a->task == OT_TASK_LABELS ? a->class_name : a->column;
-    for (int64_t i = 0; name && i < a->each; i++)
-        for (int64_t k = 0; k < i; k++)
-            if (!strcmp(name[i], name[k])) return false;
-    return true;
-}
-
-/* The scale of the scores of an output: from the activation at its end, else from the loss that it was trained with. */
-static ot_tail_kind tail_of(ot_tail_kind is, const ot_spec *loss)
-{
-    if (is != OT_TAIL_NONE || !loss) return is;
-    return !strcmp(loss->name, "bce") ? OT_TAIL_SIGMOID : !strcmp(loss->name, "nll") ? OT_TAIL_LOG_SOFTMAX : is;
-}
-
-/* The task of an output that was trained with a loss; OT_TASK_AUTO: the loss does not determine it. */
-static ot_task task_by(const ot_spec *loss, const ot_prediction *a)
-{
-    const ot_loss_kind *l = loss ? ot_loss_find(loss->name) : NULL;
-    if (!l) return OT_TASK_AUTO;
-    bool binary = l->undoes & OT_TAIL_BIT(SIGMOID),
-         classes = l->takes == OT_TAKES_CLASSES || l->takes == OT_TAKES_NUMBERS;
-    if (a->classes == 1) return binary ? OT_TASK_CLASSES : OT_TASK_AUTO;
-    if (binary && !(l->undoes & OT_TAIL_BIT(SOFTMAX))) return OT_TASK_LABELS; /* each is yes or no */
-    return classes || l->takes == OT_TAKES_EITHER ? OT_TASK_CLASSES : OT_TASK_AUTO;
-}
-
-static void choose_task(job *j, ot_task asked, ot_prediction *a)
-{
-    int64_t classes = a->classes;
-    bool normed = a->tail == OT_TAIL_SOFTMAX || a->tail == OT_TAIL_LOG_SOFTMAX;
-    bool selected = j->t->labels_in_graph && a->class_name; /* the graph itself selects one of them */
-    a->task = asked != OT_TASK_AUTO ? asked : selected ? OT_TASK_CLASSES : task_by(ot_loss_on(j->t, a->name), a);
-    if (a->task == OT_TASK_AUTO && a->tail == OT_TAIL_SIGMOID) a->task = classes > 1 ? OT_TASK_LABELS : OT_TASK_CLASSES;
-    if (a->task == OT_TASK_AUTO) a->task = a->known || (normed && classes > 1) ? OT_TASK_CLASSES : OT_TASK_VALUES;
-    if (!classes || (a->places > 1 && a->task != OT_TASK_CLASSES)) a->task = OT_TASK_VALUES;
-}
-
-/* Whether its places are the tokens of texts whose words are known, so that there is a class for each word. */
-static void find_words(job *j, ot_prediction *a)
-{
-    const ot_feeders *fs = &j->t->eval.fs;
-    const ot_dataset *d = j->t->eval.data;
-    int64_t n, length = ot_dataset_words(d, 0, &n) ? ot_dataset_tokens(d) : 0;
-    a->by_word = a->task == OT_TASK_CLASSES && j->form != FORM_NPZ && length == a->places;
-    for (int64_t i = 0; i < fs->samples && a->by_word; i++) {
-        (void)ot_dataset_words(d, i, &n);
-        if (n > j->lines.most) j->lines.most = n;
-    }
-}
-
-/* Refuses --task and --top if no output has classes. */
-static ot_status check_task(const job *j, const ot_options *o, ot_task asked, ot_error *err)
-{
-    bool scores = false, classes = false;
-    for (int i = 0; i < j->lines.n; i++) {
-        const ot_prediction *a = &j->lines.list[i];
-        scores |= a->classes > 0;
-        classes |= a->task == OT_TASK_CLASSES;
-    }
-    if ((asked == OT_TASK_CLASSES || asked == OT_TASK_LABELS) && !scores)
-        return ot_fail(
-            err, OT_E_USAGE,
-            "--task %s: no output has scores of classes: floats of shape [N,C], [N,1], [N] or, for classes at "
-            "each place of a sample, [N,T,C] or [N,C,H,W]",
-            task_names[asked]);
-    if (ot_options_count(o, "top") && !classes && j->form != FORM_NPZ && j->form != FORM_MASKS)
-        return ot_fail(err, OT_E_USAGE, "--top: the outputs are predicted as values%s",
-                       scores ? "; if they are scores of classes, add --task classes" : ", which have no classes");
-    for (int i = 0; i < j->lines.n && asked == OT_TASK_AUTO && j->form != FORM_NPZ; i++) {
-        const ot_prediction *a = &j->lines.list[i];
-        if (a->task != OT_TASK_VALUES || !a->classes || a->places > 1) continue;
-        if (a->classes > 1)
-            ot_trainer_say(j->t, OT_INFO, "output '%s': values; if they are scores of classes, use --task classes",
-                           a->name);
-        else if (!ot_loss_on(j->t, a->name))
-            ot_trainer_say(
-                j->t, OT_INFO,
-                "output '%s': a value; if it is the score of class 1 (above 0 is class 1), use --task classes",
-                a->name);
-    }
-    return OT_OK;
-}
-
-/* The unit of the data, where the model learnt a standardised target.  Arrays are written as they are, and it is said. */
-static void find_unit(ot_trainer *t, bool npz, ot_prediction *a)
-{
-    ot_normalize z;
-    if (a->task != OT_TASK_VALUES || t->s.target_scale == OT_TARGET_AS_IS || !ot_is_float(a->dtype)) return;
-    if (!ot_preprocess_target(t->record, a->name, &z)) return;
-    if (z.channels != 1 && z.channels != a->each) return;
-    char how[160];
-    if (npz)
-        ot_trainer_say(t, OT_INFO,
-                       "output '%s' is written as the model computes it, standardised; for the unit of the data %s",
-                       a->name, ot_preprocess_unit(&z, how));
-    else a->unit = z;
-}
-
-/* The feeder of an input of images; NULL: none. */
-static const ot_feeder *images_of(const job *j)
-{
-    const ot_feeders *fs = &j->t->eval.fs;
-    for (int i = 0; i < fs->n; i++)
-        if (!fs->f[i].target && fs->f[i].src->picture) return &fs->f[i];
-    return NULL;
-}
-
-static ot_status too_wide(const job *j, const ot_prediction *a, ot_error *err)
-{
-    bool classes = a->task == OT_TASK_CLASSES, csv = j->form == FORM_CSV;
-    if (j->form == FORM_NPZ || j->form == FORM_MASKS || (classes && !csv)) return OT_OK;
-    int64_t columns = !classes ? a->each : a->by_word ? j->lines.most : a->places;
-    if (columns <= MOST_COLUMNS) return OT_OK;
-    ot_mask_form mask;
-    const ot_feeder *f = images_of(j);
-    bool masks = f && ot_mask_form_of(&a->shape, a->dtype, a->tail, &f->to, &mask);
-    return ot_fail(err, OT_E_USAGE, "output '%s' has %lld %s for each sample; write them with -o FILE.%s%s", a->name,
-                   (long long)columns, classes ? "classes" : "values", classes ? "jsonl" : "npz",
-                   masks ? ", or a mask of each image with -o FOLDER/" : "");
-}
-
-static ot_status open_answer(job *j, const ot_output *o, int k, ot_task asked, ot_prediction *a, ot_error *err)
-{
-    const ot_slot *q = &j->t->x.slot[j->t->eval.slot];
-    const ot_value *v = q->plan->graph->outputs[k];
-    int axis = o->rows > 1 ? 0 : o->batch_axis;
-    *a = (ot_prediction){ .name = j->t->m->outputs[k],
-                          .output = k,
-                          .axis = axis,
-                          .samples = j->t->eval.fs.samples,
-                          .each = ot_numel(&v->shape) / q->batch,
-                          .dtype = v->dtype,
-                          .tail = tail_of(q->plan->tails[k], ot_loss_on(j->t, j->t->m->outputs[k])) };
-    a->shape = v->shape;
-    memmove(a->shape.dim + 1, a->shape.dim, sizeof *a->shape.dim * (size_t)axis);
-    a->shape.dim[0] = a->samples;
-    if (o->rows > 1) a->shape.dim[0] *= o->rows;
-    OT_TRY(find_classes(j, a, err));
-    choose_task(j, asked, a);
-    find_words(j, a);
-    bool plain = !strcmp(a->name, j->t->m->outputs[ot_trainer_plain_output(j->t)]);
-    if (a->task == OT_TASK_VALUES && a->each > 1)
-        OT_TRY(ot_preprocess_target_columns(j->t->record, a->name, plain, a->each, j->a, &a->column, err));
-    a->distinct = are_distinct(a);
-    find_unit(j->t, j->form == FORM_NPZ, a);
-    OT_TRY(too_wide(j, a, err));
-    a->bytes = ot_arena_alloc(j->a, ot_bytes(&v->shape, v->dtype) + 1);
-    a->v = ot_arena_alloc(j->a, (size_t)(a->each + 1) * sizeof *a->v);
-    a->best = ot_arena_alloc(j->a, (size_t)(j->lines.top + 1) * sizeof *a->best);
-    if (!ot_is_float(a->dtype)) a->whole = ot_arena_alloc(j->a, (size_t)(a->each + 1) * sizeof *a->whole);
-    if (j->form == FORM_NPZ) a->all = ot_arena_alloc(j->a, ot_bytes(&a->shape, a->dtype) + 1);
-    bool all = a->bytes && a->v && a->best && (a->whole || ot_is_float(a->dtype)) && (a->all || j->form != FORM_NPZ);
-    return all ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
-}
-
-/* By value id: does an input reach it?  Others are the same for all samples. */
-static bool *find_reached(job *j, const ot_graph *g)
-{
-    bool *reached = ot_arena_alloc(j->a, (size_t)g->n_values + 1);
-    for (int i = 0; reached && i < g->n_values; i++) reached[i] = g->values[i]->role == OT_INPUT;
-    for (const ot_node *n = g->first; reached && n; n = n->next)
-        for (int i = 0; i < n->n_in; i++)
-            for (int k = 0; n->in[i] && reached[n->in[i]->id] && k < n->n_out; k++)
-                if (n->out[k]) reached[n->out[k]->id] = true;
-    return reached;
-}
-
-/* The outputs that have an ot_prediction for each sample. */
-static ot_status open_answers(job *j, const ot_options *o, ot_error *err)
-{
-    ot_trainer *t = j->t;
-    const ot_slot *q = &t->x.slot[t->eval.slot];
-    ot_output *outputs;
-    int n;
-    OT_TRY(ot_session_outputs(&t->x, &t->eval.fs, q->batch, &outputs, &n, err));
-    j->lines.list = ot_arena_alloc(j->a, sizeof *j->lines.list * (size_t)(n + 1));
-    const bool *reached = find_reached(j, q->plan->graph);
-    int64_t fixed = ot_feeders_baked(&t->eval.fs, t->m->file->graph);
-    if (!j->lines.list || !reached) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
-    for (int k = 0; k < n; k++) {
-        const ot_value *v = q->plan->graph->outputs[k];
-        int bits = v->left_out ? 0 : ot_dtype_bits(v->dtype);
-        bool known = outputs[k].batch_axis >= 0 || outputs[k].rows > 1,
-             alone = !known && q->batch == 1 && v->shape.rank > 0 &&
-                     (t->eval.fs.samples == 1 || fixed == 1 || outputs[k].sole);
-        bool by_sample = (known || alone) && reached[v->id];
-        if (alone) outputs[k].rows = v->shape.dim[0]; /* all that it has is the sample's */
-        if (outputs[k].batch_axis < 0) outputs[k].batch_axis = 0;
-        if (by_sample && bits >= 8)
-            OT_TRY(open_answer(j, &outputs[k], k, task_of(o), &j->lines.list[j->lines.n++], err));
-        else
-            ot_trainer_say(t, OT_WARNING, "output '%s' is omitted: it has no %s for each sample", t->m->outputs[k],
-                           by_sample ? "numbers" : "value");
-    }
-    if (!j->lines.n)
-        return ot_fail(err, OT_E_MODEL, "no output of the model has a value for each sample; use 'onnxtrain run'%s",
-                       j->runs ? " with the inputs as arrays (.npz)" : "");
-    return j->runs ? OT_OK : check_task(j, o, task_of(o), err);
 }
 
 /* ---- one sample ------------------------------------------------------------------------------ */
@@ -458,7 +183,7 @@ static bool is_image(const job *j, const ot_prediction *a, ot_task asked, bool *
 static void find_bytes(job *j, const ot_prediction *a, bool far)
 {
     ot_mask_form *m = &j->mask;
-    const ot_feeder *f = images_of(j);
+    const ot_feeder *f = ot_prediction_images(j->t);
     bool as_input = f && ot_preprocess_is_image(j->t->record, a->name);
     const ot_normalize *z = f ? &f->normalize : NULL;
     bool scaled = f && f->gather.scale && z->kind != OT_NORMALIZE_NONE;
@@ -493,7 +218,7 @@ static ot_status choose_image(job *j, ot_task asked, ot_error *err)
                        "write the values with -o FILE.npz",
                        a->name, (long long)j->mask.classes, j->mask.numbers ? " of integers" : "");
     a->task = OT_TASK_VALUES;
-    if (j->mask.image) find_unit(j->t, false, a);
+    if (j->mask.image) ot_prediction_find_unit(j->t, false, a);
     if (unsure)
         ot_trainer_say(j->t, OT_INFO, "output '%s' has %lld channel%s, and the model records no loss: %s", a->name,
                        (long long)j->mask.classes, j->mask.classes == 1 ? "" : "s",
@@ -506,7 +231,7 @@ static ot_status choose_image(job *j, ot_task asked, ot_error *err)
 static ot_status open_masks(job *j, const char *to, ot_task asked, ot_error *err)
 {
     int found = -1;
-    const ot_feeder *f = images_of(j);
+    const ot_feeder *f = ot_prediction_images(j->t);
     for (int i = 0; i < j->lines.n && found < 0; i++)
         if (ot_mask_form_of(&j->lines.list[i].shape, j->lines.list[i].dtype, j->lines.list[i].tail, f ? &f->to : NULL,
                             &j->mask))
@@ -551,7 +276,7 @@ static void enlarge(ot_mask_place *p, double y, double x, int64_t *height, int64
 static ot_mask_place place_mask(const job *j, int64_t sample, int64_t *height, int64_t *width)
 {
     const ot_mask_form *m = &j->mask;
-    const ot_feeder *f = images_of(j);
+    const ot_feeder *f = ot_prediction_images(j->t);
     const ot_image_part *t = j->t->eval.data->tile ? &j->t->eval.data->tile[sample] : NULL;
     *height = t ? t->height : !f ? m->h : f->redraw ? f->from.h : f->to.h;
     *width = t ? t->width : !f ? m->w : f->redraw ? f->from.w : f->to.w;
@@ -598,8 +323,8 @@ static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
         for (int64_t p = 0; a->task == OT_TASK_CLASSES && p < a->places; p++) odd |= isnan(a->v[p * a->classes]);
     }
     if (odd && !j->odd++) j->first_odd = sample;
-    if (j->form == FORM_MASKS) return put_mask(j, j->t->index[i], file, err);
-    if (j->form == FORM_CSV) {
+    if (j->form == OT_FORM_MASKS) return put_mask(j, j->t->index[i], file, err);
+    if (j->form == OT_FORM_CSV) {
         fprintf(j->lines.f, "%lld", (long long)sample);
         if (line) fprintf(j->lines.f, ",%lld", (long long)line);
         if (file) {
@@ -611,8 +336,8 @@ static ot_status put_sample(job *j, const ot_slot *q, int64_t i, ot_error *err)
     } else {
         char *text;
         OT_TRY(ot_prediction_json(&j->lines, sample, line, file, &text, err));
-        if (j->form == FORM_JSON) fputs(j->written ? ",\n" : "[\n", j->lines.f);
-        fprintf(j->lines.f, j->form == FORM_JSON ? "%s" : "%s\n", text);
+        if (j->form == OT_FORM_JSON) fputs(j->written ? ",\n" : "[\n", j->lines.f);
+        fprintf(j->lines.f, j->form == OT_FORM_JSON ? "%s" : "%s\n", text);
         free(text);
     }
     j->written++;
@@ -650,9 +375,9 @@ static ot_status predict_batch(job *j, int slot, int64_t first, ot_error *err)
     for (int k = 0; k < j->lines.n; k++) {
         OT_TRY(check_samples(q, &j->lines.list[k], err));
         OT_TRY(ot_exec_read(q->exec, q->plan->graph->outputs[j->lines.list[k].output], j->lines.list[k].bytes, err));
-        if (j->form == FORM_NPZ) keep(q, &j->lines.list[k], first);
+        if (j->form == OT_FORM_NPZ) keep(q, &j->lines.list[k], first);
     }
-    for (int64_t i = 0; i < q->batch && j->form != FORM_NPZ; i++)
+    for (int64_t i = 0; i < q->batch && j->form != OT_FORM_NPZ; i++)
         if (t->index[i] == first + i) OT_TRY(put_sample(j, q, i, err)); /* else it cannot be read */
     return OT_OK;
 }
@@ -662,7 +387,7 @@ static ot_status predict_all(job *j, ot_error *err)
     ot_trainer *t = j->t;
     int64_t n = t->eval.fs.samples, batch = t->x.slot[t->eval.slot].batch, done = 0;
     double began = ot_seconds();
-    if (j->form == FORM_CSV) {
+    if (j->form == OT_FORM_CSV) {
         const char *own[3] = { "sample" };
         int k = 1;
         if (n && line_of(j, 0)) own[k++] = "line";
@@ -679,7 +404,7 @@ static ot_status predict_all(job *j, ot_error *err)
     ot_trainer_report_evaluation(t, &t->eval, done / batch, began);
     if (done < n && t->eval.rest >= 0 && !t->cancelled) OT_TRY(predict_batch(j, t->eval.rest, done, err));
     OT_TRY(ot_import_intact(t->m->file, err)); /* weights that are pages of a file */
-    if (j->form == FORM_JSON) fputs(j->written ? "\n]\n" : "[]\n", j->lines.f);
+    if (j->form == OT_FORM_JSON) fputs(j->written ? "\n]\n" : "[]\n", j->lines.f);
     return OT_OK;
 }
 
@@ -711,11 +436,11 @@ static ot_status deliver(job *j, const char *to, char **text, ot_error *err)
 {
     size_t n = 0;
     char *all = NULL;
-    if (j->form == FORM_NPZ) {
+    if (j->form == OT_FORM_NPZ) {
         OT_TRY(predict_all(j, err));
         return write_arrays(j, to, err);
     }
-    if (j->form == FORM_MASKS) return predict_all(j, err);
+    if (j->form == OT_FORM_MASKS) return predict_all(j, err);
     if (!(j->lines.f = open_memstream(&all, &n))) return ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
     ot_status s = predict_all(j, err);
     if (!ot_memstream_close(j->lines.f) && !s) s = ot_fail(err, OT_E_NOMEM, "no memory for the predictions");
@@ -729,45 +454,45 @@ static ot_status predict(job *j, const ot_options *o, char **text, ot_error *err
 {
     const char *to = ot_options_get(o, "o");
     ot_trainer *t = j->t;
-    if (j->form == FORM_NPZ && ot_options_int(o, "skip-bad"))
+    if (j->form == OT_FORM_NPZ && ot_options_int(o, "skip-bad"))
         return ot_fail(err, OT_E_USAGE,
                        "--skip-bad needs -o FILE.csv, .json or .jsonl: an .npz has a row for every sample");
-    t->tiles = j->form == FORM_MASKS;
+    t->tiles = j->form == OT_FORM_MASKS;
     OT_TRY(ot_trainer_open_prediction(t, err));
-    if (to && j->form != FORM_MASKS) {
+    if (to && j->form != OT_FORM_MASKS) {
         ot_inputs in = ot_trainer_inputs(t);
         const char *what = ot_arena_printf(j->a, "-o %s", to);
         if (!what) return ot_fail(err, OT_E_NOMEM, "no memory for a path");
-        OT_TRY(
-            ot_output_check(&in, AT_FDCWD, to, j->form == FORM_NPZ ? OT_FILE_ARRAYS : OT_FILE_PREDICTIONS, what, err));
+        OT_TRY(ot_output_check(&in, AT_FDCWD, to, j->form == OT_FORM_NPZ ? OT_FILE_ARRAYS : OT_FILE_PREDICTIONS, what,
+                               err));
     }
-    OT_TRY(open_answers(j, o, err));
+    OT_TRY(ot_predictions_open(t, j->form, o, j->runs, &j->lines, err));
     const char *columns = ot_options_get(o, "copy");
     j->lines.to_file = to != NULL;
     if (columns) OT_TRY(ot_dataset_copy_columns(t->eval.data, columns, j->a, &j->lines.copied, err));
-    if (j->form == FORM_MASKS) OT_TRY(open_masks(j, to, task_of(o), err));
+    if (j->form == OT_FORM_MASKS) OT_TRY(open_masks(j, to, ot_task_asked(o), err));
     OT_TRY(deliver(j, to, text, err));
     if (j->odd)
         ot_trainer_say(t, OT_WARNING, "%lld sample%s no probabilities: scores are NaN or infinite (first: sample %lld)",
                        (long long)j->odd, j->odd == 1 ? " has" : "s have", (long long)j->first_odd);
-    if (j->form == FORM_MASKS && j->mask.image)
+    if (j->form == OT_FORM_MASKS && j->mask.image)
         ot_trainer_say(t, OT_INFO, "%s: %lld image%s, each named as its input image; values %s", j->folder,
                        (long long)j->written, j->written == 1 ? "" : "s",
                        j->mask.plus[0] != 0      ? "have the scaling of the input undone"
                        : j->mask.times[0] == 255 ? "0..1 are written as 0..255"
                                                  : "0..255 are written as they are");
-    else if (j->form == FORM_MASKS)
+    else if (j->form == OT_FORM_MASKS)
         ot_trainer_say(t, OT_INFO, "%s: mask%s of %lld image%s, each named as its image and of its size", j->folder,
                        j->written == 1 ? "" : "s", (long long)j->written, j->written == 1 ? "" : "s");
     else if (to)
         ot_trainer_say(t, OT_INFO, "%s: predictions for %lld samples", to,
-                       (long long)(j->form == FORM_NPZ ? t->eval.fs.samples : j->written));
+                       (long long)(j->form == OT_FORM_NPZ ? t->eval.fs.samples : j->written));
     return OT_OK;
 }
 
 ot_status ot_run_samples(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err)
 {
-    job j = { .form = FORM_NPZ, .runs = true };
+    job j = { .form = OT_FORM_NPZ, .runs = true };
     ot_error first = { 0 };
     OT_TRY(ot_trainer_begin(m, o, cb, &j.t, err));
     j.a = j.t->a;
