@@ -497,5 +497,5 @@ ot_status ot_pass_classify(ot_plan *p, const ot_config *c)
     for (int i = 0; i < c->options.n_unfreeze; i++) OT_TRY(check_patterns(g, "unfreeze", &c->options.unfreeze[i], 1));
     if (c->want == OT_WANT_TRAIN && c->options.layer_decay > 0 && c->options.layer_decay != 1)
         OT_TRY(ot_find_layers(p));
-    return c->options.fit_scales ? ot_stored_fit(p) : g->err->status;
+    return c->options.fit_scales ? ot_stored_fit(p, &u) : g->err->status;
 }

@@ -160,51 +160,56 @@ static bool symmetric(const ot_stored *q)
     return true;
 }
 
-/* Is it a tensor of the file that is read only as scale or zero point of v? */
-static bool own(const ot_graph *g, const ot_value *s, const ot_value *v)
+/* Is s a tensor of the file that is read only as scale or zero point of v?  (NULL: there is none.) */
+static bool own(const ot_graph *g, const ot_uses *u, const ot_value *s, const ot_value *v)
 {
     if (!s) return true;
-    for (const ot_node *n = g->first; n; n = n->next)
-        for (int i = 0; i < n->n_in; i++)
-            if (n->in[i] == s && n->in[0] != v) return false;
-    return s->source >= 0;
+    for (int k = u->first[s->id]; k < u->first[s->id + 1]; k++)
+        if (u->list[k].node->in[0] != v || u->list[k].node->graph != g) return false;
+    return s->source >= 0 && !u->output[s->id];
 }
 
 /* Does a body of an If, Loop or Scan read v?  The nodes that compute a new scale stand outside. */
-static bool is_captured(const ot_graph *g, const ot_value *v)
+static bool is_captured(const ot_graph *g, const ot_uses *u, const ot_value *v)
 {
-    for (const ot_node *n = g->first; n; n = n->next)
-        for (int k = 0; ot_subgraph(n, k); k++) {
-            const ot_graph *body = ot_subgraph(n, k);
-            for (const ot_node *m = body->first; m; m = m->next)
-                for (int i = 0; i < m->n_in; i++)
-                    if (m->in[i] == v) return true;
-            if (is_captured(body, v)) return true;
-        }
+    for (int k = u->first[v->id]; k < u->first[v->id + 1]; k++)
+        if (u->list[k].node->graph != g) return true;
     return false;
 }
 
-static bool may_fit(const ot_graph *g, const ot_value *v)
+/* May the scale of v, and its zero point if that moves, follow the elements of v?  Once: a fitted one is not fitted again. */
+static bool may_fit(const ot_graph *g, const ot_uses *u, const ot_value *v)
 {
     const ot_stored *q = v->stored;
-    return v->role == OT_WEIGHT && q && !q->block && own(g, q->scale, v) && !is_captured(g, v) &&
-           (!ot_stored_moves(v) || (q->zero && own(g, q->zero, v)));
+    return v->role == OT_WEIGHT && q && !q->block && !q->fitted && own(g, u, q->scale, v) && !is_captured(g, u, v) &&
+           (!ot_stored_moves(v) || (q->zero && own(g, u, q->zero, v)));
 }
 
-/* The int32 biases of the layers with weight w; false: one of them cannot follow w's scale. */
-static bool biases_of(const ot_graph *g, const ot_value *w, ot_value **list, int *n_list, int most)
+/* Adds the int32 biases of the layers that read dw, the dequantised w; false: one of them cannot follow w's scale. */
+static bool biases_at(const ot_graph *g, const ot_uses *u, const ot_value *w, const ot_value *dw, ot_value **list,
+                      int *n_list, int most)
 {
-    *n_list = 0;
-    for (const ot_node *n = g->first; n; n = n->next) {
-        const ot_node *dw = n->n_in > 2 && n->in[1] ? n->in[1]->producer : NULL,
-                      *db = dw && n->in[2] ? n->in[2]->producer : NULL;
-        if (!dw || dw->op != &ot_op_DequantizeLinear || dw->in[0] != w || !db || db->op != &ot_op_DequantizeLinear)
-            continue;
+    for (int k = u->first[dw->id]; k < u->first[dw->id + 1]; k++) {
+        const ot_slot_use *at = &u->list[k];
+        const ot_value *bias = at->input == 1 ? ot_node_in(at->node, 2) : NULL;
+        const ot_node *db = bias ? bias->producer : NULL;
+        if (!db || db->op != &ot_op_DequantizeLinear) continue;
         ot_value *b = db->in[0];
-        if (!b->stored || b->stored->dtype != OT_I32 || !may_fit(g, b) || *n_list == most ||
+        if (!b->stored || b->stored->dtype != OT_I32 || !may_fit(g, u, b) || *n_list == most ||
             ot_numel(&b->stored->scale->shape) != ot_numel(&w->stored->scale->shape))
             return false;
         list[(*n_list)++] = b;
+    }
+    return true;
+}
+
+/* The int32 biases of the layers with weight w; false: one of them cannot follow w's scale. */
+static bool biases_of(const ot_graph *g, const ot_uses *u, const ot_value *w, ot_value **list, int *n_list, int most)
+{
+    *n_list = 0;
+    for (int k = u->first[w->id]; k < u->first[w->id + 1]; k++) {
+        const ot_node *n = u->list[k].node;
+        if (n->op == &ot_op_DequantizeLinear && !biases_at(g, u, w, n->out[0], list, n_list, most)) return false;
     }
     return true;
 }
@@ -242,10 +247,11 @@ static ot_value *fitted_scale(ot_build *b, ot_value *w, ot_value **zero)
 }
 
 /* Every DequantizeLinear of w reads these; they are computed before the first. */
-static void give(ot_graph *g, const ot_value *w, ot_value *scale, ot_value *zero)
+static void give(const ot_uses *u, const ot_value *w, ot_value *scale, ot_value *zero)
 {
-    for (ot_node *n = g->first; n; n = n->next) {
-        if (n->op != &ot_op_DequantizeLinear || n->in[0] != w) continue;
+    for (int k = u->first[w->id]; k < u->first[w->id + 1]; k++) {
+        const ot_node *n = u->list[k].node;
+        if (n->op != &ot_op_DequantizeLinear || u->list[k].input) continue;
         n->in[1] = scale;
         if (zero && n->n_in > 2) n->in[2] = zero;
     }
@@ -264,7 +270,7 @@ static bool set_fitted(ot_graph *g, ot_value *v, const ot_value *like)
 
 enum { MOST_BIASES = 64 };
 
-static ot_status fit_weight(ot_graph *g, ot_value *w, ot_value **bias, int n)
+static ot_status fit_weight(ot_graph *g, const ot_uses *u, ot_value *w, ot_value **bias, int n)
 {
     ot_build b = { .graph = g };
     ot_value *zero, *file = (ot_value *)(uintptr_t)w->stored->scale;
@@ -275,16 +281,16 @@ static ot_status fit_weight(ot_graph *g, ot_value *w, ot_value **bias, int n)
         ot_value *grown = ot_map2(&b, OT_FN_Div, 0, 0, ot_cast(&b, s, OT_F32), ot_cast(&b, file, OT_F32));
         if (!ot_broken(&b)) grown = ot_view(&b, grown, &own_scale->shape);
         if (!ot_broken(&b)) grown = ot_map2(&b, OT_FN_Mul, 0, 0, ot_cast(&b, own_scale, OT_F32), grown);
-        if (!ot_broken(&b)) give(g, bias[i], ot_cast(&b, grown, own_scale->dtype), NULL);
+        if (!ot_broken(&b)) give(u, bias[i], ot_cast(&b, grown, own_scale->dtype), NULL);
         if (!set_fitted(g, bias[i], w)) break;
     }
     g->cursor = NULL;
-    if (s && !ot_broken(&b)) give(g, w, s, zero);
+    if (s && !ot_broken(&b)) give(u, w, s, zero);
     (void)set_fitted(g, w, NULL); /* errors stick in the graph */
     return g->err->status;
 }
 
-ot_status ot_stored_fit(ot_plan *p)
+ot_status ot_stored_fit(ot_plan *p, const ot_uses *u)
 {
     ot_graph *g = p->graph;
     ot_value *bias[MOST_BIASES];
@@ -292,12 +298,12 @@ ot_status ot_stored_fit(ot_plan *p)
     for (int i = 0, all = g->n_values; i < all; i++) {
         ot_value *w = g->values[i];
         if (w->role != OT_WEIGHT || !w->stored || w->stored->dtype == OT_I32) continue;
-        if (may_fit(g, w) && biases_of(g, w, bias, &n, MOST_BIASES)) OT_TRY(fit_weight(g, w, bias, n));
+        if (may_fit(g, u, w) && biases_of(g, u, w, bias, &n, MOST_BIASES)) OT_TRY(fit_weight(g, u, w, bias, n));
         else
             ot_find(
                 ot_plan_findings(p), OT_FINDING_WARNING, w->name, NULL,
                 "--quantized-scales recompute: these weights keep their scale, because other nodes, the body of an If, "
-                "Loop or Scan, or a bias that does not train use it");
+                "Loop or Scan, an output, or a bias that does not train use it");
     }
     return g->err->status;
 }

@@ -3,6 +3,7 @@
 #define OT_STORED_H
 
 #include "runtime/passes/passes.h"
+#include "runtime/passes/uses.h"
 
 /* How the file stores a weight whose value in the graph is floats; value->stored. */
 struct ot_stored {
@@ -38,8 +39,9 @@ bool ot_same_elements(const ot_value *a, const ot_value *b); /* one value, or eq
 /* Do both DequantizeLinear nodes interpret integers in the same way? */
 bool ot_stored_alike(const ot_node *a, const ot_node *b);
 
-/* Computes scales of trained weights that have no other readers from the weights; those of their biases follow. */
-ot_status ot_stored_fit(ot_plan *p);
+/* Computes scales of trained weights that have no other readers from the weights; those of their biases follow.
+ * u: the uses in the plan's graph. */
+ot_status ot_stored_fit(ot_plan *p, const ot_uses *u);
 
 /* What the file will contain for a trained weight with these elements: its numbers to `out`, scales and zero points
  * to arrays of ot_stored_scales() numbers.  Unchanged elements keep the numbers of the file, if the scale is kept.
