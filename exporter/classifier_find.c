@@ -9,26 +9,28 @@ typedef struct finder {
     ot_arena *a;
     ot_table tensor;   /* of initializers and Constants, by name */
     ot_table producer; /* place of the node in g->node, by output */
-    ot_table reads;    /* how often a name is read, as a pointer */
+    ot_table reads;    /* inputs of nodes that read a name, as a pointer */
 } finder;
 
 static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no memory to look for the last layer"); }
 
 /* ---- the graph --------------------------------------------------------------------------- */
 
-static bool count_reads(ot_table *reads, const Onnx__GraphProto *g)
+/* Counts the inputs of nodes, in subgraphs too, that read the elements of a tensor, by its name.  An output of the graph that is the
+ * tensor itself does not count: it follows the new tensor. */
+static bool count_node_reads(ot_table *reads, const Onnx__GraphProto *g)
 {
     for (size_t i = 0; i < g->n_node; i++) {
         const Onnx__NodeProto *n = g->node[i];
-        bool shape_only = !strcmp(ot_text(n->op_type), "Shape") || !strcmp(ot_text(n->op_type), "Size");
-        for (size_t k = 0; k < n->n_input && !shape_only; k++) {
+        const ot_op *op = ot_find_op(ot_domain(n->domain), ot_text(n->op_type));
+        for (size_t k = 0; k < n->n_input && !(op && op->flags & OT_FROM_SHAPES); k++) {
             uintptr_t so_far = (uintptr_t)ot_table_find(reads, n->input[k]);
             if (*n->input[k] && !ot_table_set(reads, n->input[k], (void *)(so_far + 1))) return false;
         }
         for (size_t k = 0; k < n->n_attribute; k++) {
-            if (n->attribute[k]->g && !count_reads(reads, n->attribute[k]->g)) return false;
+            if (n->attribute[k]->g && !count_node_reads(reads, n->attribute[k]->g)) return false;
             for (size_t s = 0; s < n->attribute[k]->n_graphs; s++)
-                if (!count_reads(reads, n->attribute[k]->graphs[s])) return false;
+                if (!count_node_reads(reads, n->attribute[k]->graphs[s])) return false;
         }
     }
     return true;
@@ -40,7 +42,7 @@ static bool index_names(finder *x)
     for (size_t i = 0; i < x->g->n_node; i++)
         for (size_t k = 0; k < x->g->node[i]->n_output; k++)
             if (!ot_table_set(&x->producer, x->g->node[i]->output[k], &x->g->node[i])) return false;
-    return ot_graph_tensors(x->g, &x->tensor) && count_reads(&x->reads, x->g);
+    return ot_graph_tensors(x->g, &x->tensor) && count_node_reads(&x->reads, x->g);
 }
 
 static const Onnx__NodeProto *producer_of(const finder *x, const char *name)

@@ -64,7 +64,8 @@ static bool use_of(const ot_node *n, use *u)
            (u->conv ? w->shape.rank >= 3 : w->shape.rank == 2);
 }
 
-static void count_reads(const ot_graph *g, const ot_graph *in, int *reads)
+/* Counts the inputs of nodes, in bodies of If, Loop and Scan too, and the outputs that read the elements of each value of g, by id. */
+static void count_element_reads(const ot_graph *g, const ot_graph *in, int *reads)
 {
     for (const ot_node *n = in->first; n; n = n->next) {
         for (int i = 0; i < n->n_in; i++) {
@@ -72,7 +73,7 @@ static void count_reads(const ot_graph *g, const ot_graph *in, int *reads)
             if (n->op->flags & OT_FROM_SHAPES) continue; /* its values are not read */
             if (ot_graph_has(g, v)) reads[v->id]++;
         }
-        for (int i = 0; ot_subgraph(n, i); i++) count_reads(g, ot_subgraph(n, i), reads);
+        for (int i = 0; ot_subgraph(n, i); i++) count_element_reads(g, ot_subgraph(n, i), reads);
     }
     for (int i = 0; i < in->n_outputs; i++)
         if (ot_graph_has(g, in->outputs[i])) reads[in->outputs[i]->id]++;
@@ -117,7 +118,7 @@ ot_lora *ot_lora_find(ot_graph *g, const char *targets, const char *const *skip,
     int found = 0;
     *n = *shared = 0;
     if (!list || !reads || !layers || !at) return NULL;
-    count_reads(g, g, reads);
+    count_element_reads(g, g, reads);
     for (const ot_node *k = g->first; k; k = k->next) {
         if (!use_of(k, &u) || !is_wanted(k, &u, targets, skip, n_skip)) continue;
         int id = u.w->id;

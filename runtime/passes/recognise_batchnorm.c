@@ -395,7 +395,7 @@ static bool match(ot_node *n, norm *f)
     return false;
 }
 
-/* The name of v without its last component, if that is `part`.  Its length; -1: it has another. */
+/* The length of v's name without its last component, if that component is `part`; else -1. */
 static int path_before(const ot_value *v, const char *part)
 {
     const char *dot = strrchr(v->name, '.');
@@ -403,7 +403,7 @@ static int path_before(const ot_value *v, const char *part)
     return strcmp(last, part) ? -1 : (int)(last - v->name);
 }
 
-/* PyTorch's frozen norm? */
+/* Is f a frozen norm of PyTorch, by the names of its tensors? */
 static bool is_frozen(const norm *f)
 {
     if (!f->ahead || !f->scale || !f->bias || f->scale->said || f->bias->said) return false;
@@ -415,13 +415,14 @@ static bool is_frozen(const norm *f)
 
 /* ---- checks before all of it is removed ---------------------------------------------------- */
 
-/* Counts the readers of values, by id; values read by subgraphs and outputs must stay. */
-static void count_reads(const ot_graph *g, const ot_graph *in, int *reads)
+/* Counts the readers of each value of g, by id.  A body of an If, Loop or Scan, and an output, count as more readers than norms can
+ * have: a value that they read stays. */
+static void count_readers_kept(const ot_graph *g, const ot_graph *in, int *reads)
 {
     for (const ot_node *n = in->first; n; n = n->next) {
         for (int i = 0; i < n->n_in; i++)
             if (ot_graph_has(g, n->in[i])) reads[n->in[i]->id] += g == in ? 1 : 1000;
-        for (int i = 0; ot_subgraph(n, i); i++) count_reads(g, ot_subgraph(n, i), reads);
+        for (int i = 0; ot_subgraph(n, i); i++) count_readers_kept(g, ot_subgraph(n, i), reads);
     }
     for (int i = 0; i < in->n_outputs; i++)
         if (ot_graph_has(g, in->outputs[i])) reads[in->outputs[i]->id] += 1000;
@@ -490,7 +491,7 @@ static int *ranks(ot_graph *g)
     return rank;
 }
 
-/* Are the channels on axis 1 of x, or on its last axis?  *last: the latter, and not the former. */
+/* Are the channels on axis 1 of x, or on its last axis?  *last: only on the last one. */
 static bool channels_fit(const norm *f, int rank, bool *last)
 {
     const pieces *s = &f->with;
@@ -546,7 +547,7 @@ static ot_status put(ot_graph *g, const norm *f, bool channels_last)
 static void drop_pieces(ot_graph *g)
 {
     int *reads = ot_graph_alloc(g, (size_t)g->n_values * sizeof *reads);
-    if (reads) count_reads(g, g, reads);
+    if (reads) count_readers_kept(g, g, reads);
     for (ot_node *n = reads ? g->last : NULL, *prev; n; n = prev) {
         prev = n->prev;
         if (!n->mark || reads[n->out[0]->id]) continue;
@@ -578,7 +579,7 @@ ot_status ot_recognise_batch_norms(ot_graph *g, int *found, int *frozen)
     int *reads = ot_graph_alloc(g, (size_t)g->n_values * sizeof *reads), *rank = ranks(g);
     bool last;
     if (!reads || !rank) return g->err->status;
-    count_reads(g, g, reads);
+    count_readers_kept(g, g, reads);
     for (int i = 0; i < n; i++) list[i].refused = !channels_fit(&list[i], rank[list[i].x->id], &last);
     OT_TRY(settle(g, list, n, reads));
     for (int i = 0; i < n; i++) {
