@@ -83,7 +83,7 @@ typedef enum ot_status {
 /* Belongs to the caller.  Every function that takes one sets it. */
 typedef struct ot_error {
     ot_status status;
-    char text[OT_ERROR_TEXT]; /* "conv1: Conv: x has 3 channels; w and group 1 want 2" */
+    char text[OT_ERROR_TEXT]; /* "node 'conv1': Conv: x has 3 channels; w with group 1 needs 2" */
 } ot_error;
 
 OT_API const char *ot_status_text(ot_status s); /* static string */
@@ -409,7 +409,7 @@ OT_API OT_CHECK ot_status ot_trainer_check_export(ot_trainer *t, const char *pat
  * Errors: OT_E_USAGE (nothing is written yet), those of ot_export_file. */
 OT_API OT_CHECK ot_status ot_trainer_deploy(ot_trainer *t, const char *path, ot_error *err);
 
-OT_API void ot_trainer_result(const ot_trainer *t, ot_result *out);
+OT_API void ot_trainer_result(const ot_trainer *t, ot_result *out); /* texts are valid until t's next call */
 
 /* ---- other work ---------------------------------------------------------------- */
 
@@ -429,11 +429,11 @@ OT_API OT_CHECK ot_status ot_runner_new(const ot_model *m, const ot_options *o, 
 OT_API OT_CHECK ot_status ot_runner_run(ot_runner *r, const ot_tensor *in, int n, ot_tensors *out, ot_error *err);
 OT_API void ot_runner_free(ot_runner *r);
 
-/* ot_run from the option "data" to the option "o" (an .npz). */
+/* ot_run from the option "data" to the option "o" (an .npz).  Errors: those of ot_run, OT_E_USAGE (an option is missing), OT_E_IO. */
 OT_API OT_CHECK ot_status ot_run_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
 /* Gradient of the loss per trained initializer, and 'loss', from "data" to "o" (an .npz).  The gradient of a weight
- * named 'loss' is 'loss#2'. */
+ * named 'loss' is 'loss#2'.  Errors: those of ot_trainer_new, OT_E_IO. */
 OT_API OT_CHECK ot_status ot_grad_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
 /* Writes the deployable form of the model to the option "o": BatchNormalization in inference mode or, with "fold",
@@ -443,7 +443,7 @@ OT_API OT_CHECK ot_status ot_grad_file(const ot_model *m, const ot_options *o, c
  * enough), OT_E_IO, OT_E_NOMEM. */
 OT_API OT_CHECK ot_status ot_export_file(const ot_model *m, const ot_options *o, const ot_callbacks *cb, ot_error *err);
 
-/* The output of the commands, for standard output; JSON with the option "json".  Caller frees with free().  check:
+/* The output of the commands, for standard output; JSON with the option "json".  Caller frees with free().  Errors: those of ot_trainer_new, OT_E_IO.  check:
  * OT_E_MODEL, with the text set, if the model cannot be trained.  Its JSON: model, trainable, findings (severity,
  * what, remedy, count, names), notes; if trainable also trained (elements), initializers, batch_size, memory
  * (batch_size, planned_bytes each), slow (percent of the work, operators), tried (step, export, loss, why_not).
