@@ -19,7 +19,7 @@ Onnx__TensorProto *ot_message_tensor(ot_arena *a, const char *name, ot_dtype t, 
 /* t gets that raw_data instead of its own payload; everything else stays. */
 void ot_message_payload(Onnx__TensorProto *t, size_t n, const void *bytes);
 
-/* Without a value. */
+/* An attribute of that type, its value not set. */
 Onnx__AttributeProto *ot_message_attribute(ot_arena *a, const char *name, Onnx__AttributeProto__AttributeType type);
 
 /* *n becomes a Constant with value t and the same name and outputs. */

@@ -163,7 +163,7 @@ ot_status ot_pending_import(const ot_pending *p, ot_imported **out, ot_error *er
                    found.text);
 }
 
-/* The data first. */
+/* Data files get their names before the model that refers to them. */
 ot_status ot_pending_place(ot_pending *p, const ot_imported *m, ot_error *err)
 {
     const char **old = ot_data_old(p->arena, &p->to, ot_replace_fd(p->r), m);

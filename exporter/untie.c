@@ -25,7 +25,7 @@ typedef struct read {
     int n, cap;
 } read;
 
-/* Of a node, found once: it is compared with many. */
+/* Properties of a node, computed once because it is compared with many others. */
 typedef struct about {
     bool known, carries, identity;
     const char *module;                 /* with path; NULL: not said */
@@ -90,7 +90,7 @@ static bool index_names(untie *x)
     return true;
 }
 
-/* Where what the use reads comes to work: behind nodes that pass it on. */
+/* The use of the tensor by the first node that computes with it, behind nodes that pass it on. */
 static use at_work(const untie *x, use u)
 {
     for (int i = 0; i < 8; i++) {
@@ -176,7 +176,7 @@ static bool learn(untie *x, size_t node)
     return a->known = true;
 }
 
-/* By the other tensors of the two nodes; where they do not tell (the same ones of usual values), the same module does. */
+/* Do the two nodes have the same other tensors?  Where these are the same and have usual values, the answer is same_module. */
 static bool same_partners(const untie *x, use a, use b, bool same_module)
 {
     const Onnx__NodeProto *p = x->g->node[a.node], *q = x->g->node[b.node];

@@ -77,7 +77,7 @@ static ot_status walk_entry(walk *w, int folder, size_t length, const struct dir
     return take_entry(w, folder, from, link, depth);
 }
 
-/* Takes fd. */
+/* Adds the files below a folder.  Takes ownership of fd. */
 static ot_status walk_folder(walk *w, int fd, size_t length, int depth)
 {
     DIR *dir = depth < DEEPEST ? fdopendir(fd) : NULL;

@@ -432,7 +432,7 @@ static ot_status look_at(picture_source *s, int64_t n, deep *bits, ot_error *err
         status = ot_members_read(s->m, i, &r, &bad);
         if (status == OT_E_NOMEM) ot_fail(err, status, "%s", bad.text);
         bool known = !status && !ot_picture_size(r.data, (size_t)s->m->list[i].size, &x, &bad);
-        if (status != OT_E_NOMEM) status = OT_OK; /* what cannot be read is said when it is used, or skipped */
+        if (status != OT_E_NOMEM) status = OT_OK; /* what cannot be read is reported, or skipped, when it is used */
         if (!known) continue;
         bool across = x.orientation >= 5, first = !s->base.height && !k;
         int64_t h = across ? x.width : x.height, w = across ? x.height : x.width;

@@ -13,7 +13,7 @@ typedef struct ot_sound {
 } ot_sound;
 
 /* What the bytes of a WAV or FLAC file say of it.  n: how many of the file's `size` bytes are there; *more: they are too few, and
- * nothing is said.  Errors: OT_E_DATA (another format, damaged, cut off, empty); OT_E_NOMEM. */
+ * *out is not set.  Errors: OT_E_DATA (another format, damaged, cut off, empty); OT_E_NOMEM. */
 ot_status ot_sound_look(const uint8_t *bytes, size_t n, size_t size, ot_sound *out, bool *more, ot_error *err);
 
 /* A part of a whole file: `want->length` values of each channel in [-1, 1], of longer ones those at want->place, of shorter ones

@@ -55,7 +55,7 @@ static ot_status look(const ot_members *m, int64_t i, ot_file_room *r, ot_sound 
     return s ? ot_fail(err, s, "%s/%s: %-s", m->path, m->list[i].name, bad.text) : OT_OK;
 }
 
-/* The rate of all, the largest number of channels, the longest.  What cannot be read is said when it is used, or skipped. */
+/* The rate of all, the largest number of channels, the longest.  What cannot be read is reported, or skipped, when it is used. */
 static ot_status survey(sound_source *s, int64_t n, int64_t *frames, ot_error *err)
 {
     ot_file_room r = { 0 };

@@ -113,7 +113,7 @@ static ot_status load(const ot_columns *t, json_t **root, ot_error *err)
     return ot_fail(err, OT_E_MODEL, "onnxtrain.preprocess of the model: is not a JSON object");
 }
 
-/* Consumes root. */
+/* The text of root as JSON, in d's arena.  Takes ownership of root. */
 static ot_status dump(const ot_dataset *d, const ot_columns *t, json_t *root, size_t flags, const char **out,
                       ot_error *err)
 {

@@ -62,7 +62,7 @@ static ot_image_part nth_tile(const ot_image_part *first, int64_t k, int64_t n)
     return p;
 }
 
-/* The size of an image; 0: it cannot be read, which is said when it is used.  Errors: OT_E_NOMEM. */
+/* The size of an image; 0: it cannot be read, which is reported when it is used.  Errors: OT_E_NOMEM. */
 static ot_status size_of(const ot_array *a, int64_t sample, bool decode, ot_image_room *room, ot_image_part *p,
                          ot_error *err)
 {

@@ -66,7 +66,7 @@ static bool is_whole(const char *text)
     return digits && !text[sign + digits] && (text[sign] != '0' || (digits == 1 && !sign));
 }
 
-/* Of such texts. */
+/* Orders whole numbers, written as is_whole accepts them. */
 static int by_number(const void *a, const void *b)
 {
     const char *x = *(const char *const *)a, *y = *(const char *const *)b;

@@ -311,7 +311,7 @@ static bool whole_lines(const ot_node *n, int axis)
     return at < 0 || c->dim[at] == 1;
 }
 
-/* By a constant number. */
+/* Is n a share that is multiplied with, or divided by, a positive constant number? */
 static bool is_scaled(const ot_node *n, reach at, share *s)
 {
     double x;
@@ -324,7 +324,7 @@ static bool is_scaled(const ot_node *n, reach at, share *s)
     return false;
 }
 
-/* Over another axis. */
+/* Is n the mean or the sum of a share over another axis? */
 static bool is_reduced(const ot_node *n, reach at, share *s)
 {
     int over = reduced_axis(n);

@@ -13,7 +13,7 @@
 #include "ops/kernel.h"
 #include "runtime/passes/group.h"
 
-/* Without a limit. */
+/* Limits of what is recomputed if there is no --memory-limit. */
 static const double MOST_COST = .01; /* of the operations and bytes of a plan */
 static const double WORTH = 5; /* part of the plan's memory that is saved, by the part of its cost that is added */
 

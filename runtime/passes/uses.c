@@ -154,7 +154,7 @@ static void end_sizes(ot_graph *g, const near_inputs *s)
     for (int i = 0; i < s->n_nodes; i++) forget(s->node[i]);
 }
 
-/* Is it computed from an initializer by a function that ends where it does: a gate between 0 and 1, a share of all? */
+/* Is v computed from initializers through a bounded function: a Sigmoid or Tanh (a gate), a Softmax (shares of a sum)? */
 static bool is_gate(const ot_value *v, int depth)
 {
     const ot_node *n = v->producer;

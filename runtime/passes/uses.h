@@ -29,10 +29,10 @@ enum {                         /* value->mark */
        OT_MARK_REACHES = 1,    /* a float path leads to an output */
        OT_MARK_NORMALISED = 2, /* an input, or one after arithmetic with constants only */
        OT_MARK_FED = 4,        /* depends on an input */
-       OT_MARK_PREPARED = 8, /* set by the caller: before the model, as preprocessing is; what it feeds is no weight */
-       OT_MARK_SPARE = 16,   /* scratch of the caller */
-       OT_MARK_INSIDE = 32,  /* scratch of ot_judge */
-       OT_MARK_WIDENED = 64  /* arithmetic of an input with a constant of more axes: distances to centres */
+       OT_MARK_PREPARED = 8,   /* preprocessing before the model, set by the caller: what it feeds is no weight */
+       OT_MARK_SPARE = 16,     /* scratch of the caller */
+       OT_MARK_INSIDE = 32,    /* scratch of ot_judge */
+       OT_MARK_WIDENED = 64    /* arithmetic of an input with a constant of more axes: distances to centres */
 };
 
 /* Sets the first three marks of all values of g, and OT_MARK_WIDENED. */

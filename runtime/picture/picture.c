@@ -100,7 +100,7 @@ ot_status ot_picture_decode(const void *bytes, size_t n, int64_t most, ot_pixels
     return run(bytes, n, most < 0 ? 0 : most, false, out, err);
 }
 
-/* Equal channels as one. */
+/* Replaces equal colour channels by one channel. */
 static ot_status join_equal(ot_pixels *p, ot_error *err)
 {
     uint8_t *x = p->data;

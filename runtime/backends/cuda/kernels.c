@@ -153,7 +153,7 @@ ot_status ot_gpu_compile(ot_device *d, const char *file, const char *prefix, con
 
 /* ---- loading ----------------------------------------------------------------------- */
 
-/* Of a text that is compiled. */
+/* The error of compiling the image's source; OT_OK: it did not fail. */
 static ot_status failure(ot_gpu_image *i, ot_error *err)
 {
     if (!i->failed) return OT_OK;

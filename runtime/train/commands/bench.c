@@ -90,7 +90,7 @@ static ot_status read_options(bench *b, ot_error *err)
     return b->row && b->time ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for the measurements");
 }
 
-/* The options of one measurement: those of the command, changed by these. */
+/* The options of one measurement: those of the command with this device, number of threads and batch size. */
 static ot_status options_for(const bench *b, const char *device, int64_t threads, int64_t batch, ot_options **out,
                              ot_error *err)
 {
@@ -193,7 +193,7 @@ static ot_status give_between(const bench *b, ot_trainer *t, what w, int n, int6
     return s ? s : ot_trainer_settle(t, err);
 }
 
-/* Samples per second. */
+/* Measures samples per second. */
 static ot_status find_rate(const bench *b, ot_trainer *t, what w, int n, int64_t *k, double *rate, ot_error *err)
 {
     double seconds = 0, begun = ot_seconds();

@@ -18,7 +18,7 @@ enum {
     NAME_BYTES = 4 * NAME + 1
 };
 
-/* Of the classes of one target. */
+/* The names of the classes of one target. */
 typedef struct names {
     const char *const *name;
     int n;
@@ -319,7 +319,7 @@ typedef enum source {
     OF_MODEL,    /* the options' and the model's */
     OF_BEST,     /* the run's and the model's, its best */
     OF_LAST,     /* the run's and its checkpoint's */
-    OF_BEST_RUN, /* as OF_BEST, where no checkpoint has what its training measured: that is measured again */
+    OF_BEST_RUN, /* as OF_BEST, but no checkpoint has what the training measured of its data: it is measured again */
 } source;
 
 /* c: the run's checkpoint; NULL: there is none. */

@@ -60,7 +60,7 @@ static ot_status no_memory(ot_error *err) { return ot_fail(err, OT_E_NOMEM, "no 
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-/* Options of one training: those of the series, and its own instead. */
+/* The options of one training: those of the series, and over them its own. */
 static ot_status options_of(const series *x, const ot_member *b, ot_options **out, ot_error *err)
 {
     const ot_option_info *row;
@@ -83,7 +83,7 @@ static ot_status options_of(const series *x, const ot_member *b, ot_options **ou
     return s;
 }
 
-/* Every value of the series is a possible one, before the first training. */
+/* Checks every option of every training before the first one begins. */
 static ot_status check_options(series *x, ot_error *err)
 {
     const char *log = ot_options_get(x->o, "log");
@@ -115,7 +115,7 @@ static ot_status check_options(series *x, ot_error *err)
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* Options that say nothing about what comes out. */
+/* Removes the options that do not change results. */
 static json_t *that_matter(json_t *options)
 {
     const ot_option_info *row;
@@ -202,7 +202,7 @@ static ot_status open_series(series *x, ot_error *err)
 
 /* ---- one training ------------------------------------------------------------------------------ */
 
-/* Its numbers count. */
+/* Did the training end as intended, so that its results count? */
 static bool is_finished(const char *state)
 {
     static const char *const finished[] = { "finished", "early stop", "time limit" };
@@ -220,8 +220,8 @@ static bool has_model(const series *x, const ot_member *b)
     return !faccessat(x->folder.fd, path, F_OK, 0);
 }
 
-/* It is not trained again.  resume continues what a time limit ended: it is there to train further.  One that was killed between its
- * last update and its model writes the model from its last checkpoint. */
+/* Is b not trained again?  The command resume continues a training that a time limit ended.  A training that was killed after its last
+ * update, before its model was written, is not over: it writes the model from its last checkpoint. */
 static bool is_over(const series *x, const ot_member *b)
 {
     if (x->resumes && b->state && !strcmp(b->state, "time limit")) return false;
@@ -241,7 +241,7 @@ static void count_failed(series *x, const char *name, ot_status s, const char *t
     if (!x->n_failed++) (void)ot_fail(&x->first, s, "%s: %-s", name, text);
 }
 
-/* Of a log, which others may have written. */
+/* A string of a log, made printable: other programs may have written the log. */
 static const char *text_of(series *x, const json_t *object, const char *key)
 {
     char shown[64];
@@ -287,7 +287,7 @@ static void add_column(void *user, const char *name, double v)
     else x->lost = true;
 }
 
-/* Losses and errors fall. */
+/* Is a larger value of the monitored metric better?  Of losses and errors it is not. */
 static bool rises(const char *monitor)
 {
     const char *point = monitor ? strrchr(monitor, '.') : NULL; /* OUTPUT.METRIC */
@@ -297,7 +297,7 @@ static bool rises(const char *monitor)
     return false;
 }
 
-/* What the log of the training says; state stays NULL where it has none. */
+/* Reads the results of a training from its log; b->state stays NULL if there is no log. */
 static ot_status read_member(series *x, ot_member *b, ot_error *err)
 {
     ot_history h = { 0 };
@@ -323,8 +323,8 @@ static ot_status read_member(series *x, ot_member *b, ot_error *err)
     return s == OT_E_NOMEM ? ot_fail(err, s, "%-s", e.text) : OT_OK;
 }
 
-/* The checkpoint of one that was stopped; NULL: there is none, and it starts again.  Its folder is there; one without an
- * options.conf has not begun. */
+/* The checkpoint of a training that was stopped; NULL: there is none, and it starts again.  Its folder exists; without an options.conf
+ * in it the training has not begun. */
 static ot_checkpoint *checkpoint_of(const series *x, const char *path)
 {
     ot_checkpoint *c = NULL;
@@ -376,7 +376,7 @@ static ot_status train_member(series *x, ot_member *b, ot_error *err)
     OT_TRY(options_of(x, b, &o, err));
     ot_status s = ot_options_set(o, "run-dir", path, err);
     if (!s) s = ot_options_set(o, "o", out, err);
-    if (!s && x->sweep && !x->validates) /* the training loss decides: it is looked at */
+    if (!s && x->sweep && !x->validates) /* the training loss decides which epoch is the best */
         s = ot_options_set(o, "select", "best", err);
     if (!s) s = train_with(x, o, path, err);
     ot_options_free(o);
@@ -427,7 +427,7 @@ static ot_status run_member(series *x, int i, ot_error *err)
     return OT_OK;
 }
 
-/* ---- what came of it ------------------------------------------------------------------------------ */
+/* ---- results ------------------------------------------------------------------------------ */
 
 /* Mean and standard deviation (of a sample: n - 1) over the finished folds that have the number. */
 static int spread(const series *x, const char *name, double *mean, double *deviation)
@@ -452,7 +452,7 @@ static bool is_better(const ot_member *a, const ot_member *b)
     return a->rises ? a->best > b->best : a->best < b->best;
 }
 
-/* The best first; those without a number stay in their order at the end. */
+/* Sorts the trainings, the best first; those without a result come last, in their order. */
 static void sort(series *x)
 {
     for (int i = 1; i < x->n; i++) {

@@ -390,7 +390,7 @@ ot_status ot_adapt_augment(const ot_adapt_env *e, const ot_output *outputs, int 
 
 /* ---- drawing -------------------------------------------------------------------------- */
 
-/* Planes to channels last. */
+/* Converts planes to channels last. */
 static void join(const uint8_t *x, const ot_picture *p, uint8_t *y)
 {
     int64_t plane = p->h * p->w;

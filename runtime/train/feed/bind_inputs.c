@@ -1,8 +1,8 @@
 /* bind_inputs.c - matches the arrays of a data set to the inputs of a graph.
  *
  * Named arrays (NPZ) go to the inputs of their names and are fed as they are.  Pictures take the
- * shape the input wants: planes or channels last, flat, padded or resized, grey or colour; what was
- * done is said.  targets.c does the same for what is predicted. */
+ * shape the input wants: planes or channels last, flat, padded or resized, grey or colour; a
+ * note tells what was done.  targets.c does the same for what is predicted. */
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -340,8 +340,8 @@ static ot_status adapt_picture(const ot_adapt_env *e, const ot_value *v, const o
     return normalized(e, f, a, q->c, where == LAST ? 1 : q->h * q->w, err);
 }
 
-/* Arrays with names are fed as they are, and bytes too, which may be pictures or numbers: it is said, or what
- * --normalize asks for is done. */
+/* Arrays with names are fed as they are.  Bytes, which may be pictures or numbers, are scaled if --normalize asks for it; else a note
+ * tells that they are not scaled. */
 static ot_status adapt_bytes(const ot_adapt_env *e, const ot_array *a, ot_feeder *f, ot_error *err)
 {
     ot_picture q;

@@ -176,7 +176,7 @@ static const char *topic_names(const ot_help_page *p)
     return names ? names : "";
 }
 
-/* What a word alone means: topics first, then commands, then the one name or option that has it. */
+/* The meaning of a single word: a topic, else a command, else the only option or name of a topic that is called so. */
 typedef struct meaning {
     const ot_registry *r;
     const ot_entry *e;

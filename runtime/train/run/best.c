@@ -89,7 +89,7 @@ static ot_status write_best(ot_trainer *t, const char **path, ot_error *err)
 
 bool ot_best_looks(const ot_trainer *t) { return t->eval.slot >= 0 || t->s.select_best || t->s.patience; }
 
-/* The value of that metric in this epoch; mean: of its training loss. */
+/* The value of the metric by which epochs are compared, of this epoch; mean: its mean training loss. */
 static double value_of(const ot_trainer *t, double mean)
 {
     return t->has_val ? ot_measure_value(t, &t->eval, metric_of(t)) : mean;

@@ -120,7 +120,7 @@ static bool of_values(const ot_trainer *t, const ot_feeder *f)
     return l && l->takes == OT_TAKES_VALUES && ot_is_float(f->dtype) && !f->adds_up[0] && !f->adds_up[1];
 }
 
-/* Columns of which each says whether a class applies to the sample; *n 0: the target is something else. */
+/* The names of the columns of a target in which each column says whether one class applies to the sample; *n 0: another kind of target. */
 static const char *const *label_columns(const ot_trainer *t, const ot_feeder *f, int *n)
 {
     const ot_loss_kind *l = loss_of(t, f);
@@ -131,7 +131,7 @@ static const char *const *label_columns(const ot_trainer *t, const ot_feeder *f,
     return name;
 }
 
-/* What a training says of the classes of one target. */
+/* What a training records about the classes of one target. */
 typedef struct said {
     ot_classes_kind kind;
     const char *const *name; /* where kind is NAMED or COLUMNS */
@@ -153,7 +153,7 @@ static said say_of(const ot_trainer *t, const ot_feeder *f, bool alone)
     return x;
 }
 
-/* What is said of all targets, in x: as many as the training has feeders. */
+/* Sets x[i] to what is recorded about the target of feeder i of the training. */
 static void say_all(const ot_trainer *t, said *x, int of[OT_CLASSES_GONE + 1])
 {
     const ot_feeder *first = NULL;
@@ -171,7 +171,7 @@ static void say_all(const ot_trainer *t, said *x, int of[OT_CLASSES_GONE + 1])
     }
 }
 
-/* The record by outputs: of each that trains what is said of it, of others what the file says. */
+/* The record of a model with several outputs: for each that trains what x has, for the others what the file had. */
 static ot_status spell_by_output(const ot_trainer *t, const said *x, const json_t *was, ot_arena *a, const char **out,
                                  ot_error *err)
 {

@@ -64,7 +64,7 @@ static int64_t longest(search *s)
     return low;
 }
 
-/* The length next to that of the data; 0: none was found in a second. */
+/* The length nearest to that of the data that can be planned; 0: none was found within a second. */
 static int64_t nearest(search *s)
 {
     const double end = ot_seconds() + 1;

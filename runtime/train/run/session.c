@@ -151,7 +151,8 @@ static ot_status try_plan(ot_session *x, ot_slot *q, ot_error *err)
     return ot_variants_plan(x, q, &c, feeds, s, err);
 }
 
-/* What cannot be computed may be what no loss is of; `run`, which gives all outputs, has another way to try first. */
+/* If planning fails, tries again without the outputs that cannot be computed: perhaps none of them has a loss.  Not for `run`, which
+ * gives all outputs and first tries another way. */
 static ot_status make_plan(ot_session *x, ot_slot *q, ot_error *err)
 {
     ot_error again = { 0 };
@@ -174,7 +175,7 @@ static ot_status explain(ot_session *x, ot_slot *q, ot_status s, ot_error *err)
     return ot_session_explain_length(x, &c, s, err);
 }
 
-/* --device auto: a model that the device has no kernels for (texts, say) runs on the CPU, and that is said. */
+/* --device auto: a model that the device has no kernels for (texts, say) runs on the CPU, and a message says so. */
 static ot_status make_first_plan(ot_session *x, ot_slot *q, ot_error *err)
 {
     ot_error why = { 0 }, other = { 0 };
@@ -328,7 +329,7 @@ int64_t ot_session_bytes(const ot_session *x)
     return bytes;
 }
 
-/* The value of any plan that takes most; NULL: none takes anything. */
+/* The largest value of all plans, in bytes; NULL: no value needs memory. */
 static const ot_value *largest_value(const ot_session *x)
 {
     const ot_value *most = NULL;
@@ -530,7 +531,7 @@ ot_status ot_session_allocate(ot_session *x, ot_error *err)
 
 /* ---- plans that come later ------------------------------------------------------------ */
 
-/* Without the plans from slot n on, with inboxes as they were. */
+/* Removes the plans from slot n on, and restores the size of the inboxes. */
 static void shrink(ot_session *x, int n, int64_t inbox_bytes)
 {
     while (x->n > n) {

@@ -156,7 +156,7 @@ ot_adapt_env ot_trainer_adapt_env(ot_trainer *t)
                            .findings = &t->findings };
 }
 
-/* One set may be bytes that are scaled and the other none: it is said. */
+/* Reports that one set contains bytes, which are scaled, and the other does not. */
 static void compare_scales(const ot_trainer *t, const ot_scored *y, const ot_adapt_env *e)
 {
     for (int i = 0; i < t->train.n; i++)
@@ -171,7 +171,7 @@ static void compare_scales(const ot_trainer *t, const ot_scored *y, const ot_ada
         }
 }
 
-/* What was decided and measured becomes the record of the trained model. */
+/* Makes the preprocessing that was decided and measured the record of the trained model. */
 static ot_status keep_record(ot_trainer *t, const char *model, ot_error *err)
 {
     const char *text, *table = t->data->preprocess ? t->data->preprocess : t->data->table ? model : NULL;
@@ -251,7 +251,7 @@ static int64_t parameters(const ot_plan *p)
     return n;
 }
 
-/* Options without an effect in this run, and what an epoch is where batches go on behind the last sample. */
+/* Reports options without an effect in this run, and how long an epoch is if its last batch continues with the first samples. */
 static void say_limits(const ot_trainer *t)
 {
     const ot_settings *s = &t->s;

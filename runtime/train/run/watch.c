@@ -19,7 +19,7 @@ enum { FIXED_BEFORE = 4, LARGEST = 1 << 26 };
 
 /* ---- the header ------------------------------------------------------------------------ */
 
-/* Takes name. */
+/* Takes ownership of name; NULL: no memory. */
 static void add_column(ot_epoch_table *w, char *name)
 {
     char **more = name ? realloc(w->column, (size_t)(w->n + 1) * sizeof *more) : NULL;
