@@ -106,6 +106,10 @@ CASES = {
     'Gemm, transB 1': dense(),
     'Gemm, transB 0': dense(trans=0),
     'Gemm without a bias': dense(bias=False),
+    'Gemm whose weight is an output too': dense(outputs=[h.make_tensor_value_info('y', T.FLOAT, ['n', OLD]),
+                                                         h.make_tensor_value_info('fc.weight', T.FLOAT, [OLD, WIDE])]),
+    'a label before the scores': dense(tail=[h.make_node('Identity', ['z'], ['y']), h.make_node('ArgMax', ['z'], ['label'], axis=1, keepdims=0)],
+                                       outputs=[h.make_tensor_value_info('label', T.INT64, ['n']), h.make_tensor_value_info('y', T.FLOAT, ['n', OLD])]),
     'Gemm, Softmax, opset 9': dense(tail=softmax(9), opset=9),
     'Gemm, Softmax, opset 21': dense(tail=softmax(), opset=21, ir=10),
     'Gemm, initializers listed as inputs': dense(opset=8, ir=3),
@@ -187,7 +191,7 @@ def each(what, m):
         same_but_classes(what, path, f'{d}/out.onnx')
         onnx.checker.check_model(f'{d}/out.onnx', full_check=True)
         x = dict(np.load(f'{d}/data.npz'))['x']
-        y = onnxruntime.InferenceSession(f'{d}/out.onnx').run(None, {'x': x})[0]
+        y = onnxruntime.InferenceSession(f'{d}/out.onnx').run(['y'], {'x': x})[0]
         check(y.shape == (48, NEW), f'{what}: ONNX Runtime gives {y.shape}')
         # lr 0: the new values, and the backbone as it was
         train(d, path, '--classes', str(NEW), '--lr', '0', '--seed', '4', out='fresh.onnx')

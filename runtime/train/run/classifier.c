@@ -19,6 +19,9 @@ static int find_output(const ot_graph *g, const char *name)
     return -1;
 }
 
+/* The type of an output of the file, whose operators are not inferred: of an initializer its own, else the declared one. */
+static ot_dtype type_of(const ot_value *v) { return v->dtype == OT_UNDEFINED ? v->declared : v->dtype; }
+
 int ot_trainer_plain_output(const ot_trainer *t)
 {
     const ot_graph *g = t->m->file->graph;
@@ -31,7 +34,7 @@ int ot_trainer_plain_output(const ot_trainer *t)
         if (named >= 0) return named;
     }
     for (int i = 0; i < g->n_outputs; i++)
-        if (ot_is_float(g->outputs[i]->dtype)) only = i, n++;
+        if (ot_is_float(type_of(g->outputs[i]))) only = i, n++;
     return n == 1 ? only : 0;
 }
 
