@@ -243,6 +243,8 @@ fails_with 2 "is a symbolic link" $train -o x.onnx --run-dir within2 --tensorboa
 cmp -s notes.txt outside/loss.svg && [ "$(ls outside)" = loss.svg ] || fail "files were written through the link of a folder: $(ls outside)"
 mkdir mine && ln m.onnx mine/best.onnx
 refuses "contains a file best.onnx" m.onnx $train -o x.onnx --run-dir mine
+mkdir copies && cp notes.txt copies/checkpoint-000000001.npz
+refuses "contains a file checkpoint-000000001.npz" copies/checkpoint-000000001.npz $train -o x.onnx --run-dir copies --keep 1
 ln -f d.csv mine/log.jsonl && rm mine/best.onnx
 refuses "is data that is being read" d.csv $train -o x.onnx --run-dir mine
 mkdir conf && ln -s ../notes.txt conf/options.conf # an older run is known by its options.conf; this is none

@@ -2,7 +2,6 @@
 
 #include "runtime/train/run/checkpoint.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,8 +17,6 @@
 #include "runtime/train/run/device.h"
 
 enum { FORMAT = 2, MOST_FILES = 4096 };
-
-static const char name_format[] = "checkpoint-%09lld.npz";
 
 /* X(name, field): the numbers of a trainer that a checkpoint has; integers, then real numbers. */
 #define OT_COUNTERS(X)              \
@@ -236,44 +233,15 @@ static ot_status write_members(ot_trainer *t, ot_npz *z, ot_error *err)
     return s;
 }
 
-/* Lists the steps of the newest checkpoints in the folder, `most` at most, newest first.  Returns their number; -1: the folder
- * cannot be read (errno).  clean: removes files that a killed process was writing (this run has locked the folder). */
-static int list_files(int folder, int64_t *step, int most, bool clean)
-{
-    static const char temporary[] = ".checkpoint-";
-    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = 0;
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *e;
-    if (!d) {
-        int number = errno;
-        if (fd >= 0) close(fd);
-        errno = number;
-        return -1;
-    }
-    while ((e = readdir(d))) {
-        long long v;
-        char again[64];
-        if (clean && !strncmp(e->d_name, temporary, sizeof temporary - 1)) (void)unlinkat(folder, e->d_name, 0);
-        if (sscanf(e->d_name, "checkpoint-%lld.npz", &v) != 1 || v < 0 || (n == most && v < step[n - 1])) continue;
-        snprintf(again, sizeof again, name_format, v);
-        if (strcmp(again, e->d_name)) continue;
-        int k = n < most ? n++ : n - 1;
-        for (; k > 0 && step[k - 1] < v; k--) step[k] = step[k - 1];
-        step[k] = v;
-    }
-    closedir(d);
-    return n;
-}
-
 /* Removes all checkpoints but the newest `keep` and that of step `spared`.  false: none was removed. */
 static bool remove_old(const ot_trainer *t, int keep, int64_t spared)
 {
     bool some = false;
     int64_t step[MOST_FILES];
-    int n = list_files(t->folder.fd, step, MOST_FILES, true);
+    int n = ot_folder_checkpoints(t->folder.fd, step, MOST_FILES, true);
     for (int i = keep; i < n; i++) {
         char name[64];
-        snprintf(name, sizeof name, name_format, (long long)step[i]);
+        snprintf(name, sizeof name, OT_FOLDER_CHECKPOINT, (long long)step[i]);
         if (step[i] < t->step && step[i] != spared && !unlinkat(t->folder.fd, name, 0))
             some = true; /* one too many is no failure */
     }
@@ -308,7 +276,7 @@ ot_status ot_trainer_checkpoint(ot_trainer *t, ot_error *err)
     int64_t best = isnan(t->result.best) ? -1 : t->result.best_epoch * t->updates;
     if (!t->folder.path) return OT_OK;
     ot_log_sync(&t->log);
-    snprintf(name, sizeof name, name_format, (long long)t->step);
+    snprintf(name, sizeof name, OT_FOLDER_CHECKPOINT, (long long)t->step);
     ot_status s = write_file(t, name, &full, &e);
     if (full && remove_old(t, 1, best)) s = write_file(t, name, &full, &again); /* the newest one is enough */
     t->written.checkpoint = ot_seconds(); /* also of one that failed: the next one is tried when it is due */
@@ -343,7 +311,7 @@ static ot_status unusable(const ot_checkpoint *c, ot_error *err, const char *wha
 static ot_status read_file(ot_checkpoint *c, int64_t step, ot_error *err)
 {
     char name[64];
-    snprintf(name, sizeof name, name_format, (long long)step);
+    snprintf(name, sizeof name, OT_FOLDER_CHECKPOINT, (long long)step);
     c->path = ot_arena_printf(c->a, "%s/%s", c->folder.path, name);
     if (!c->path) return ot_fail(err, OT_E_NOMEM, "no memory for a checkpoint");
     OT_TRY(ot_npz_read(c->path, &c->arrays, err));
@@ -370,7 +338,7 @@ static void drop_file(ot_checkpoint *c)
 static ot_status read_newest(ot_checkpoint *c, const ot_callbacks *cb, bool *none, ot_error *err)
 {
     int64_t step[MOST_FILES];
-    int n = list_files(c->folder.fd, step, MOST_FILES, false);
+    int n = ot_folder_checkpoints(c->folder.fd, step, MOST_FILES, false);
     ot_error first = { 0 };
     if (n < 0) return ot_fail(err, ot_failed_call(errno), "%s: cannot be listed: %s", c->folder.path, strerror(errno));
     for (int i = 0; i < n; i++) {

@@ -1,5 +1,6 @@
 /* folder.c - creates, locks and renames run folders. */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -114,18 +115,52 @@ const char *const ot_folder_files[] = { "options.conf",    "log.jsonl",   "best.
                                         "report.html",     "profile.csv", "profile.json", "trace.json",
                                         "evaluation.json", "sweep.csv",   "folds.csv",    NULL };
 
+int ot_folder_checkpoints(int folder, int64_t *step, int most, bool clean)
+{
+    static const char temporary[] = ".checkpoint-";
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), n = 0;
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *e;
+    if (!d) {
+        int number = errno;
+        if (fd >= 0) close(fd);
+        errno = number;
+        return -1;
+    }
+    while ((e = readdir(d))) {
+        long long v;
+        char again[64];
+        if (clean && !strncmp(e->d_name, temporary, sizeof temporary - 1)) (void)unlinkat(folder, e->d_name, 0);
+        if (sscanf(e->d_name, "checkpoint-%lld.npz", &v) != 1 || v < 0 || (n == most && v < step[n - 1])) continue;
+        snprintf(again, sizeof again, OT_FOLDER_CHECKPOINT, v);
+        if (strcmp(again, e->d_name)) continue;
+        int k = n < most ? n++ : n - 1;
+        for (; k > 0 && step[k - 1] < v; k--) step[k] = step[k - 1];
+        step[k] = v;
+    }
+    closedir(d);
+    return n;
+}
+
 /* Without an options.conf the folder has no run, so files with names of a run are the user's.  A log is checked when it is
  * opened: a run that was killed may have left it. */
 static ot_status check_fresh(int fd, const char *path, ot_error *err)
 {
     struct stat st;
-    for (int i = 2; ot_folder_files[i]; i++)
-        if (!fstatat(fd, ot_folder_files[i], &st, AT_SYMLINK_NOFOLLOW))
-            return ot_fail(err, OT_E_USAGE,
-                           "--run-dir %s: contains a file %s, but no run (options.conf); it is not overwritten: use "
-                           "another folder",
-                           path, ot_folder_files[i]);
-    return OT_OK;
+    char checkpoint[64];
+    const char *found = NULL;
+    int64_t step;
+    for (int i = 2; ot_folder_files[i] && !found; i++)
+        if (!fstatat(fd, ot_folder_files[i], &st, AT_SYMLINK_NOFOLLOW)) found = ot_folder_files[i];
+    if (!found && ot_folder_checkpoints(fd, &step, 1, false) > 0) {
+        snprintf(checkpoint, sizeof checkpoint, OT_FOLDER_CHECKPOINT, (long long)step);
+        found = checkpoint;
+    }
+    return !found ? OT_OK
+                  : ot_fail(err, OT_E_USAGE,
+                            "--run-dir %s: contains a file %s, but no run (options.conf); it is not overwritten: use "
+                            "another folder",
+                            path, found);
 }
 
 /* May the older run in it be moved? */

@@ -7,6 +7,9 @@
 /* The first bytes of options.conf, which every run writes first. */
 #define OT_FOLDER_MARK "# onnxtrain "
 
+/* The name of the checkpoint of a step, a long long. */
+#define OT_FOLDER_CHECKPOINT "checkpoint-%09lld.npz"
+
 /* Files of a run or a series in its folder, beside checkpoints; options.conf and log.jsonl first, NULL last. */
 extern const char *const ot_folder_files[];
 
@@ -28,6 +31,10 @@ ot_status ot_folder_open(const char *asked, const ot_inputs *in, ot_arena *a, ot
 /* Opens and locks the folder of an earlier run.  Errors: OT_E_USAGE (it does not exist, or a run uses it), OT_E_IO. */
 ot_status ot_folder_reopen(const char *path, ot_arena *a, ot_folder *out, ot_error *err);
 void ot_folder_close(ot_folder *f);
+
+/* Lists the steps of the newest checkpoints in the folder, `most` at most, newest first.  Returns their number; -1: the folder
+ * cannot be read (errno).  clean: removes files that a killed process was writing (this run has locked the folder). */
+int ot_folder_checkpoints(int folder, int64_t *step, int most, bool clean);
 
 /* Creates the folder `path` and its parents if they are missing; option: for messages.  Errors: OT_E_IO. */
 ot_status ot_folder_make(const char *path, const char *option, ot_error *err);
