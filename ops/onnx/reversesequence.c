@@ -24,7 +24,7 @@ static ot_status reverse_infer(ot_node *n, ot_error *err)
 {
     const reverse_attrs *a = n->attrs;
     const ot_shape *x = &n->in[0]->shape, *l = &n->in[1]->shape;
-    if (x->rank < 2 || a->batch_axis + a->time_axis != 1 || a->batch_axis < 0 || a->time_axis < 0)
+    if (x->rank < 2 || a->batch_axis < 0 || a->batch_axis > 1 || a->time_axis != 1 - a->batch_axis)
         return ot_node_fail(n, err, "batch and time must be axes 0 and 1");
     if (l->rank != 1 || l->dim[0] != x->dim[a->batch_axis])
         return ot_node_fail(n, err, "expected one length for each of %lld sequences", (long long)x->dim[a->batch_axis]);

@@ -191,7 +191,7 @@ static void tfidf_lower(ot_build *b)
         of_length(a, length, &first, &n);
         ot_value *found = NULL;
         for (int64_t d = 1;
-             n && d <= a->max_skip_count + 1 && length >= a->min_gram_length && length <= a->max_gram_length; d++) {
+             n && d - 1 <= a->max_skip_count && length >= a->min_gram_length && length <= a->max_gram_length; d++) {
             if ((length == 1 && d > 1) || (length > 1 && d > (C - 1) / (length - 1)) || C < 1) break;
             ot_value *k = count(b, x, pool + first, length, n, d);
             found = found ? ot_map2(b, OT_FN_Add, 0, 0, found, k) : k;

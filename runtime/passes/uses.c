@@ -261,11 +261,11 @@ static void judge_in(const ot_graph *in, ot_value *v, ot_verdict *best)
     v->mark &= ~OT_MARK_INSIDE;
 }
 
-/* Does the body of n read input `input` of n in parts? */
+/* Does the body of n read input `input` of n in parts?  num_scan_inputs may be any number: the shape rule, which judges it, has not run yet. */
 static bool is_scanned(const ot_node *n, int input)
 {
     const ot_scan_attrs *a = n->attrs;
-    return n->op == &ot_op_Scan && input >= n->n_in - a->num_scan_inputs && input < a->body->n_inputs;
+    return n->op == &ot_op_Scan && n->n_in - input <= a->num_scan_inputs && input < a->body->n_inputs;
 }
 
 /* Is v a weight of a recurrent layer, which no formula has?  Not the zeros beside the one bias of a layer. */

@@ -88,7 +88,13 @@ for op, k, u in (('ScatterElements', [[5]], [[1]]), ('ScatterND', [[5]], [[1, 1,
 for what, lens in (('beyond the end', [3, 2, 1]), ('negative', [1, -1, 2])):
     run(f'ReverseSequence {what}, constant', 3, model(node('ReverseSequence', 'x l'), [i('l', lens)], feeds={'x': x}))
     run(f'ReverseSequence {what}, fed', 4, model(node('ReverseSequence', 'x l'), feeds={'x': x, 'l': np.array(lens, np.int64)}))
+for time, batch in ((2**63 - 1, 2), (2, 2**63 - 1), (-2**63, -1), (0, 0), (-1, 2)):
+    run(f'ReverseSequence of axes {time} and {batch}', 3, model(node('ReverseSequence', 'x l', time_axis=time, batch_axis=batch), [i('l', [1, 1])], feeds={'x': x}), 'axes')
 run('ReverseSequence', 0, model(node('ReverseSequence', 'x l'), feeds={'x': x, 'l': np.array([2, 1, 0], np.int64)}), want=[[4, 2, 3], [1, 5, 6]])
+words = {'max_gram_length': 2, 'min_gram_length': 1, 'mode': 'TF', 'ngram_counts': [0, 2], 'ngram_indexes': [0, 1, 2], 'pool_int64s': [1, 2, 1, 2]}
+for n in (2, 2**63 - 1):
+    run(f'TfIdfVectorizer with max_skip_count {n}', 0, model(node('TfIdfVectorizer', 'x', max_skip_count=n, **words), feeds={'x': np.array([1, 3, 2, 1])}), want=[2, 1, 1])
+run('TfIdfVectorizer with max_skip_count -1', 3, model(node('TfIdfVectorizer', 'x', max_skip_count=-1, **words), feeds={'x': np.array([1, 3, 2, 1])}))
 for op in ('SoftmaxCrossEntropyLoss', 'NegativeLogLikelihoodLoss'):
     run(f'{op} by labels out of range in the file', 3, model(node(op, 'x l'), [i('l', [0, 3])], feeds={'x': x}))
     run(f'{op} by an ignored label in the file', 0, model(node(op, 'x l', ignore_index=-1), [i('l', [0, -1])], feeds={'x': x}))
@@ -219,7 +225,7 @@ run('Scan in direction 5', 3, scan(1, {'p': x}, scan_input_directions=[5]), 'sca
 run('Scan with output direction 5', 3, scan(1, {'p': x}, scan_output_directions=[5]), 'scan_output_directions')
 run('Scan with two output axes', 3, scan(1, {'p': x}, scan_output_axes=[0, 0]), 'scan_output_axes')
 run('Scan with output axis 9', 3, scan(1, {'p': x}, scan_output_axes=[9]))
-for n in (0, -1, 3, 2**32 + 1, 2**63 - 1):
+for n in (0, -1, 3, 2**32 + 1, 2**63 - 1, -2**63):
     run(f'Scan with num_scan_inputs {n}', 3, scan(1, {'p': x}, num_scan_inputs=n), 'num_scan_inputs')
 run('Scan whose value changes its type', 3, scan(1, {'p': x}, out=I64))
 run('Scan without num_scan_inputs', 3, model(node('Scan', 'x', body=count_body()), feeds={'x': x}), "'num_scan_inputs'")
