@@ -72,8 +72,16 @@ static bool some_output_without(ot_graph *g)
 /* "3 operators are not supported: Crop (1 node, first 'crop'), …" */
 static void report_unsupported(ot_job *j, ot_error *err)
 {
-    char text[LISTED + 400] = "";
+    char text[LISTED + 400] = "", why[300] = "";
     size_t n = 0, total = j->unsupported.n, told = 0;
+    const char *foreign = NULL; /* all operators of the standard are supported, up to NEWEST_OPSET */
+    for (const ot_unsupported *u = j->first_unsupported; u && !foreign; u = u->next)
+        if (!*u->domain && j->m->opset <= NEWEST_OPSET) foreign = u->op;
+    if (foreign)
+        snprintf(why, sizeof why,
+                 "; ONNX has no operator %.60s: the exporter left what its framework has, and other runtimes refuse "
+                 "the file too; use operations that it converts, or compute this part before the model",
+                 foreign);
     for (const ot_unsupported *u = j->first_unsupported; u && n < LISTED; u = u->next, told++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%.60s%s%.60s (%d node%s, first '%.100s')", told ? ", " : "",
                               u->domain, *u->domain ? "." : "", u->op, u->nodes, u->nodes > 1 ? "s" : "", u->first);
@@ -84,8 +92,8 @@ static void report_unsupported(ot_job *j, ot_error *err)
                 total > 1 ? "s are" : " is", text, total > 1 ? "them" : "it");
         return;
     }
-    ot_fail(err, OT_E_MODEL, "%s: %zu operator%s not supported: %s", j->f->path, total, total > 1 ? "s are" : " is",
-            text);
+    ot_fail(err, OT_E_MODEL, "%s: %zu operator%s not supported: %s%s", j->f->path, total, total > 1 ? "s are" : " is",
+            text, why);
 }
 
 static ot_status bodies_build(ot_job *j, ot_scope *s)

@@ -260,6 +260,9 @@ void ot_graph_replace(ot_graph *g, ot_value *old, ot_value *now);
  * of marked nodes; clears the marks of other values.  Walks the graph. */
 void ot_graph_mark_behind(ot_graph *g);
 
+/* Is v an output, what a state is set to, or read by a node, also of a subgraph?  Walks the graph. */
+bool ot_graph_reads(const ot_graph *g, const ot_value *v);
+
 /* A deep copy: own arena, own nodes and values, subgraphs too.  Constant bytes and attribute lists stay
  * the source's, which must outlive the copy.  Its growth is limited by the size of the source.  NULL: no memory, or
  * an error recorded in err. */

@@ -88,3 +88,15 @@ void ot_graph_mark_behind(ot_graph *g)
     clear_marks(g);
     (void)mark_nodes(g);
 }
+
+bool ot_graph_reads(const ot_graph *g, const ot_value *v)
+{
+    bool reads = false;
+    for (int i = 0; i < g->n_outputs; i++) reads |= g->outputs[i] == v;
+    for (int i = 0; i < g->n_assigns; i++) reads |= g->assigns[i].value == v;
+    for (const ot_node *n = g->first; n && !reads; n = n->next) {
+        for (int i = 0; i < n->n_in; i++) reads |= n->in[i] == v;
+        for (int i = 0; ot_subgraph(n, i) && !reads; i++) reads = ot_graph_reads(ot_subgraph(n, i), v);
+    }
+    return reads;
+}

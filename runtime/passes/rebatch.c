@@ -27,16 +27,6 @@ static int feed_of(const ot_plan *p, const ot_config *c, const ot_value *v)
     return -1;
 }
 
-static bool used(const ot_graph *g, const ot_value *v)
-{
-    for (const ot_node *n = g->first; n; n = n->next)
-        for (int i = 0; i < n->n_in; i++)
-            if (n->in[i] == v) return true;
-    for (int i = 0; i < g->n_outputs; i++)
-        if (g->outputs[i] == v) return true;
-    return false;
-}
-
 /* Axis 0 may differ from the file's (a fixed batch size); any other difference is an error. */
 static ot_status check_input(const ot_value *v, const ot_feed *f, int64_t *from, int64_t *to, ot_error *err)
 {
@@ -81,7 +71,7 @@ static ot_status check_inputs(ot_plan *p, const ot_config *c, int64_t *from, int
     for (int i = 0; i < g->n_inputs; i++) {
         int k = feed_of(p, c, g->inputs[i]);
         if (k >= 0) OT_TRY(check_input(g->inputs[i], &c->feeds[k], from, to, g->err));
-        else if (g->inputs[i] != g->seed && g->inputs[i] != g->counter && used(g, g->inputs[i]))
+        else if (g->inputs[i] != g->seed && g->inputs[i] != g->counter && ot_graph_reads(g, g->inputs[i]))
             return ot_fail(g->err, OT_E_DATA, "the data has no array for input '%s'", g->inputs[i]->name);
     }
     return OT_OK;

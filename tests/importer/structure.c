@@ -107,7 +107,17 @@ static void unsupported(void **unused)
     graph_node(&g, n);
     bytes m = opset17(&g);
     refused(&m, OT_E_MODEL, "2 operators are not supported: Foo (2 nodes, first 'f1'), my.own.Bar (1 node, first 'b')",
-            "Concat: unknown attribute 'axes'", NULL);
+            "; ONNX has no operator Foo: the exporter left", "Concat: unknown attribute 'axes'", NULL);
+    bytes own = small_graph(); /* a domain of its own: not the standard's matter */
+    graph_op(&own, "my.own.Bar", "", "x", "z");
+    graph_op(&own, "Concat", "c", "z z", "w");
+    bytes alone = opset17(&own);
+    ot_imported *none;
+    ot_error err = { 0 };
+    assert_int_equal(import_model(&alone, &none, &err), OT_E_MODEL);
+    assert_non_null(strstr(err.text, "1 operator is not supported: my.own.Bar"));
+    assert_null(strstr(err.text, "ONNX has no operator"));
+    bytes_free(&alone);
 }
 
 /* A thousand findings: the first are reported, the text ends in an ellipsis, the list of operators is not lost. */

@@ -35,7 +35,9 @@ static void close_bed(bed *b)
 
 static void input(bed *b, const char *name, ot_dtype t, ot_shape s)
 {
-    ot_graph_input(b->g, ot_graph_value(b->g, name, OT_INPUT, t, &s));
+    ot_value *v = ot_graph_value(b->g, name, OT_INPUT, t, &s);
+    ot_graph_input(b->g, v);
+    ot_graph_output(b->g, v);
 }
 
 static ot_array *array(bed *b, const char *name, ot_dtype t, ot_shape s, void *data)
@@ -175,6 +177,27 @@ static void refused(void **state)
     assert_int_equal(adapt(&b), OT_E_DATA);
     assert_says(b.err, "input 'x'");
     assert_says(b.err, "input 'z'");
+    close_bed(&b);
+}
+
+/* An input that nothing reads needs no array, and does not take the one that is left for the only other input. */
+static void unread_inputs(void **state)
+{
+    (void)state;
+    bed b;
+    float data[64] = { 0 };
+    open_bed(&b);
+    ot_shape s = SHAPE(-1, 3);
+    ot_graph_input(b.g, ot_graph_value(b.g, "unread", OT_INPUT, OT_F32, &s));
+    input(&b, "x", OT_F32, s);
+    array(&b, "pictures", OT_F32, SHAPE(4, 3), data);
+    assert_ok(adapt(&b), b.err);
+    assert_int_equal(b.fs.n, 1);
+    assert_string_equal(b.fs.f[0].name, "x");
+    array(&b, "unread", OT_F32, SHAPE(4, 3), data); /* where there is one, it is fed */
+    array(&b, "x", OT_F32, SHAPE(4, 3), data);
+    assert_ok(adapt(&b), b.err);
+    assert_int_equal(b.fs.n, 2);
     close_bed(&b);
 }
 
@@ -334,6 +357,7 @@ int test_adapt(void)
         cmocka_unit_test(channels_move),
         cmocka_unit_test(resizing_keeps_the_mean),
         cmocka_unit_test(refused),
+        cmocka_unit_test(unread_inputs),
         cmocka_unit_test(whole_arrays),
         cmocka_unit_test(labels),
         cmocka_unit_test(values),

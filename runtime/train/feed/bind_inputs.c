@@ -650,7 +650,7 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
     const ot_graph *g = e->graph;
     int needed = 0;
     for (int i = 0; i < (e->file_training ? e->model_inputs : g->n_inputs); i++)
-        needed += ot_input_is_fed(g, g->inputs[i]);
+        needed += ot_input_is_fed(g, g->inputs[i]) && ot_graph_reads(g, g->inputs[i]);
     *out = (ot_feeders){ .data = d, .samples = d->samples };
     out->f = ot_arena_alloc(e->a, sizeof *out->f * (size_t)(g->n_inputs + d->n + 1));
     if (!out->f) return ot_fail(err, OT_E_NOMEM, "no memory to prepare the data");
@@ -661,7 +661,10 @@ ot_status ot_adapt_inputs(const ot_adapt_env *e, const ot_dataset *d, ot_feeders
         const ot_value *v = g->inputs[i];
         bool named;
         if (!ot_input_is_fed(g, v)) continue;
-        const ot_array *a = ot_match_array(e, d, v, needed, e->file_training && i >= e->model_inputs, &named);
+        bool read = ot_graph_reads(g, v);
+        const ot_array *a =
+            ot_match_array(e, d, v, read ? needed : 0, e->file_training && i >= e->model_inputs, &named);
+        if (!a && !read) continue; /* its data would have no effect */
         ot_feeder *f = &out->f[out->n];
         if (v->list & OT_INPUT_LIST)
             ot_fail_more(&found, OT_E_MODEL, "input '%s' is a sequence; only 'onnxtrain run' accepts sequences",
