@@ -491,6 +491,18 @@ static bool alike(const ot_shape *a, const ot_shape *b)
     }
 }
 
+/* Are the first n elements of v and those of w from `from` on cosines and sines of the same angles, times one factor? */
+static bool on_a_circle(const ot_value *v, const ot_value *w, int64_t from, int64_t n)
+{
+    double radius = 0; /* squared */
+    for (int64_t k = 0; k < n; k++) {
+        double c = at(v, k), s = at(w, from + k);
+        if (!k) radius = c * c + s * s;
+        if (!(radius > 0 && fabs((c * c + s * s) / radius - 1) < 1e-3)) return false;
+    }
+    return true;
+}
+
 /* Ones and zeros are the initial scale and bias of a norm. */
 bool ot_is_rotary(const ot_graph *g, const ot_value *v)
 {
@@ -499,28 +511,41 @@ bool ot_is_rotary(const ot_graph *g, const ot_value *v)
     for (int i = 0; i < g->n_values; i++) {
         const ot_value *w = g->values[i];
         if (w == v || w->role != OT_CONST || !w->data || w->dtype != v->dtype || !alike(&w->shape, &v->shape)) continue;
-        double radius = 0; /* squared */
-        bool one = true;
-        for (int64_t k = 0; k < n && one; k++) {
-            double c = ot_get_f64(v->data, v->dtype, k), s = ot_get_f64(w->data, w->dtype, k);
-            if (!k) radius = c * c + s * s;
-            one = radius > 0 && fabs((c * c + s * s) / radius - 1) < 1e-3;
-        }
-        if (one && !all_equal(w, n)) return true; /* beside zeros, numbers of one size have one radius too */
+        if (on_a_circle(v, w, 0, n) && !all_equal(w, n))
+            return true; /* beside zeros, numbers of one size have one radius too */
     }
     return false;
 }
 
+/* Are the n elements in rows of `row` equal to the first one along the first row or the first column, as angles of 0 give? */
+static bool begins_equal(const ot_value *v, int64_t row, int64_t n)
+{
+    bool first_row = true, first_column = true;
+    double begin = at(v, 0);
+    for (int64_t k = 1; k < row && first_row; k++) first_row = at(v, k) == begin;
+    for (int64_t k = row; k < n && first_column; k += row) first_column = at(v, k) == begin;
+    return first_row || first_column;
+}
+
+/* Are the halves of v, n elements each, cosines and sines? */
+static bool halves_turn(const ot_value *v, int64_t n)
+{
+    bool cosines = false, sines = false; /* not one number throughout */
+    for (int64_t k = 1; k < n; k++) {
+        cosines |= at(v, k) != at(v, 0);
+        sines |= at(v, n + k) != at(v, n);
+    }
+    return cosines && sines && on_a_circle(v, v, n, n);
+}
+
+/* The cosines and the sines are two tensors, or the two halves of one. */
 bool ot_is_transform(const ot_graph *g, const ot_value *v)
 {
     const ot_shape *s = &v->shape;
-    int64_t n = ot_numel(s), row = s->rank == 2 ? s->dim[1] : 0;
-    bool first_row = true, first_column = true;
-    if (row < 2 || n < 2 * row) return false;
-    double begin = ot_get_f64(v->data, v->dtype, 0);
-    for (int64_t k = 1; k < row && first_row; k++) first_row = ot_get_f64(v->data, v->dtype, k) == begin;
-    for (int64_t k = row; k < n && first_column; k += row) first_column = ot_get_f64(v->data, v->dtype, k) == begin;
-    return (first_row || first_column) && ot_is_rotary(g, v);
+    bool halves = s->rank == 3 && s->dim[0] == 2;
+    int64_t n = ot_numel(s) / (halves ? 2 : 1), row = halves || s->rank == 2 ? s->dim[s->rank - 1] : 0;
+    if (row < 2 || n < 2 * row || !begins_equal(v, row, n)) return false;
+    return halves ? halves_turn(v, n) : ot_is_rotary(g, v);
 }
 
 const char *ot_pattern_name(ot_pattern p)

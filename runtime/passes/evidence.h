@@ -129,8 +129,8 @@ bool ot_values_are_sparse(const ot_value *v);
  * everywhere?  So have rotary tables and matrices of Fourier transforms.  v->data: float elements. */
 bool ot_is_rotary(const ot_graph *g, const ot_value *v);
 
-/* Is it that of a matrix, with the angle 0 along its first row or column, as a Fourier transform has it?  Each operand of a product is
- * examined, so only few of them may be compared with all others. */
+/* Is it that of a matrix, with the angle 0 along its first row or column, as a Fourier transform has it?  Both tables may be one tensor
+ * [2,rows,columns].  Each operand of a product is examined, so only few of them may be compared with all others. */
 bool ot_is_transform(const ot_graph *g, const ot_value *v);
 
 /* Does the name given by the program identify a table that is no parameter?  ("relative_coords_table") */

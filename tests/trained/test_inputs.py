@@ -47,6 +47,9 @@ CASES = [
     ('a Fourier transform', ['n', 6, 4], 'MatMul re,x a; MatMul im,x b; Mul a,w c; Sub c,b y', {'re': (cosines, False), 'im': (sines, False), 'w': (some(6, 4), True)}),
     ('signs beside zeros', ['n', 6, 4], 'MatMul re,x a; MatMul im,x b; Mul a,w c; Sub c,b y', {'re': (np.sign(cosines + np.float32(.01)), True), 'im': (np.zeros((6, 6), 'f4'), True), 'w': (some(6, 4), True)}),
     ('no Fourier transform', ['n', 6, 4], 'MatMul re,x a; MatMul im,x b; Mul a,w c; Sub c,b y', {'re': (cosines, True), 'im': (some(6, 6), True), 'w': (some(6, 4), True)}),
+    ('a Fourier transform in one tensor', ['n', 6], 'Transpose x t; MatMul f,t y', {'f': (np.stack([cosines, sines]), False)}),
+    ('signs and zeros in one tensor', ['n', 6], 'Transpose x t; MatMul f,t y', {'f': (np.stack([np.sign(cosines + np.float32(.01)), np.zeros((6, 6), 'f4')]), True)}),
+    ('cosines and weights in one tensor', ['n', 6], 'Transpose x t; MatMul f,t y', {'f': (np.stack([cosines, some(6, 6)]), True)}),
 ]
 
 
