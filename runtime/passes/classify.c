@@ -314,8 +314,8 @@ static const char *why_constant(ot_graph *g, ot_value *v, const ot_verdict *d, c
         return "constant: mostly zeros, by name and values (neighbours in a graph, a bank of filters)";
     ot_pattern p = d->how == OT_USE_WEAK ? pattern(v) : OT_PATTERN_NONE;
     if (p == OT_PATTERN_MASK) return "constant: a mask";
-    v->table =
-        p >= OT_PATTERN_STEPS || (d->how == OT_USE_STRONG && !v->stored && !v->from_constant && ot_values_repeat(v));
+    v->table = p >= OT_PATTERN_STEPS || (d->how == OT_USE_STRONG && !v->stored && !v->from_constant &&
+                                         ot_values_repeat(v) && !ot_values_open_forget_gate(v));
     if (p < OT_PATTERN_STEPS || !ot_name_is_table(v->name)) return NULL;
     const char *s = ot_arena_printf(g->arena, "constant: %s, by name and values", ot_pattern_name(p));
     return s ? s : ot_pattern_name(p);
@@ -436,9 +436,9 @@ static void say_forms(ot_plan *p)
                      means);
     if (n)
         ot_plan_note(p,
-                     "recurrent layers: %d have one bias, which tf2onnx writes with as many zeros in one tensor; the "
+                     "recurrent layers: %d %s one bias, which tf2onnx writes with as many zeros in one tensor; the "
                      "zeros stay (see --train)",
-                     n);
+                     n, n == 1 ? "has" : "have");
 }
 
 ot_status ot_pass_classify(ot_plan *p, const ot_config *c)

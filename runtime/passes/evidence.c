@@ -449,10 +449,12 @@ bool ot_values_repeat(const ot_value *v)
 
 bool ot_values_open_forget_gate(const ot_value *v)
 {
-    int64_t n = ot_numel(&v->shape), gate = n / 4;
-    if (v->shape.rank != 1 || n < 4 || n % 4) return false;
+    bool operand = v->shape.rank == 2; /* [directions, 8 * units] in the order of ONNX, the second half zeros */
+    int64_t n = ot_numel(&v->shape), last = v->shape.rank ? v->shape.dim[v->shape.rank - 1] : 0;
+    int64_t gates = operand ? 8 : 4, forgets = operand ? 2 : 1, gate = last / gates;
+    if (v->shape.rank > 2 || !gate || last % gates) return false;
     for (int64_t i = 0; i < n; i++)
-        if (at(v, i) != (i / gate == 1)) return false;
+        if (at(v, i) != (i % last / gate == forgets)) return false;
     return true;
 }
 

@@ -61,7 +61,8 @@ bool ot_values_are_whole(const ot_value *v); /* all whole numbers: counts, valid
  * have moved further apart once they are trained.  v->data: float elements. */
 bool ot_values_are_rounded(const ot_value *v);
 
-/* The bias of an LSTM's four gates as Keras starts it: ones for the gate that forgets, the second, and zeros.  v->data: float elements. */
+/* The bias of an LSTM's four gates as Keras starts it: ones for the gate that forgets, and zeros.  A vector has the gates in Keras'
+ * order; of the operand of an LSTM, [directions, 8 * units], it is the third.  v->data: float elements. */
 bool ot_values_open_forget_gate(const ot_value *v);
 
 /* Is it the name of a product, difference, quotient or root that was computed during export?  ("mul_3") */

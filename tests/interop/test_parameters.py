@@ -338,6 +338,16 @@ def scripted(d):
     expect(f'{d}/m.onnx', 'rest', False, 'the zeros beside the bias of a scripted LSTM')
 
 
+def opened_gates(d):
+    """Ones for the gate that forgets in the operand of an LSTM, in the order of ONNX and with zeros beside them: no warning takes them for a table."""
+    for open_gate, warns in (2, False), (3, True):
+        bias = np.repeat(np.float32([[gate == open_gate for gate in range(8)]]), 8, axis=1)
+        save(f'{d}/m.onnx', [('LSTM', 'x W0__30 R0__31 B0__32', 'y', {'hidden_size': 8})], {'W0__30': random(1, 32, WIDTH), 'R0__31': random(1, 32, 8), 'B0__32': bias},
+             x=('x', T.FLOAT, [LENGTH, 'n', WIDTH]), by='tf2onnx')
+        expect(f'{d}/m.onnx', 'B0__32', True, f'a bias with ones for gate {open_gate}')
+        check(('few distinct values' in call('inspect', f'{d}/m.onnx').stdout) == warns, f'a warning of a bias with ones for gate {open_gate}')
+
+
 with tempfile.TemporaryDirectory() as folder:
     singles(folder)
     computed(folder)
@@ -349,4 +359,5 @@ with tempfile.TemporaryDirectory() as folder:
     folded(folder)
     bodies(folder)
     scripted(folder)
+    opened_gates(folder)
 finish('parameters')
