@@ -86,7 +86,10 @@ static void look_at_nodes(const review *r, const ot_graph *g)
     }
 }
 
-/* Inputs from which no path leads to an output. */
+/* Whether a node reads the data of its input, not only the shape. */
+static bool reads_data(const ot_node *n) { return n->op != &ot_op_Shape && n->op != &ot_op_Size; }
+
+/* Inputs from whose data no path leads to an output. */
 static void look_for_ignored(const review *r, ot_graph *g)
 {
     for (ot_node *n = g->first; n; n = n->next) n->mark = 0;
@@ -95,17 +98,17 @@ static void look_for_ignored(const review *r, ot_graph *g)
     for (int i = 0; i < g->n_assigns; i++)
         if (g->assigns[i].value->producer) g->assigns[i].value->producer->mark = 1;
     for (ot_node *n = g->last; n; n = n->prev)
-        for (int i = 0; i < n->n_in && n->mark; i++)
+        for (int i = 0; i < n->n_in && n->mark && reads_data(n); i++)
             if (n->in[i] && n->in[i]->producer) n->in[i]->producer->mark = 1;
     for (int i = 0; i < g->n_inputs; i++) {
         const ot_value *v = g->inputs[i];
         bool leads = v->role != OT_INPUT || v->data || v == g->seed || v == g->counter;
         for (int k = 0; k < g->n_outputs && !leads; k++) leads = g->outputs[k] == v;
         for (const ot_node *n = g->first; n && !leads; n = n->next)
-            for (int k = 0; k < n->n_in && n->mark; k++) leads |= n->in[k] == v;
+            for (int k = 0; k < n->n_in && n->mark && reads_data(n); k++) leads |= n->in[k] == v;
         if (!leads)
             find(r, OT_FINDING_WARNING, v->name, "their data have no effect; check how the model was exported",
-                 "inputs that no output depends on");
+                 "inputs whose data no output depends on");
     }
 }
 

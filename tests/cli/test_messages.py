@@ -263,14 +263,16 @@ def test_column_of_images():
 
 
 def test_ignored_inputs():
-    """An input that no output depends on is named, but not one that only an output without a loss reads."""
-    inputs = [helper.make_tensor_value_info(n, 1, ['N', 4]) for n in ('x', 'idle', 'dead', 'other')]
+    """An input whose data no output depends on is named, also if its shape is read, but not one that only an output without a loss reads."""
+    names = 'x', 'idle', 'dead', 'sized', 'other'
+    inputs = [helper.make_tensor_value_info(n, 1, ['N', 4]) for n in names]
     outputs = [helper.make_tensor_value_info(n, 1, ['N', 4]) for n in ('y', 'z')]
-    nodes = [helper.make_node('MatMul', ['x', 'w'], ['y']), helper.make_node('Relu', ['dead'], ['r']), helper.make_node('Relu', ['other'], ['z'])]
+    nodes = [helper.make_node('MatMul', ['x', 'w'], ['p']), helper.make_node('Shape', ['sized'], ['s']), helper.make_node('Reshape', ['p', 's'], ['y']),
+             helper.make_node('Relu', ['dead'], ['r']), helper.make_node('Relu', ['other'], ['z'])]
     w = numpy_helper.from_array(rng.standard_normal((4, 4)).astype('f4'), 'w')
     onnx.save(helper.make_model(helper.make_graph(nodes, 'g', inputs, outputs, [w]), opset_imports=[helper.make_opsetid('', 17)], ir_version=8), 'idle.onnx')
-    np.savez('idle.npz', target_y=np.ones((6, 4), 'f4'), **{n: rng.standard_normal((6, 4)).astype('f4') for n in ('x', 'idle', 'dead', 'other')})
-    line = 'warning: inputs that no output depends on (2: idle, dead)'
+    np.savez('idle.npz', target_y=np.ones((6, 4), 'f4'), **{n: rng.standard_normal((6, 4)).astype('f4') for n in names})
+    line = 'warning: inputs whose data no output depends on (3: idle, dead, sized)'
     for words in ['inspect', 'idle.onnx'], ['check', 'idle.onnx', '--data', 'idle.npz'], ['idle.onnx', '--data', 'idle.npz', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx']:
         run(*words, says=(line if words[0] != 'check' else line.removeprefix('warning: '),))
     run('idle.onnx', '--data', 'idle.npz', '--steps', '1', '--run-dir', 'none', '-o', 'o.onnx', '--output', 'y', not_says=('no output depends on',))
