@@ -220,8 +220,11 @@ static void refused(void **state)
     assert_int_equal(run(b, &err, "val-split=0.2", "monitor=top5", NULL), OT_E_USAGE); /* of three classes */
     assert_says(err, "it has loss, accuracy, precision, recall, f1, auc, log_loss");
     assert_int_equal(b->vals + b->updates[1], 0); /* before the first update */
-    assert_int_equal(run(b, &err, "time-limit=3steps", NULL), OT_E_USAGE);
-    assert_says(err, "expected a time");
+    static const char *const limits[] = { "time-limit=3steps", "time-limit=3" };
+    for (int i = 0; i < OT_LEN(limits); i++) {
+        assert_int_equal(run(b, &err, limits[i], NULL), OT_E_USAGE);
+        assert_says(err, "expected a time (30s, 5min, 1h) or none");
+    }
     assert_int_equal(run(b, &err, "val-split=0.2", "monitor=accuracy", "loss=output=mse", NULL) == OT_OK, 0);
 }
 

@@ -447,8 +447,8 @@ static void read_numbers(const ot_options *o, ot_settings *s)
     s->options.bn_unbiased = !strcmp(ot_options_get(o, "bn-variance"), "unbiased");
 }
 
-/* "5min", "100steps", "2epochs", "none". */
-static ot_status read_interval(const ot_options *o, const char *name, ot_interval *out, ot_error *err)
+/* "5min", "none"; with `counts` also "100steps", "2epochs". */
+static ot_status read_interval(const ot_options *o, const char *name, bool counts, ot_interval *out, ot_error *err)
 {
     static const struct {
         const char *unit;
@@ -464,7 +464,7 @@ static ot_status read_interval(const ot_options *o, const char *name, ot_interva
     snprintf(head, sizeof head, "%.*s", (int)digits, text);
     for (int i = 0; digits && digits < sizeof head && ot_number(head, &n) && n > 0 && n <= 1e12 && i < OT_LEN(units);
          i++) {
-        if (strcmp(text + digits, units[i].unit)) continue;
+        if (strcmp(text + digits, units[i].unit) != 0 || (!counts && !(units[i].seconds > 0))) continue;
         if (units[i].seconds > 0) {
             out->seconds = n * units[i].seconds;
             return OT_OK;
@@ -473,9 +473,8 @@ static ot_status read_interval(const ot_options *o, const char *name, ot_interva
         *(units[i].unit[0] == 's' ? &out->steps : &out->epochs) = (int64_t)n;
         return OT_OK;
     }
-    return ot_fail(err, OT_E_USAGE,
-                   "--%s: invalid value '%s'; expected a time (30s, 5min, 1h), a count (100steps, 1epoch) or none",
-                   name, text);
+    return ot_fail(err, OT_E_USAGE, "--%s: invalid value '%s'; expected a time (30s, 5min, 1h)%s or none", name, text,
+                   counts ? ", a count (100steps, 1epoch)" : "");
 }
 
 static ot_status read_histograms(const ot_options *o, ot_settings *s, ot_error *err)
@@ -484,7 +483,7 @@ static ot_status read_histograms(const ot_options *o, ot_settings *s, ot_error *
     if (!ot_options_nth(o, name, 0)) return OT_OK;
     if (!s->tensorboard) return ot_fail(err, OT_E_USAGE, "--%s needs --tensorboard", name);
     s->options.keep_gradients = true;
-    return read_interval(o, name, &s->histograms, err);
+    return read_interval(o, name, true, &s->histograms, err);
 }
 
 /* "10"; "true": the option without a number. */
@@ -590,10 +589,7 @@ static ot_status read_watch(const ot_options *o, const char *const *outputs, ot_
         return ot_fail(err, OT_E_USAGE, "--val-split: invalid value '%s'; expected a fraction between 0 and 1",
                        ot_options_get(o, "val-split"));
     if (!ot_options_nth(o, "time-limit", 0)) return OT_OK;
-    OT_TRY(read_interval(o, "time-limit", &limit, err));
-    if (limit.steps || limit.epochs)
-        return ot_fail(err, OT_E_USAGE, "--time-limit: invalid value '%s'; expected a time: 30s, 5min, 1h",
-                       ot_options_get(o, "time-limit"));
+    OT_TRY(read_interval(o, "time-limit", false, &limit, err));
     s->time_limit = limit.seconds;
     return OT_OK;
 }
@@ -608,7 +604,7 @@ ot_status ot_settings_read(const ot_options *o, const char *const *outputs, ot_a
     read_numbers(o, s);
     read_precision(o, s);
     OT_TRY(read_device(ot_options_get(o, "device"), s, err));
-    OT_TRY(read_interval(o, "checkpoint-every", &s->checkpoint, err));
+    OT_TRY(read_interval(o, "checkpoint-every", true, &s->checkpoint, err));
     OT_TRY(read_histograms(o, s, err));
     OT_TRY(read_watch(o, outputs, a, s, err));
     OT_TRY(read_profile(o, s, err));
