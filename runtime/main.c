@@ -616,12 +616,26 @@ static int read_words(job *j, const ot_command_info *c, int argc, char **argv)
     return ot_options_check(j->o, c->bit, &err) ? usage("%s", err.text) : -1;
 }
 
+/* `help --lr` and `help option --lr` name an option, which is then a word: argv as if it were `help option lr`.  Options of help
+ * itself (--man) stay. */
+static char **name_of_option(int *argc, char **argv)
+{
+    static char option[] = "option", *words[4];
+    char *last = argv[*argc - 1], *name = last + strspn(last, "-");
+    const ot_option_info *row = ot_option_find(name);
+    bool alone = *argc == 2 && name > last && row && !(row->commands & OT_CMD_HELP);
+    if (!alone && (*argc != 3 || strcmp(argv[1], option) != 0)) return argv;
+    words[0] = argv[0], words[1] = option, words[2] = name;
+    *argc = 3;
+    return words;
+}
+
 static int run_command(job *j, int argc, char **argv)
 {
     table t = { 0 };
     const ot_command_info *c = argc > 1 ? ot_command_find(argv[1]) : NULL;
     if (c) argc--, argv++;
-    if (c && c->bit == OT_CMD_HELP && argc == 3 && !strcmp(argv[1], "option")) argv[2] += strspn(argv[2], "-");
+    if (c && c->bit == OT_CMD_HELP) argv = name_of_option(&argc, argv);
     if (!make_table(&t)) return no_memory();
     int end = read_options(j, &t, c, argc, argv), at = 0;
     free(t.longs);

@@ -122,6 +122,8 @@ def main():
         word = name.split()[0]
         word = word.split("[")[0]
         one = output("help", "option", word.lstrip("-"))
+        if word not in ("--man", "--markdown") and output("help", word) != one:  # those are options of help itself
+            wrong(f"help {word} is not help option {word}")
         if not meaning or meaning not in one or word not in output("help", "option"):
             wrong(f"help option {word}: {one}")
     if len(options) < 50 or "a whole number from 1 to" not in output("help", "option", "epochs"):
