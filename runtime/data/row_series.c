@@ -112,7 +112,10 @@ ot_status ot_row_series_cut(ot_dataset *d, ot_columns *t, int64_t need, int64_t 
     OT_TRY(ot_dataset_tell(d, err, "%s: %d series in column '%s' (--group); no window reaches from one into another",
                            t->path, n, t->group));
     if (!shorter) return OT_OK;
-    return ot_dataset_tell(d, err, "%s: %d of them, the first is '%s', have fewer than %lld rows and give no sample",
+    return ot_dataset_tell(d, err,
+                           shorter == 1
+                               ? "%s: %d of them, '%s', has fewer than %lld rows and gives no sample"
+                               : "%s: %d of them, the first is '%s', have fewer than %lld rows and give no sample",
                            t->path, shorter, t->series.word[first], (long long)need);
 }
 

@@ -153,11 +153,12 @@ static ot_status check_task(const predicting *j, bool top, ot_error *err)
                        scores ? "; if they are scores of classes, add --task classes" : ", which have no classes");
     for (int i = 0; i < j->lines->n && j->asked == OT_TASK_AUTO && j->form != OT_FORM_NPZ; i++) {
         const ot_prediction *a = &j->lines->list[i];
-        if (a->task != OT_TASK_VALUES || !a->classes || a->places > 1) continue;
+        bool known = ot_loss_on(j->t, a->name) || a->unit.channels || a->column; /* that they are values */
+        if (a->task != OT_TASK_VALUES || !a->classes || a->places > 1 || known) continue;
         if (a->classes > 1)
             ot_trainer_say(j->t, OT_INFO, "output '%s': values; if they are scores of classes, use --task classes",
                            a->name);
-        else if (!ot_loss_on(j->t, a->name))
+        else
             ot_trainer_say(
                 j->t, OT_INFO,
                 "output '%s': a value; if it is the score of class 1 (above 0 is class 1), use --task classes",
