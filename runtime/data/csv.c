@@ -100,8 +100,8 @@ ot_status ot_dataset_target_line(const ot_dataset *d, ot_arena *a, const char **
 {
     *line = NULL;
     if (!d->table || !d->column || !*d->column) return OT_OK;
-    *line = ot_arena_printf(a, "%s: the target is column '%s'%s (change with --target)", d->name, d->column,
-                            d->last ? ", the last one" : "");
+    *line = ot_arena_printf(a, "%s: the target is column '%s'%s%s (change with --target)", d->name, d->column,
+                            d->rule ? ", " : "", d->rule ? d->rule : "");
     return *line ? OT_OK : ot_fail(err, OT_E_NOMEM, "no memory for a note");
 }
 

@@ -110,7 +110,7 @@ typedef struct ot_dataset {
     ot_columns *table;    /* of CSV: its columns; else NULL */
     struct ot_read_from *from; /* the files it was read from */
     const char *column;        /* of CSV: the name of the target, or several; NULL: it has none */
-    bool last;                 /* the target is the last column, because none was given */
+    const char *rule;          /* why that column, where nothing names it: "the last one"; else NULL */
     /* JSON: how inputs are made from the files (kind, columns, ...), written into a trained model as onnxtrain.preprocess;
      * NULL: arrays are fed unchanged. */
     const char *preprocess;

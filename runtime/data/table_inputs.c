@@ -238,8 +238,8 @@ static ot_status wrong_width(const chooser *x, const group *g, int64_t want, int
                      ot_is_float(g->of->dtype) ? wide(q) : 1);
     }
     ot_table_list_rest(g->n, err);
-    if (x->d->last)
-        ot_fail_more(err, OT_E_DATA, "column '%s', the last one, is the target (change with --target)", x->d->column);
+    if (x->d->rule)
+        ot_fail_more(err, OT_E_DATA, "column '%s', %s, is the target (change with --target)", x->d->column, x->d->rule);
     return ot_fail_more(err, OT_E_DATA, "choose columns with --inputs, or make a model for that many%s",
                         ot_row_windows_hint(g->of, shape));
 }

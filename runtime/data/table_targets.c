@@ -39,8 +39,8 @@ static ot_status check_target(ot_dataset *d, const ot_columns *t, const ot_colum
         ot_fail_more(err, OT_E_DATA,
                      "%lld of %lld rows have none; delete %s from the file, or name another column with --target",
                      (long long)n, (long long)t->rows, n == 1 ? "it" : "them");
-    if (!d->last) return OT_E_DATA;
-    ot_fail_more(err, OT_E_DATA, "the last column is the target unless --target names another:");
+    if (!d->rule) return OT_E_DATA;
+    ot_fail_more(err, OT_E_DATA, "this column, %s, is the target unless --target names another:", d->rule);
     return ot_table_list_columns(t, err);
 }
 
@@ -122,7 +122,7 @@ static ot_status image_labels(ot_dataset *d, ot_columns *t, ot_error *err)
     const char *names = d->column;
     OT_TRY(add_target(d, t, "target", list, n, err));
     d->column = names;
-    d->last = n == 1 && list[0] == t->columns - 1;
+    d->rule = n == 1 && list[0] == t->columns - 1 ? "the last one" : NULL;
     return OT_OK;
 }
 
@@ -135,14 +135,15 @@ static int named_target(const ot_columns *t, int compare(const char *, const cha
     return n;
 }
 
-/* The column `last`; with it those of the same list of numbers, or all of the list `target`. */
-static ot_status target_by_rule(ot_dataset *d, ot_columns *t, bool named, int last, ot_error *err)
+/* The column `last`; with it those of the same list of numbers, or all of the list `target`.  rule: why that column; NULL: it
+ * is named target. */
+static ot_status target_by_rule(ot_dataset *d, ot_columns *t, const char *rule, int last, ot_error *err)
 {
     const char *name = t->column[last].name, *dot = strrchr(name, '.');
-    int first = last, n = named ? 0 : ot_table_columns_of_list(t, "target", strlen("target"), &first);
+    int first = last, n = !rule ? 0 : ot_table_columns_of_list(t, "target", strlen("target"), &first);
     const char *list = n ? "target" : NULL;
-    d->last = !named && !n;
-    if (!n && !named && dot) n = ot_table_columns_of_list(t, name, (size_t)(dot - name), &first);
+    d->rule = n ? NULL : rule;
+    if (!n && rule && dot) n = ot_table_columns_of_list(t, name, (size_t)(dot - name), &first);
     if (n < 2) return add_target(d, t, "target", n ? &first : &last, 1, err);
     int *all = ot_arena_alloc(d->arena, (size_t)n * sizeof *all);
     if (!list) list = ot_arena_printf(d->arena, "%.*s", (int)(dot - name), name);
@@ -156,14 +157,14 @@ static ot_status target_by_rule(ot_dataset *d, ot_columns *t, bool named, int la
 ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
 {
     const ot_data_options *o = &t->options;
-    const char *recorded = NULL;
+    const char *recorded = NULL, *rule = "the last one";
     int named = 0, last = t->columns - 1;
     while (last > 0 && (last == t->split_column || last == t->group_column)) last--;
     t->n_targets = 0;
     t->wanted = ot_arena_alloc(d->arena, sizeof *t->wanted * (size_t)t->columns);
     if (!t->wanted) return ot_table_no_memory(t, err);
     d->column = NULL;
-    d->last = false;
+    d->rule = NULL;
     if (!t->target) OT_TRY(ot_table_recall_target(t, d->arena, &recorded, err));
     if (recorded && t->mark == OT_ROWS_CONLL && ot_column_find(t, recorded) < 0)
         recorded = NULL; /* the file has no names of its own */
@@ -189,13 +190,15 @@ ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
     if (t->text && ot_texts_has(t->text, last)) { /* the first that is no text */
         last = 0;
         while (last < t->columns - 1 && ot_texts_has(t->text, last)) last++;
+        if (last < t->columns - 1) rule = "the first without text";
     }
-    for (int i = 0; i < t->columns && t->text; i++)
-        if (!strcmp(t->column[i].name, "label")) last = i;
+    int label = ot_column_find(t, "label");
+    bool usable = label != t->split_column && label != t->group_column && !(t->text && ot_texts_has(t->text, label));
+    if (label >= 0 && label != last && usable) last = label, rule = "by its name";
     named = named_target(t, strcmp, &last);
     if (!named) named = named_target(t, strcasecmp, &last); /* Target, where no column is named exactly so */
     if (named > 1) return ot_fail(err, OT_E_DATA, "%s: %d columns are named 'target', expected one", t->path, named);
     if (!named && o->unlabelled && o->n_inputs == 1 && ot_table_elements(o->input) == t->columns) return OT_OK;
     if (!named && t->images) return image_labels(d, t, err);
-    return target_by_rule(d, t, named > 0, last, err);
+    return target_by_rule(d, t, named ? NULL : rule, last, err);
 }

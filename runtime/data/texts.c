@@ -163,11 +163,12 @@ static int given_column(const ot_columns *t, ot_texts *x)
     return -1;
 }
 
-/* Whether the column of the target (--target, else the last one) has lists, and another one lists of words: tags of words. */
+/* Whether the column of the target (--target, else `label`, else the last one) has lists, and another one lists of words: tags of words. */
 static bool has_tags(const ot_columns *t, int *target)
 {
     bool words = false;
-    *target = t->target ? ot_column_find(t, t->target) : t->columns - 1;
+    *target = ot_column_find(t, t->target ? t->target : "label");
+    if (*target < 0 && !t->target) *target = t->columns - 1;
     for (int i = 0; i < t->columns; i++) words |= i != *target && t->column[i].strings;
     return words && *target >= 0 && t->column[*target].listed;
 }

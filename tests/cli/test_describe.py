@@ -34,8 +34,8 @@ with tempfile.TemporaryDirectory() as d:
     check((train['repeated'], train['other_target']) == (2, 1), train)
     check((val['repeated'], val['in_training'], val['other_target']) == (0, 2, 0), val)
     text = call('data', f'{d}/train.npz', '--val', f'{d}/val.npz').stdout
-    for line in ('2 of 40 samples repeat', '1 of 40 samples have the inputs of another one and a different target',
-                 '2 of 10 samples are in the training part', '1 labels of -100 are ignored'):
+    for line in ('2 of 40 samples repeat', '1 of 40 samples has the inputs of another one and a different target',
+                 '2 of 10 samples are in the training part', '1 label of -100 is ignored'):
         check(line in text, f'{line}: {text}')
 
     names = ['red', 'green', 'blue\x1b[31m']
@@ -48,6 +48,8 @@ with tempfile.TemporaryDirectory() as d:
     for line in ('2 columns, 3 elements:', '  a                    number, mean', '  b                    category, 2 values, one-hot'):
         check(f'\n  {line}' in text, f'{line}: {text}')
     check('for input' not in text, text)
+    text = call('data', f'{d}/kinds.csv', '--inputs=-b').stdout
+    check("column 'b' is not used" in text and '1 column' not in text.split('float32')[0] and '[30,1]' in text, f'--inputs: {text}')
     rows = [f'{i * 7 % 30},{names[i % 2]},{i}\n' for i in range(30)]  # the others have another mean and a word of their own
     open(f'{d}/gap.csv', 'w').write('a,b,target\n,red,0\n' + ''.join(rows))
     open(f'{d}/part.csv', 'w').write('a,b,target\n' + ''.join(rows[4:9]) + '500,violet,3\n')
@@ -69,6 +71,15 @@ with tempfile.TemporaryDirectory() as d:
     text = call('data', f'{d}/texts.csv', '--text', 'bytes').stdout
     check("\n  column 'text' goes to input 'input_ids' as bytes" in text and 'attention_mask' not in text, text)
     check("column 'text' goes to" in json.loads(call('data', f'{d}/texts.csv', '--text', 'bytes', '--json').stdout)['training']['notes'][0], 'notes')
+    # the column `label` is the target of a table, with tokens or without them
+    for ending, line in ('csv', '{2},{0},{1}\n'), ('jsonl', '{{"label": "{2}", "text": "{0}", "n": {1}}}\n'):
+        with open(f'{d}/label.{ending}', 'w') as file:
+            file.writelines((['label,text,n\n'] if ending == 'csv' else []) + [line.format(f'a text of the number {i * i}', i, names[i % 2]) for i in range(30)])
+        for options in (), ('--text', 'bytes'):
+            text = call('data', f'{d}/label.{ending}', *options).stdout
+            check("\n  the target is column 'label', by its name (change with --target)" in text and '2 classes' in text, f'{ending} {options}: {text}')
+    open(f'{d}/first.csv', 'w').write('kind,text\n' + ''.join(f'{names[i % 2]},a text of the number {i * i}\n' for i in range(30)))
+    check("column 'kind', the first without text (" in call('data', f'{d}/first.csv', '--text', 'bytes').stdout, 'why that column')
     open(f'{d}/gaps.csv', 'w').write('a,Größe,preis\n' + ''.join(f'{i},{i * i % 7},{"" if i % 10 == 4 else i / 4}\n' for i in range(30)))
     text = call('data', f'{d}/gaps.csv').stdout  # a target with gaps is described too; a training refuses it
     check("the target (column 'preis') is missing in 3 of 30 rows, first in line 6" in text and '3 NaN or infinite' in text and 'most models cannot train with this' in text, text)
@@ -76,6 +87,10 @@ with tempfile.TemporaryDirectory() as d:
     open(f'{d}/gaps.csv', 'w').write('Größe,b,kind\n' + ''.join(f'{i},{names[i % 2]},{"" if i % 10 == 4 else names[i % 2]}\n' for i in range(30)))
     text = call('data', f'{d}/gaps.csv').stdout
     check("(column 'kind') is missing in 3 of 30 rows" in text and '; 3 are missing' in text and '-100' not in text, text)
+    open(f'{d}/one.csv', 'w').write('a,kind\n1,x\n4,y\n7,\n1,x\n')
+    text = call('data', f'{d}/one.csv').stdout
+    check('; 1 is missing\n' in text and '1 of 4 samples repeats the inputs' in text, f'one of each: {text}')
+    text = call('data', f'{d}/gaps.csv').stdout
     check('\n    Größe                number' in text and '\n    b                    category' in text, f'columns of a terminal: {text}')
     open(f'{d}/labels.csv', 'w').write('a,p,q,r\n' + ''.join(f'{i},{i % 2},{int(i % 3 == 0)},0\n' for i in range(30)))
     several = '--target', 'p,q,r'

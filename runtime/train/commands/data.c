@@ -302,8 +302,9 @@ static void print_classes(const class_counts *c, bool table, FILE *f)
     else if (least)
         fprintf(f, ", the largest has %.3g times the samples of the smallest", (double)most / (double)least);
     else fprintf(f, ", some without a sample");
-    if (c->ignored && table) fprintf(f, "; %lld are missing", (long long)c->ignored);
-    else if (c->ignored) fprintf(f, "; %lld labels of %d are ignored", (long long)c->ignored, OT_IGNORED);
+    const char *s = c->ignored == 1 ? "" : "s", *are = c->ignored == 1 ? "is" : "are";
+    if (c->ignored && table) fprintf(f, "; %lld %s missing", (long long)c->ignored, are);
+    else if (c->ignored) fprintf(f, "; %lld label%s of %d %s ignored", (long long)c->ignored, s, OT_IGNORED, are);
     fputc('\n', f);
     for (int i = 0; i < c->n && i < SHOWN_CLASSES; i++)
         print_share(i, i < c->named ? c->name[i] : "", c->count[i], all, most, f);
@@ -315,14 +316,14 @@ static void print_duplicates(const job *j, const part *p, FILE *f)
     const char *s = p->d->samples == 1 ? "" : "s";
     if (!p->inside && !p->before) fputs("  no sample repeats the inputs of another one\n", f);
     if (p->inside)
-        fprintf(f, "  %lld of %lld sample%s repeat the inputs of another one\n", (long long)p->inside,
-                (long long)p->d->samples, s);
+        fprintf(f, "  %lld of %lld sample%s %s the inputs of another one\n", (long long)p->inside,
+                (long long)p->d->samples, s, p->inside == 1 ? "repeats" : "repeat");
     if (p != j->part && p->before)
-        fprintf(f, "  %lld of %lld sample%s are in the training part, too: numbers of this part are too good\n",
-                (long long)p->before, (long long)p->d->samples, s);
+        fprintf(f, "  %lld of %lld sample%s %s in the training part, too: numbers of this part are too good\n",
+                (long long)p->before, (long long)p->d->samples, s, p->before == 1 ? "is" : "are");
     if (p->torn)
-        fprintf(f, "  %lld of %lld sample%s have the inputs of another one and a different target\n",
-                (long long)p->torn, (long long)p->d->samples, s);
+        fprintf(f, "  %lld of %lld sample%s %s the inputs of another one and a different target\n", (long long)p->torn,
+                (long long)p->d->samples, s, p->torn == 1 ? "has" : "have");
 }
 
 static ot_status print_text(job *j, FILE *f, ot_error *err)
@@ -423,6 +424,7 @@ static ot_status open_part(job *j, int p, const char *spec, ot_split split, ot_e
     ot_data_options o = { .target = ot_options_nth(j->o, "target", 0),
                           .unlabelled = !ot_options_nth(j->o, "target", 0), /* a target that is named must be there */
                           .described = true,
+                          .columns = ot_options_nth(j->o, "inputs", 0),
                           .categories = ot_options_get(j->o, "categories"),
                           .passed = ot_options_get(j->o, "passthrough"),
                           .parts = ot_options_get(j->o, "split"),
@@ -434,7 +436,7 @@ static ot_status open_part(job *j, int p, const char *spec, ot_split split, ot_e
                           .text = ot_options_get(j->o, "text"),
                           .tokenizer = ot_options_get(j->o, "tokenizer") };
     part *x = &j->part[p];
-    if (p) o.preprocess = j->part[0].d->preprocess, o.categories = o.passed = NULL;
+    if (p) o.preprocess = j->part[0].d->preprocess, o.columns = o.categories = o.passed = NULL;
     OT_TRY(ot_dataset_open(spec, split, &o, &x->d, err));
     if (x->d && o.target) OT_TRY(ot_dataset_target(x->d, o.target, err));
     return x->d && p ? ot_dataset_match(x->d, j->part[0].d, err) : OT_OK;

@@ -614,8 +614,8 @@ ot_status ot_adapt_targets(const ot_adapt_env *e, const ot_output *outputs, int 
     if (found.status == OT_OK) check_arrays(e, fs, outputs, n, &found);
     if (!e->s->options.n_losses && !n_wants && !found.status && !has_scalar(outputs, n))
         missing(e, d, outputs, n, "target", &found);
-    if (found.status && d->last)
-        ot_fail_more(&found, found.status, "the target is column '%s', the last one (change with --target)", d->column);
+    if (found.status && d->rule)
+        ot_fail_more(&found, found.status, "the target is column '%s', %s (change with --target)", d->column, d->rule);
     if (found.status) return ot_fail(err, found.status, "%s: %-s", d->name, found.text);
     say_outputs(e, w, n_wants, outputs, n);
     return OT_OK;

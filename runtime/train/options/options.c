@@ -105,7 +105,7 @@ static const row table[] = {
     ROW("inputs", 0, "COLUMNS", NULL, G,
         "CSV columns to use: a,b, or -a for all but a, or INPUT=a,b;INPUT=c (default: by names and types, or as recorded in "
         "the model; auto: by names and types); the column of text, or a,b for pairs of two; of arrays INPUT=ARRAY;INPUT=ARRAY",
-        FIT | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_RUN, 0, 0, TEXT, 0, 0),
+        FIT | OT_CMD_DATA | OT_CMD_EVAL | OT_CMD_PREDICT | OT_CMD_RUN, 0, 0, TEXT, 0, 0),
     ROW("categories", 0, "COLUMN,...", NULL, G,
         "CSV columns whose values are categories, such as ids that are numbers: one-hot or numbered from 0, as strings are; the "
         "target: its numbers are names of classes; recorded in the model",
