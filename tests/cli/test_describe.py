@@ -78,6 +78,8 @@ with tempfile.TemporaryDirectory() as d:
         for options in (), ('--text', 'bytes'):
             text = call('data', f'{d}/label.{ending}', *options).stdout
             check("\n  the target is column 'label', by its name (change with --target)" in text and '2 classes' in text, f'{ending} {options}: {text}')
+    open(f'{d}/tags.jsonl', 'w').write('{"tokens": ["a", "b"], "tags": ["X", "Y"]}\n{"tokens": ["cde"], "tags": ["X"]}\n')
+    check('3 labels of -100 are ignored' in (text := call('data', f'{d}/tags.jsonl', '--text', 'bytes').stdout), f'tokens without a tag: {text}')
     open(f'{d}/first.csv', 'w').write('kind,text\n' + ''.join(f'{names[i % 2]},a text of the number {i * i}\n' for i in range(30)))
     check("column 'kind', the first without text (" in call('data', f'{d}/first.csv', '--text', 'bytes').stdout, 'why that column')
     open(f'{d}/gaps.csv', 'w').write('a,Größe,preis\n' + ''.join(f'{i},{i * i % 7},{"" if i % 10 == 4 else i / 4}\n' for i in range(30)))

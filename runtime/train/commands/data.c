@@ -346,7 +346,8 @@ static ot_status print_text(job *j, FILE *f, ot_error *err)
             if (l.n) print_labels(&l, d->samples, f);
             if (l.n) continue;
             OT_TRY(count_classes(j, d, &d->array[i], &c, err));
-            if (c.n) print_classes(&c, d->table != NULL, f);
+            bool cells = d->table && ot_array_shape(&d->array[i]).rank == 1; /* not the tokens of a column of tags */
+            if (c.n) print_classes(&c, cells, f);
         }
         if (j->compared) print_duplicates(j, &j->part[p], f);
         else fputs("  samples were not compared with each other: they are read from files\n", f);
