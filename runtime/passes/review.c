@@ -86,8 +86,8 @@ static void look_at_nodes(const review *r, const ot_graph *g)
     }
 }
 
-/* Whether a node reads the data of its input, not only the shape. */
-static bool reads_data(const ot_node *n) { return n->op != &ot_op_Shape && n->op != &ot_op_Size; }
+/* Does n read elements of its inputs, not only their shapes? */
+static bool reads_data(const ot_node *n) { return !(n->op->flags & OT_FROM_SHAPES); }
 
 /* Inputs from whose data no path leads to an output. */
 static void look_for_ignored(const review *r, ot_graph *g)
