@@ -43,6 +43,8 @@ CASES = [
     ('add_1', penalties(0.5), 'Add', False),
     ('add_1', penalties(2 ** (-8 / 3)), 'Add', False),
     ('add_1', (hidden + np.zeros((HEADS, 1, 1))).astype('f4'), 'Add', False),
+    ('unsqueeze_1', np.float32([0.5, 0.7, 0.9])[:, None, None], 'Mul', False),
+    ('unsqueeze_1', np.float32([0.5, 0.7, 0.9001])[:, None, None], 'Mul', True),  # weights are nearly even by chance
     ('sub_3', widths, 'Div', False),
     ('onnx::Div_483', widths, 'Div', False),
     ('expand_3', np.repeat(abs(some[:, None]) + 1, SIDE, 1), 'Div', True),
