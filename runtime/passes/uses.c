@@ -209,14 +209,34 @@ static ot_strength strength_of(char slot)
                                      : OT_USE_NONE;
 }
 
+/* Is v, an input after arithmetic with constants, only added to (or multiplied with) what the model computes from inputs: a skip
+ * connection?  No layer and no function reads it. */
+static bool is_skip(const ot_graph *g, const ot_uses *u, const ot_value *v, int depth)
+{
+    if (u->output[v->id] || depth > 4) return false;
+    for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
+        const ot_node *n = u->list[i].node;
+        char slot = ot_slot_at(n->op, u->list[i].input);
+        bool arithmetic = ot_slot_is_arithmetic(slot), joins = false;
+        if (!n->out[0] || !ot_graph_has(g, n->out[0]) || (!arithmetic && slot != '>')) return false;
+        for (int k = 0; k < n->n_in && arithmetic; k++)
+            joins |=
+                n->in[k] && n->in[k]->mark & OT_MARK_FED && !(n->in[k]->mark & (OT_MARK_NORMALISED | OT_MARK_WIDENED));
+        if (!joins && !is_skip(g, u, n->out[0], depth + 1)) return false;
+    }
+    return u->first[v->id] < u->first[v->id + 1];
+}
+
 /* Arithmetic between start, or what is computed from it, and an input that was not widened: the mean or the deviation of the input?  Not
- * what a gate computes, nor a centre of its own; where centres are steps, they are an even grid, which is none. */
-static bool at_input(const ot_node *n, int input, const ot_value *start)
+ * what a gate computes, the factor of a skip connection, nor a centre of its own; where centres are steps, they are an even grid, which
+ * is none. */
+static bool at_input(const ot_graph *g, const ot_uses *u, const ot_node *n, int input, const ot_value *start)
 {
     if (n->out[0]->mark & OT_MARK_WIDENED && ot_pattern_of(start) != OT_PATTERN_STEPS) return false;
     if (ot_name_is_of_layer(start->name) || is_gate(n->in[input], 0)) return false;
     for (int i = 0; i < n->n_in; i++)
-        if (i != input && n->in[i] && n->in[i]->mark & OT_MARK_NORMALISED) return true;
+        if (i != input && n->in[i] && n->in[i]->mark & OT_MARK_NORMALISED)
+            return !ot_graph_has(g, n->out[0]) || !is_skip(g, u, n->out[0], 0);
     return false;
 }
 
@@ -307,7 +327,7 @@ static void judge(const ot_graph *g, const ot_uses *u, const ot_value *start, co
         ot_strength s = strength_of(slot);
         if (s == OT_USE_STATISTIC && computed) continue;
         if (s != OT_USE_STATISTIC && here && !reaches(n)) continue;
-        if (ot_slot_is_arithmetic(slot) && at_input(n, k->input, start) &&
+        if (ot_slot_is_arithmetic(slot) && at_input(g, u, n, k->input, start) &&
             ot_folded_norm(g, start) != OT_NORM_FOLD_PARAMETER) {
             best->normaliser = true;
             continue;
