@@ -20,8 +20,8 @@
 enum { STRIP_VECTORS = 12288 };
 
 /* With 2 MiB of L2 cache (GFLOP/s of two cores, oneDNN beside it):
- * sums of dw that a thread can keep there: 3x3 of 48 x 96 172 (159), of 128 x 256 142 (216), of 512 x 512 99 (229);
- * vectors of a row of y and the rows of x that it reads: 9,000 253 (200), 20,000 161 (206), 26,600 148 (298). */
+ * sums of dw that a thread can keep there: 3x3 of 48 x 96 163 (150), of 128 x 256 141 (215), of 512 x 512 76 (167);
+ * vectors of a row of y and the rows of x that it reads: 9,000 252 (200), 20,000 196 (249), 26,600 134 (249). */
 enum { L2_SUMS = 192 << 10, L2_ROW = 16 << 10 };
 
 typedef struct samples_state {

@@ -74,7 +74,7 @@ static bool is_all(const ot_value *v, double x)
     return true;
 }
 
-/* Does a norm whose scale and bias do not train keep its running statistics?  *why: the reason. */
+/* Does a norm whose scale and bias do not train keep its running statistics?  f: receives the reason; may be NULL. */
 static bool is_frozen(ot_findings *f, const ot_node *n, bool training_mode)
 {
     static const char what[] = "BatchNormalization uses running statistics and is not trained: ";
@@ -251,8 +251,10 @@ ot_status ot_pass_train_mode(ot_plan *p, const ot_config *c)
     ot_mark_fed(g);
     for (ot_node *n = g->first; n; n = n->next) {
         if (n->op == &ot_op_BatchNormalization) norms++, batch_norm(p, c, n, &trained);
-        if (n->op == &ot_op_Dropout)
-            drops++, acting += ot_dropout_acts(c, n), set_dropout(g, n, ot_dropout_acts(c, n), c);
+        if (n->op == &ot_op_Dropout) {
+            bool acts = ot_dropout_acts(c, n);
+            drops++, acting += acts, set_dropout(g, n, acts, c);
+        }
         if (g->err->status != OT_OK) return g->err->status;
     }
     bool gradient = c->want == OT_WANT_GRAD && acting;
