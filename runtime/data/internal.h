@@ -160,7 +160,7 @@ ot_status ot_tokens_open(const char *path, ot_dataset *d, ot_error *err);
 /* A text file as bytes, characters or a tokenizer's tokens. */
 ot_status ot_corpus_open(const char *path, ot_dataset *d, ot_error *err);
 
-/* A table, delimited or JSON lines; the column `target`, else `label`, else the last, is the target. */
+/* A table, delimited or JSON lines; the column `target`, else, of texts, `label`, else the last, is the target. */
 ot_status ot_csv_open(const char *path, ot_dataset *d, ot_error *err);
 ot_status ot_table_target(ot_dataset *d, const char *column, ot_error *err);
 bool ot_table_has_windows(const ot_columns *t); /* samples are windows of rows, which overlap */

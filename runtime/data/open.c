@@ -280,7 +280,7 @@ static bool is_audio(const char *path, const unsigned char *head)
     X(npy, open_npy, "one array (.npy, .npy.gz): for a model of one input, without a target") \
     X(npz, ot_npz_open, "arrays (.npz), named as the model's inputs; the target is target, or target_OUTPUT") \
     X(safetensors, ot_safetensors_open, "named tensors (.safetensors), as the arrays of an .npz") \
-    X(csv, ot_csv_open, "a table (.csv, .tsv, also .gz and .zst) whose first line has the column names; the target is the column called target, else label, else the last one (--target chooses); a column may contain paths of image or audio files, relative to the folder of the table") \
+    X(csv, ot_csv_open, "a table (.csv, .tsv, also .gz and .zst) whose first line has the column names; the target is the column called target, else the last one (--target chooses); a column may contain paths of image or audio files, relative to the folder of the table") \
     X(jsonl, ot_csv_open, "a table as JSON lines (.jsonl, .ndjson, also .gz and .zst): an object in each line, whose members are the columns") \
     X(conll, ot_csv_open, "words with tags in the format of CoNLL (.conll, .bio, .iob, .iob2, also .gz and .zst), for classes at each word: a word on each line, its tag in the last column, an empty line between sentences (--tokenizer)") \
     X(tokens, ot_tokens_open, "tokens for a language model (.bin, unsigned numbers of 16 or 32 bits, or the format of llm.c; a .npy of one dimension does too): samples are windows, the target is the next token (--length, --stride)") \

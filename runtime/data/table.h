@@ -368,7 +368,7 @@ ot_status ot_table_knows_name(const ot_columns *t, const char *const *first, boo
  * OT_E_DATA: there is none of a name, or a category is of images. */
 ot_status ot_table_name_columns(ot_dataset *d, ot_columns *t, ot_error *err);
 
-/* Which columns the targets are, by --target, by what was recorded, or by the rule: `target`, else `label`, else the last one. */
+/* Which columns the targets are, by --target, by what was recorded, or by the rule: `target`, else, of texts, `label`, else the last one. */
 ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err);
 
 /* The input of a model that is not known (command data). */

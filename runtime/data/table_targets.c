@@ -193,7 +193,7 @@ ot_status ot_table_choose_targets(ot_dataset *d, ot_columns *t, ot_error *err)
         if (last < t->columns - 1) rule = "the first without text";
     }
     int label = ot_column_find(t, "label");
-    bool usable = label != t->split_column && label != t->group_column && !(t->text && ot_texts_has(t->text, label));
+    bool usable = t->text && label != t->split_column && label != t->group_column && !ot_texts_has(t->text, label);
     if (label >= 0 && label != last && usable) last = label, rule = "by its name";
     named = named_target(t, strcmp, &last);
     if (!named) named = named_target(t, strcasecmp, &last); /* Target, where no column is named exactly so */

@@ -71,13 +71,14 @@ with tempfile.TemporaryDirectory() as d:
     text = call('data', f'{d}/texts.csv', '--text', 'bytes').stdout
     check("\n  column 'text' goes to input 'input_ids' as bytes" in text and 'attention_mask' not in text, text)
     check("column 'text' goes to" in json.loads(call('data', f'{d}/texts.csv', '--text', 'bytes', '--json').stdout)['training']['notes'][0], 'notes')
-    # the column `label` is the target of a table, with tokens or without them
+    # the column `label` is the target of texts; of other tables the last column
     for ending, line in ('csv', '{2},{0},{1}\n'), ('jsonl', '{{"label": "{2}", "text": "{0}", "n": {1}}}\n'):
         with open(f'{d}/label.{ending}', 'w') as file:
             file.writelines((['label,text,n\n'] if ending == 'csv' else []) + [line.format(f'a text of the number {i * i}', i, names[i % 2]) for i in range(30)])
         for options in (), ('--text', 'bytes'):
             text = call('data', f'{d}/label.{ending}', *options).stdout
-            check("\n  the target is column 'label', by its name (change with --target)" in text and '2 classes' in text, f'{ending} {options}: {text}')
+            why = "'label', by its name" if options else "'n', the last one"
+            check(f'\n  the target is column {why} (change with --target)' in text, f'{ending} {options}: {text}')
     open(f'{d}/tags.jsonl', 'w').write('{"tokens": ["a", "b"], "tags": ["X", "Y"]}\n{"tokens": ["cde"], "tags": ["X"]}\n')
     check('3 labels of -100 are ignored' in (text := call('data', f'{d}/tags.jsonl', '--text', 'bytes').stdout), f'tokens without a tag: {text}')
     open(f'{d}/first.csv', 'w').write('kind,text\n' + ''.join(f'{names[i % 2]},a text of the number {i * i}\n' for i in range(30)))
