@@ -209,20 +209,51 @@ static ot_strength strength_of(char slot)
                                      : OT_USE_NONE;
 }
 
-/* Is v, an input after arithmetic with constants, only added to (or multiplied with) what the model computes from inputs: a skip
- * connection?  No layer and no function reads it. */
-static bool is_skip(const ot_graph *g, const ot_uses *u, const ot_value *v, int depth)
+/* The input of the graph that v is, or is after arithmetic with constants. */
+static ot_value *input_behind(ot_value *v)
+{
+    while (v->producer) {
+        ot_value *from = NULL;
+        for (int i = 0; i < v->producer->n_in && !from; i++) {
+            ot_value *in = v->producer->in[i];
+            if (in && in->mark & (OT_MARK_NORMALISED | OT_MARK_WIDENED)) from = in;
+        }
+        if (!from) break;
+        v = from;
+    }
+    return v;
+}
+
+/* Is v computed from x, an input of g? */
+static bool depends_on(const ot_graph *g, ot_value *x, const ot_value *v)
+{
+    x->mark |= OT_MARK_INSIDE;
+    for (const ot_node *n = g->first; n; n = n->next) {
+        int inside = 0;
+        for (int i = 0; i < n->n_in; i++) inside |= n->in[i] ? n->in[i]->mark & OT_MARK_INSIDE : 0;
+        for (int i = 0; i < n->n_out; i++)
+            if (n->out[i]) n->out[i]->mark |= inside;
+    }
+    bool depends = v->mark & OT_MARK_INSIDE;
+    for (int i = 0; i < g->n_values; i++) g->values[i]->mark &= ~OT_MARK_INSIDE;
+    return depends;
+}
+
+/* Is v, the input x after arithmetic with constants, only added to what layers compute from x: a skip connection?  No layer and no
+ * function reads it.  What is added to values of other inputs is a mask of scores; what is subtracted, targets of a loss. */
+static bool is_skip(const ot_graph *g, const ot_uses *u, ot_value *x, const ot_value *v, int depth)
 {
     if (u->output[v->id] || depth > 4) return false;
     for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
         const ot_node *n = u->list[i].node;
         char slot = ot_slot_at(n->op, u->list[i].input);
-        bool arithmetic = ot_slot_is_arithmetic(slot), joins = false;
-        if (!n->out[0] || !ot_graph_has(g, n->out[0]) || (!arithmetic && slot != '>')) return false;
-        for (int k = 0; k < n->n_in && arithmetic; k++)
-            joins |=
-                n->in[k] && n->in[k]->mark & OT_MARK_FED && !(n->in[k]->mark & (OT_MARK_NORMALISED | OT_MARK_WIDENED));
-        if (!joins && !is_skip(g, u, n->out[0], depth + 1)) return false;
+        if (!n->out[0] || !ot_graph_has(g, n->out[0]) || (!ot_slot_is_arithmetic(slot) && slot != '>')) return false;
+        const ot_value *with = NULL;
+        for (int k = 0; k < n->n_in && slot != '>'; k++)
+            if (n->in[k] && n->in[k]->mark & OT_MARK_FED && !(n->in[k]->mark & (OT_MARK_NORMALISED | OT_MARK_WIDENED)))
+                with = n->in[k];
+        if (with ? n->op != &ot_op_Add || !depends_on(g, x, with) : !is_skip(g, u, x, n->out[0], depth + 1))
+            return false;
     }
     return u->first[v->id] < u->first[v->id + 1];
 }
@@ -236,7 +267,8 @@ static bool at_input(const ot_graph *g, const ot_uses *u, const ot_node *n, int 
     if (ot_name_is_of_layer(start->name) || is_gate(n->in[input], 0)) return false;
     for (int i = 0; i < n->n_in; i++)
         if (i != input && n->in[i] && n->in[i]->mark & OT_MARK_NORMALISED)
-            return !ot_graph_has(g, n->out[0]) || !is_skip(g, u, n->out[0], 0);
+            return n->op != &ot_op_Mul || !ot_graph_has(g, n->out[0]) ||
+                   !is_skip(g, u, input_behind(n->in[i]), n->out[0], 0);
     return false;
 }
 

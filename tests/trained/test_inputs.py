@@ -47,6 +47,9 @@ CASES = [
     ('the factor of a skip', ['n', 4], 'Mul x,d a; MatMul x,w b; Tanh b c; Add a,c y', {'d': (some(4), True), 'w': (some(4, 4), True)}),
     ('a skip of normalised data', ['n', 4], 'Sub x,m a; Div a,s b; MatMul b,w c; Tanh c e; Add b,e y', {'m': (some(4), False), 's': (some(4), False), 'w': (some(4, 4), True)}),
     ('the factor of a skip of normalised data', ['n', 4], 'Sub x,m a; MatMul a,w c; Tanh c e; Mul a,d f; Add f,e y', {'m': (some(4), False), 'd': (some(4), True), 'w': (some(4, 4), True)}),
+    ('a mask of scores', ['n', 4], 'Sub o,mask a; Mul a,w b; MatMul x,k c; Add c,b e; Softmax e y', {'o': (np.float32(1), False), 'w': (some(4), False), 'k': (some(4, 4), True)}),
+    ('weights of a loss', ['n', 4], 'Mul mask,w a; MatMul x,k c; Sigmoid c e; Mul a,e y', {'w': (some(4), False), 'k': (some(4, 4), True)}),
+    ('scaled targets', ['n', 4], 'Mul x,w a; MatMul x,k c; Sub a,c e; Mul e,e y', {'w': (some(4), False), 'k': (some(4, 4), True)}),
     ('a Fourier transform', ['n', 6, 4], 'MatMul re,x a; MatMul im,x b; Mul a,w c; Sub c,b y', {'re': (cosines, False), 'im': (sines, False), 'w': (some(6, 4), True)}),
     ('signs beside zeros', ['n', 6, 4], 'MatMul re,x a; MatMul im,x b; Mul a,w c; Sub c,b y', {'re': (np.sign(cosines + np.float32(.01)), True), 'im': (np.zeros((6, 6), 'f4'), True), 'w': (some(6, 4), True)}),
     ('no Fourier transform', ['n', 6, 4], 'MatMul re,x a; MatMul im,x b; Mul a,w c; Sub c,b y', {'re': (cosines, True), 'im': (some(6, 6), True), 'w': (some(6, 4), True)}),
@@ -62,8 +65,8 @@ def model(shape, nodes, tensors):
     made += [h.make_node('ReduceMean', ['y'], ['all'], keepdims=0), h.make_node('Mul', ['all', 'fc.weight'], ['z'])]
     read = {i for n in made for i in n.input}
     tensors = {**{k: v for k, v in AXIS.items() if k in read}, **({'one': np.float32(1)} if 'one' in read else {}), 'fc.weight': some(3), **tensors}
-    ends = [h.make_tensor_value_info('x', T.FLOAT, shape), h.make_tensor_value_info('z', T.FLOAT, [3])]
-    return h.make_model(h.make_graph(made, 'g', ends[:1], ends[1:], [numpy_helper.from_array(np.asarray(a), n) for n, a in tensors.items()]),
+    fed = [h.make_tensor_value_info(x, T.FLOAT, shape) for x in ('x', 'mask') if x in read]
+    return h.make_model(h.make_graph(made, 'g', fed, [h.make_tensor_value_info('z', T.FLOAT, [3])], [numpy_helper.from_array(np.asarray(a), n) for n, a in tensors.items()]),
                         opset_imports=[h.make_opsetid('', 17)], ir_version=8, producer_name='pytorch')
 
 
