@@ -2,7 +2,9 @@
  *
  * Threads   pixels, or rows. Each computes a block of them, and then the Map that follows, while the block is in the cache
  * Memory    weights are packed: once where they do not change while the plan lives, else in every run.  Pixels of x whose rows in a
- *           product would share sets of the L1 cache are copied block by block */
+ *           product would share sets of the L1 cache are copied block by block
+ * Products  of a block's pixels add some channels after the other, so that many pixels of them stay in the L2 cache: each block reads
+ *           all weights */
 #include "ops/cpu/convolve_rows.h"
 
 #include <stdlib.h>
@@ -27,6 +29,8 @@ struct ot_row_conv {
     int64_t units; /* parts of y: pixels (PRODUCT), samples (PIXELS), else rows */
     int64_t block; /* units computed before the Map that follows */
     int64_t width; /* floats of y in a unit */
+    int64_t some;  /* channels of x that are added before the next ones */
+    bool mapped;   /* a Map follows: a block of y stays in the L2 cache, too */
     float *packed; /* NULL: packed in every run, in the workspace */
     int64_t
         copied; /* pixels of x that a block reads and that are copied first (ot_floats_share_sets); 0: read in place */
@@ -148,6 +152,22 @@ static void pack_product(const ot_row_conv *s, const float *w, int64_t c, int64_
     }
 }
 
+/* The same of a window of one element whose output channels are in order: rows of memory are read piece by piece, and those that are
+ * written stay in the L1 cache. */
+static void pack_plain(const ot_row_conv *s, const float *w, int64_t c, int64_t c_end, float *to)
+{
+    const ot_rows_job *j = &s->job;
+    int64_t wide = s->tiles->columns, together = 4 * wide;
+    for (int64_t m = 0; m < j->M; m += together)
+        for (int64_t i = c; i < c_end; i++)
+            for (int64_t p = m; p < j->M && p < m + together; p += wide) {
+                int64_t columns = j->M - p < wide ? j->M - p : wide, width = ot_floats_up(columns);
+                float *row = to + p * j->C + i * width;
+                memcpy(row, w + i * s->step_c + p, (size_t)columns * sizeof *row);
+                if (columns < width) memset(row + columns, 0, (size_t)(width - columns) * sizeof *row);
+            }
+}
+
 static void pack_depthwise(const ot_row_conv *s, const float *w, int64_t c, int64_t c_end, float *to)
 {
     const ot_rows_job *j = &s->job;
@@ -159,11 +179,12 @@ static void pack_depthwise(const ot_row_conv *s, const float *w, int64_t c, int6
 static void pack(const ot_row_conv *s, const float *w, float *to)
 {
     int threads = packed_floats(s) < 1 << 14 ? 1 : s->threads;
+    bool is_plain = s->form == PRODUCT && s->step_m == 1;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int t = 0; t < threads; t++) {
         int64_t from, end;
         ot_part(s->job.C, t, threads, &from, &end);
-        (s->form == DEPTHWISE ? pack_depthwise : pack_product)(s, w, from, end, to);
+        (s->form == DEPTHWISE ? pack_depthwise : is_plain ? pack_plain : pack_product)(s, w, from, end, to);
     }
 }
 
@@ -171,8 +192,8 @@ static void pack(const ot_row_conv *s, const float *w, float *to)
 
 static int64_t clamp(int64_t n, int64_t low, int64_t high) { return n < low ? low : n > high ? high : n; }
 
-/* A quarter of the L2 cache of a core.  Each block of a product reads all weights: with 24 rows of 1536 and 384 columns it reached 126 of
- * the 138 GFLOP/s that 120 rows did, on a core with 2 MiB. */
+/* Half of the L2 cache of a core, for a block of a product.  Rows of 768 and 3072 columns: 34 of them reached 179, 68 or more 221 of some 280
+ * GFLOP/s, with two cores of 2 MiB each. */
 static int64_t l2_share(void)
 {
     enum { MOST = 1 << 20 };
@@ -180,7 +201,7 @@ static int64_t l2_share(void)
 #ifdef _SC_LEVEL2_CACHE_SIZE
     size = sysconf(_SC_LEVEL2_CACHE_SIZE);
 #endif
-    return clamp(size / 4, BLOCK_BYTES, MOST);
+    return clamp(size / 2, BLOCK_BYTES, MOST);
 }
 
 /* Units of windows and of depthwise convolutions are rows of y. */
@@ -196,7 +217,7 @@ static void divide(ot_row_conv *s, int threads)
     int64_t Q = j->p.out[1], reads = Q * j->p.stride[0] * j->p.stride[1] * j->C,
             each = (int64_t)sizeof(float) * (s->form == DEPTHWISE ? 2 * s->width
                                              : s->form == WINDOWS ? reads + s->width
-                                                                  : j->C + j->M),
+                                                                  : s->some + (s->mapped ? j->M : 0)),
             few = s->form == DEPTHWISE ? 1
                   : s->form == WINDOWS ? (FEW_OF_WINDOWS + Q - 1) / Q
                                        : FEW_PIXELS;
@@ -214,7 +235,7 @@ static int64_t last_columns(const ot_row_conv *s)
 }
 
 /* Floats of a thread's work: they, and the copied pixels. */
-static int64_t buffer_of(const ot_row_conv *s) { return last_columns(s) + s->copied * ot_floats_apart(s->job.C); }
+static int64_t buffer_of(const ot_row_conv *s) { return last_columns(s) + s->copied * ot_floats_apart(s->some); }
 
 /* Lines of x, counted through all samples, that a row of y reads. */
 static void lines_of(const ot_rows_job *j, int64_t row, int64_t *from, int64_t *to)
@@ -264,8 +285,11 @@ static void plan_copies(ot_row_conv *s)
 
 static void plan(ot_row_conv *s, int threads)
 {
+    enum { SOME = 1024 };
     s->job.step = s->job.C;
+    s->some = s->form == PRODUCT && s->job.C > SOME ? SOME : s->job.C;
     divide(s, threads);
+
     plan_copies(s);
 }
 
@@ -289,6 +313,7 @@ ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep 
     s->form = ot_conv_is_product(c) ? PRODUCT : ot_rows_pixels_pay(c) ? PIXELS : is_depthwise(c) ? DEPTHWISE : WINDOWS;
     s->job.C = s->step_m = c->x->shape.dim[1], s->job.M = c->y->shape.dim[1];
     s->step_c = 1;
+    s->mapped = c->mapped;
     ot_conv_plane_of(c->attrs, &c->x->shape, &c->y->shape, &s->job.p);
     if (s->form == WINDOWS || s->form == PIXELS) s->step_c = taps_of(s), s->step_m = s->step_c * s->job.C;
     int64_t N = c->y->shape.dim[0], rows = s->form == PIXELS ? 1 : s->job.p.out[0];
@@ -308,14 +333,16 @@ ot_status ot_rows_product(const ot_node *n, const ot_rows_dot *d, int set, ot_pr
     *out = s;
     if (!s) return ot_fail(p->err, OT_E_NOMEM, "%s: no memory", n->name);
     s->tiles = ot_rows_tiles_of(set);
-    s->x_arg = d->x_arg, s->b_arg = d->bias_arg, s->y_arg = d->y_arg; /* w is packed here */
-    s->w_arg = OT_ARG_NONE;
+    s->x_arg = d->x_arg, s->b_arg = d->bias_arg, s->y_arg = d->y_arg;
+    s->w_arg = d->b_arg;
     s->job.C = d->K, s->job.M = s->width = d->N;
+    s->mapped = d->mapped;
     s->step_m = d->turned ? d->K : 1;
     s->step_c = d->turned ? 1 : d->N;
     s->units = d->rows;
     plan(s, p->threads);
-    OT_TRY(pack_once(s, d->b, p));
+    if (d->b) OT_TRY(pack_once(s, d->b, p));
+    s->weights = ot_work_floats(&p->work, d->b ? 0 : packed_floats(s));
     s->buffers = ot_work_floats(&p->work, s->threads * buffer_of(s));
     return OT_OK;
 }
@@ -328,15 +355,19 @@ void ot_rows_free(ot_row_conv *s)
 
 /* ---- running --------------------------------------------------------------------------- */
 
-/* The job of a block whose pixels of x are copied to `to`. */
-static ot_rows_job on_copies(const ot_row_conv *s, const ot_rows_job *j, int64_t from, int64_t end, float *to)
+/* The job of a block, of some of its channels from c on.  to: where pixels of x are copied. */
+static ot_rows_job job_of(const ot_row_conv *s, const ot_rows_job *j, int64_t c, int64_t from, int64_t end, float *to)
 {
     ot_rows_job own = *j;
     int64_t pixel, pixel_end;
-    own.step = ot_floats_apart(j->C);
+    own.c = c;
+    own.c_end = j->C - c < s->some ? j->C : c + s->some;
+    own.x += c;
+    if (!s->copied) return own;
+    own.step = ot_floats_apart(s->some);
     pixels_of(s, from, end, &pixel, &pixel_end);
     for (int64_t i = 0; i < pixel_end - pixel; i++)
-        memcpy(to + i * own.step, j->x + (pixel + i) * j->C, (size_t)j->C * sizeof *to);
+        memcpy(to + i * own.step, j->x + (pixel + i) * j->C + c, (size_t)(own.c_end - c) * sizeof *to);
     own.x = to;
     own.first = pixel;
     return own;
@@ -348,12 +379,13 @@ static void blocks(const ot_row_conv *s, const ot_rows_job *j, const ot_call *ma
     ot_part(s->units, thread, s->threads, &from, &end);
     for (; from < end; from += s->block) {
         int64_t to = end_of(s, from, end);
-        ot_rows_job own = s->copied ? on_copies(s, j, from, to, work + last_columns(s)) : *j;
         if (s->form == DEPTHWISE) s->tiles->depthwise(j, from, to);
-        else
+        for (int64_t c = 0; c < j->C && s->form != DEPTHWISE; c += s->some) {
+            ot_rows_job own = job_of(s, j, c, from, to, work + last_columns(s));
             (s->form == WINDOWS  ? s->tiles->windows
              : s->form == PIXELS ? s->tiles->pixels
                                  : s->tiles->product)(&own, from, to, work);
+        }
         if (map) cpu_map_range(map, thread, from * s->width, to * s->width);
     }
 }

@@ -1,5 +1,5 @@
-/* convolve_rows.h - 1x1 convolution of stride 1, strided and depthwise convolution, that of tiny pictures, with channels last; and a product with settled
- * weights, which is a 1x1 convolution too. */
+/* convolve_rows.h - 1x1 convolution of stride 1, strided and depthwise convolution, that of tiny pictures, with channels last; and a
+ * product of matrices, which is a 1x1 convolution too. */
 #ifndef OT_CPU_CONVOLVE_ROWS_H
 #define OT_CPU_CONVOLVE_ROWS_H
 
@@ -24,12 +24,12 @@ bool ot_rows_pixels_pay(const ot_conv_call *c);
 /* For an instruction set that this machine has (OT_CPU_*).  The workspace is added to p->work. */
 ot_status ot_rows_new(const ot_node *n, const ot_conv_call *c, int set, ot_prep *p, ot_row_conv **out);
 
-/* The Dot (rows, K) . b, with b's bytes (K, N), or turned (N, K), and perhaps a bias. */
+/* The Dot (rows, K) . b, of shape (K, N), or turned (N, K), and perhaps a bias. */
 typedef struct ot_rows_dot {
     int64_t rows, K, N;
-    const float *b;
-    bool turned;
-    int x_arg, bias_arg, y_arg; /* bias: OT_ARG_NONE: none */
+    const float *b;      /* its bytes, if they do not change while the plan lives; NULL: packed in every run */
+    bool turned, mapped; /* mapped: a Map follows */
+    int x_arg, b_arg, bias_arg, y_arg; /* bias: OT_ARG_NONE: none */
 } ot_rows_dot;
 ot_status ot_rows_product(const ot_node *n, const ot_rows_dot *d, int set, ot_prep *p, ot_row_conv **out);
 

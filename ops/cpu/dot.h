@@ -22,8 +22,11 @@ typedef struct ot_dot_operands {
     int a, b, bias, add, y;
 } ot_dot_operands;
 
-/* Is it a product of few rows with settled weights, which any Map of its result may follow? */
+/* Is it a product that may be computed row by row, so that any Map of its result may follow? */
 bool ot_cpu_dot_takes(const ot_node *n, const ot_node *map, const char **why);
+
+/* Will ot_cpu_dot_prepare compute n, and the Map behind it, row by row? */
+bool ot_cpu_dot_by_rows(const ot_node *n, const ot_node *map, const ot_prep *p);
 
 /* n: the Dot.  map: NULL, or the Map of its result, which is computed at y.  The state is p->state. */
 ot_status ot_cpu_dot_prepare(const ot_node *n, const ot_node *map, const ot_dot_operands *at, ot_prep *p);

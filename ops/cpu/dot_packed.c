@@ -35,9 +35,9 @@ static int64_t even(int64_t n, int64_t most, int64_t by)
     return up((n + parts - 1) / parts, by);
 }
 
-/* Rows a multiple of 4 KiB apart share one set of a first-level cache: oneDNN's products then lose up to half of their speed.  At
- * exactly 2 KiB, a width of 512 that is common, as well (512x512x512: 67 to 81 of 140 GFLOP/s).  With other strides they are a tenth faster than these, and
- * with AVX-512 at all strides (a step of an LSTM: 58 instead of 64 ms). */
+/* With AVX2: rows a multiple of 4 KiB apart share one set of a first-level cache: oneDNN's products then lose up to half of their speed.
+ * At exactly 2 KiB, a width of 512 that is common, as well (512x512x512: 67 to 81 of 140 GFLOP/s).  With other strides they are a tenth
+ * faster than these. */
 static bool shares_sets(const int64_t stride[2])
 {
     enum { FLOATS = 1024 };
@@ -45,14 +45,22 @@ static bool shares_sets(const int64_t stride[2])
     return far % FLOATS == 0 || far == FLOATS / 2;
 }
 
+/* With AVX-512, where oneDNN 2.6 reads rows of b in place: of 160 GFLOP/s it has 75 at 3072 and 5120 columns (sums of 1024 products; these
+ * 165), 120 at 2560, 150 at 3840, and is as fast as these up to 2304.  At multiples of 2048 it is a fifth faster. */
+static bool has_wide_rows(const ot_dot_call *c)
+{
+    enum { WIDE = 2560, SETS = 2048 };
+    int64_t N = c->y_dim[1];
+    return c->b_stride[1] == 1 && N >= WIDE && N % SETS != 0;
+}
+
 bool ot_dot_packed_pays(const ot_dot_call *c, int threads)
 {
     enum { FEWEST_ROWS = 96, FEWEST = 64, TILES = 16 /* of each thread */, TILE = 6 * 16 };
     int64_t M = c->y_dim[0], N = c->y_dim[1], K = c->a_dim[1];
-    if (ot_instruction_set() == OT_CPU_AVX512 || c->rank != 2 || c->bf16 ||
-        (c->bias_arg != OT_ARG_NONE && c->add_arg != OT_ARG_NONE))
-        return false;
+    if (c->rank != 2 || c->bf16 || (c->bias_arg != OT_ARG_NONE && c->add_arg != OT_ARG_NONE)) return false;
     if (M < FEWEST_ROWS || N < FEWEST || K < FEWEST || M * N < (int64_t)threads * TILES * TILE) return false;
+    if (ot_instruction_set() == OT_CPU_AVX512) return has_wide_rows(c);
     return shares_sets(c->a_stride) || shares_sets(c->b_stride);
 }
 

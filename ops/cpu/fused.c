@@ -1,5 +1,5 @@
-/* fused.c - Fused on the CPU: any Map behind a convolution of our own (convolve.c), or behind a product of few rows with settled
- * weights (dot.c); a residual and ReLU or ReLU6 behind BatchNorm, their gradient before its own (batchnorm.c); a residual behind a
+/* fused.c - Fused on the CPU: any Map behind a convolution of our own (convolve.c), or behind a product by rows
+ * (dot.c); a residual and ReLU or ReLU6 behind BatchNorm, their gradient before its own (batchnorm.c); a residual behind a
  * matrix product (oneDNN) and the gradient of LayerNorm. */
 #include "ops/kernels/fused.h"
 
@@ -83,7 +83,7 @@ static ot_status prepare_dot(const ot_node *n, ot_prep *p)
     const ot_fused_part *op = ot_fused_op(n), *behind = ot_fused_behind(n);
     bool bias = op->node->n_in > 2 && op->node->in[2];
     form f;
-    bool residual = form_of(n, &f) && !f.relu;
+    bool residual = form_of(n, &f) && !f.relu && !ot_cpu_dot_by_rows(op->node, behind->node, p);
     return ot_cpu_dot_prepare(op->node, residual ? NULL : behind->node,
                               &(ot_dot_operands){ .a = OT_ARG_IN + op->in[0],
                                                   .b = OT_ARG_IN + op->in[1],

@@ -16,6 +16,7 @@ typedef struct ot_rows_job {
     float *y;
     int64_t step, first; /* x: floats from pixel to pixel, and the number of its first; not of depthwise */
     int64_t C, M;        /* depthwise: equal */
+    int64_t c, c_end;    /* product: the channels that are added; x begins with the first of them */
     ot_conv_plane p;     /* not of a product */
 } ot_rows_job;
 
@@ -53,7 +54,7 @@ typedef struct ot_depth_job {
 typedef struct ot_rows_tiles {
     int columns; /* of a panel of packed weights: consecutive columns m, by rows c (windows: by elements, then c); the last panel is a multiple of 16 wide */
 
-    /* Pixels `from` to `to`. work: 16 floats for each of them. */
+    /* Pixels `from` to `to`; channels from c on are added to y, those from 0 on to the bias. work: 16 floats for each pixel, which last. */
     void (*product)(const ot_rows_job *j, int64_t from, int64_t to, float *work);
 
     /* Rows `from` to `to` of all samples, window by window: packed has the C of each of its elements, in order, as rows.  work: 16

@@ -150,8 +150,28 @@ for what, made in WEIGHTS.items():
     text = call('eval', 'w.onnx', '--data', 'w.npz', '--loss', 'mse', '--device', 'cpu', '--threads', '2', '--batch-size', '16', '--json').stdout
     check(json.loads(text)['loss'] < 1e-10 * np.mean(exact**2), f'eval of weights by {what}: {text}')
 
+# ---- products of many rows, and what follows them row by row: an activation, a residual -------------------------
+
+weights = [numpy_helper.from_array(v.astype(np.float32), n) for n, v in (
+    ('w1', rng.standard_normal((300, 1130)) / 17), ('b1', rng.standard_normal(1130)), ('w2', rng.standard_normal((1130, 300)) / 34), ('b2', rng.standard_normal(300)),
+    ('root', np.array(2 ** .5)), ('one', np.array(1.)), ('half', np.array(.5)))]
+gelu = [h.make_node('Div', ['a', 'root'], ['a1']), h.make_node('Erf', ['a1'], ['a2']), h.make_node('Add', ['a2', 'one'], ['a3']),
+        h.make_node('Mul', ['a', 'a3'], ['a4']), h.make_node('Mul', ['a4', 'half'], ['g'])]
+small_model('w.onnx', [h.make_node('MatMul', ['x', 'w1'], ['a0']), h.make_node('Add', ['a0', 'b1'], ['a']), *gelu,
+                       h.make_node('MatMul', ['g', 'w2'], ['p']), h.make_node('Add', ['p', 'b2'], ['q']), h.make_node('Add', ['q', 'x'], ['y'])], weights, ['y'])
+x = rng.standard_normal((1400, 300)).astype(np.float32)
+exact = ort.InferenceSession('w.onnx', providers=['CPUExecutionProvider']).run(None, {'x': x})[0]
+np.savez('w.npz', x=x, target=exact)
+for threads in ('1', '3'):
+    call('predict', 'w.onnx', 'w.npz', '-o', 'y.npz', '--device', 'cpu', '--batch-size', '1100', '--task', 'values', '--threads', threads)
+    with np.load('y.npz') as z:
+        check(np.abs(z['y'] - exact).max() < 1e-5 * np.abs(exact).max(), f'products of 1100 and of 300 rows, {threads} threads: {np.abs(z["y"] - exact).max()}')
+    text = call('eval', 'w.onnx', '--data', 'w.npz', '--loss', 'mse', '--device', 'cpu', '--batch-size', '1400', '--threads', threads, '--json').stdout
+    check(json.loads(text)['loss'] < 1e-10 * np.mean(exact**2), f'eval of 1400 rows, {threads} threads: {text}')
+
 # ---- outputs that are the same for all samples, and all that a batch of one sample gives -------------------
 
+x = x[:40]
 both = [h.make_node('Relu', ['x'], ['y']), h.make_node('Add', ['w', 'w'], ['v'])]
 rows = [h.make_node('Relu', ['x'], ['r']), h.make_node('Reshape', ['r', 'shape'], ['y'])]
 for batch, samples in ('1', 3), ('4', 1), ('20', 40):

@@ -38,7 +38,13 @@ static void multiply(const ot_rows_tiles *set, int64_t pixels, int64_t C, int64_
     float *x = numbers(pixels * step), *w = numbers(M * C), *bias = numbers(M), *y = numbers(pixels * M),
           *work = numbers(block * 16), *p = packed(w, C, M, 1, set->columns);
     ot_rows_job j = { .x = x, .packed = p, .bias = has_bias ? bias : NULL, .y = y, .step = step, .C = C, .M = M };
-    for (int64_t i = 0; i < pixels; i += block) set->product(&j, i, i + block < pixels ? i + block : pixels, work);
+    int64_t some = upto(2) == 1 ? C : upto(C);
+    for (int64_t i = 0; i < pixels; i += block)
+        for (j.c = 0; j.c < C; j.c += some) {
+            j.c_end = j.c + some < C ? j.c + some : C;
+            j.x = x + j.c;
+            set->product(&j, i, i + block < pixels ? i + block : pixels, work);
+        }
     for (int64_t i = 0; i < pixels; i++)
         for (int64_t m = 0; m < M; m++) {
             double sum = has_bias ? (double)bias[m] : 0, size = fabs(sum);
