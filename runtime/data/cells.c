@@ -50,9 +50,30 @@ bool ot_cell_number(const char *s, locale_t point, double *v)
     return !*end && end != s;
 }
 
+static const char digit[] = "0123456789";
+
+/* Characters of 1.268 or 12.500.000, before anything else; 0: other text. */
+static size_t groups(const char *s)
+{
+    size_t n = strspn(s, digit);
+    if (!n || n > 3 || *s == '0' || s[n] != '.') return 0;
+    while (s[n] == '.') {
+        if (strspn(s + n + 1, digit) != 3) return 0;
+        n += 4;
+    }
+    return n;
+}
+
+bool ot_cell_grouped(const char *s)
+{
+    s += *s == '-' || *s == '+';
+    size_t n = groups(s);
+    return n && (!s[n] || (s[n] == ',' && s[n + 1] && !s[n + 1 + strspn(s + n + 1, digit)]));
+}
+
 ot_comma ot_cell_comma(const char *s)
 {
-    static const char digit[] = "0123456789";
+    if (ot_cell_grouped(s)) return strchr(s, ',') ? OT_COMMA_DECIMAL : OT_COMMA_NONE;
     s += *s == '-' || *s == '+';
     size_t front = strspn(s, digit), behind = s[front] == ',' ? strspn(s + front + 1, digit) : 0;
     const char *rest = s + front + 1 + behind;

@@ -39,10 +39,13 @@ bool ot_cell_number(const char *text, locale_t point, double *v);
 bool ot_is_whole(double v);
 bool ot_cell_whole(const char *text, double v);
 
-/* Whether a number is written with one comma where others have a point: 1,5.  With three digits behind it, as in 1,234, it may
+/* Whether a number is written with one comma where others have a point: 1,5 or 1.268,5.  With three digits behind it, as in 1,234, it may
  * separate thousands. */
 typedef enum ot_comma { OT_COMMA_NONE, OT_COMMA_DECIMAL, OT_COMMA_THOUSAND, OT_COMMAS } ot_comma;
 ot_comma ot_cell_comma(const char *text);
+
+/* May its points separate thousands: 1.268, 12.500.000, 1.268,5? */
+bool ot_cell_grouped(const char *text);
 
 /* Year, month, day, weekday (0 is Monday), hours since midnight. */
 enum { OT_DATE_PARTS = 4, OT_TIME_PARTS = 5 };
@@ -98,7 +101,9 @@ typedef struct ot_column {
     int64_t exact;  /* whole numbers, however they are written */
     int64_t beyond; /* numbers other than 0 and 1 */
     int64_t commas[OT_COMMAS];
-    int64_t points;   /* numbers with a decimal point */
+    int64_t points;   /* numbers with a decimal point that separates no thousands */
+    int64_t grouped;  /* points may separate thousands */
+    int64_t texts;    /* no numbers, with comma or point; not missing */
     int64_t listed;   /* lists of JSON lines */
     bool strings;     /* some of them are of strings */
     int64_t nones;    /* None, which may be a class of a target */
@@ -184,7 +189,8 @@ struct ot_columns {
     bool sounds;               /* some are of recordings */
     char mark, separator;      /* as it was opened with; as it is, see ot_rows_separator */
     int commas;                /* columns that comma has; 0: not known yet */
-    bool *comma;               /* the numbers of the column have a decimal comma */
+    bool *comma;               /* the numbers of the column have a decimal comma; points in them separate thousands */
+    bool grouped;              /* some of them have such points */
     bool header, odd_header;   /* the file names the columns; some name is a number */
     int columns;
     int64_t rows, first_line;

@@ -24,11 +24,22 @@ ot_status ot_table_no_memory(const ot_columns *t, ot_error *err)
 
 /* ---- one pass over the rows --------------------------------------------------------------- */
 
-/* Gives the numbers of columns that have a decimal comma a point. */
+static void remove_points(char *s)
+{
+    char *to = s;
+    for (; *s; s++)
+        if (*s != '.') *to++ = *s;
+    *to = 0;
+}
+
+/* Gives the numbers of columns that have a decimal comma a point, instead of those between thousands. */
 static void put_points(const ot_columns *t, const ot_rows *r)
 {
-    for (int i = 0; i < r->n && i < t->commas; i++)
-        if (t->comma[i] && ot_cell_comma(r->cell[i])) *strchr(r->cell[i], ',') = '.';
+    for (int i = 0; i < r->n && i < t->commas; i++) {
+        if (!t->comma[i]) continue;
+        if (ot_cell_grouped(r->cell[i])) remove_points(r->cell[i]);
+        if (ot_cell_comma(r->cell[i])) *strchr(r->cell[i], ',') = '.';
+    }
 }
 
 ot_status ot_table_each_row(const ot_columns *t, ot_row_function *f, void *user, ot_error *err)
@@ -88,7 +99,9 @@ static ot_status count_cell(ot_dataset *d, ot_columns *t, int c, const char *tex
     q->count[cell]++;
     q->bytes += (int64_t)strlen(text);
     q->commas[ot_cell_comma(text)]++;
-    q->points += cell == OT_CELL_NUMBER && strchr(text, '.');
+    q->grouped += ot_cell_grouped(text);
+    q->points += cell == OT_CELL_NUMBER && strchr(text, '.') && !ot_cell_grouped(text);
+    q->texts += cell > OT_CELL_CODE && !ot_cell_grouped(text) && !ot_cell_comma(text);
     bool none = cell == OT_CELL_NULL && !strcasecmp(text, "none");
     q->nones += none;
     if (cell <= OT_CELL_NULL) OT_TRY(note_first(d, t, none ? &q->none : &q->lost, text, line, err));
@@ -114,6 +127,7 @@ static ot_status keep_first(ot_dataset *d, survey *x, const ot_rows *r, ot_error
     for (int i = 0; i < r->n; i++) {
         if (!(x->first[i] = ot_arena_strdup(d->arena, r->cell[i]))) return ot_table_no_memory(t, err);
         t->column[i].commas[ot_cell_comma(r->cell[i])]++; /* it looks like a name until its comma is known */
+        t->column[i].grouped += ot_cell_grouped(r->cell[i]);
     }
     x->line = r->line;
     x->names = x->names || t->options.parts;
@@ -275,19 +289,26 @@ static ot_status survey_table(ot_dataset *d, ot_columns *t, ot_error *err)
     return t->columns ? name_columns(d, &x, err) : OT_OK;
 }
 
-/* Sets t->comma of columns whose numbers have a decimal comma and never a point.  1,234 may be a thousand: it is read so only if
- * another number of the table shows what the comma is, or semicolons between the columns do.  *any: there are such columns. */
+/* Sets t->comma of columns whose numbers have a decimal comma and never a decimal point.  1,234 may be a thousand: it is read so only if
+ * another number of the table shows what the comma is, or semicolons between the columns do.  1.268 is one if another number shows
+ * a decimal comma, and none of the table has a decimal point.  *any: there are such columns. */
 static ot_status find_commas(ot_dataset *d, ot_columns *t, bool *any, ot_error *err)
 {
-    bool sure = t->separator == ';';
+    bool sure = t->separator == ';', shown = false, pointed = false;
     *any = false;
     t->comma = ot_arena_alloc(d->arena, (size_t)t->columns + 1);
     if (!t->comma) return ot_table_no_memory(t, err);
     t->commas = t->columns;
-    for (int i = 0; i < t->columns; i++) sure = sure || (t->column[i].commas[OT_COMMA_DECIMAL] && !t->column[i].points);
-    for (int i = 0; i < t->columns && sure; i++) {
-        const int64_t *n = t->column[i].commas;
-        t->comma[i] = n[OT_COMMA_DECIMAL] + n[OT_COMMA_THOUSAND] > 0 && !t->column[i].points;
+    t->grouped = false;
+    for (int i = 0; i < t->columns; i++)
+        shown = shown || (t->column[i].commas[OT_COMMA_DECIMAL] && !t->column[i].points);
+    for (int i = 0; i < t->columns; i++) pointed = pointed || t->column[i].points;
+    for (int i = 0; i < t->columns && (sure || shown); i++) {
+        const ot_column *q = &t->column[i];
+        bool commas = q->commas[OT_COMMA_DECIMAL] + q->commas[OT_COMMA_THOUSAND] > 0;
+        bool grouped = shown && q->grouped > 0 && !q->texts && (!pointed || q->commas[OT_COMMA_DECIMAL]);
+        t->comma[i] = !q->points && (grouped || (commas && !q->grouped));
+        t->grouped = t->grouped || (t->comma[i] && grouped);
         *any = *any || t->comma[i];
     }
     return OT_OK;
@@ -302,7 +323,9 @@ static ot_status tell_commas(ot_dataset *d, const ot_columns *t, ot_error *err)
         if (t->comma[i]) name[n++] = t->column[i].name;
     const char *all = ot_arena_names(d->arena, name, n);
     if (!all) return ot_table_no_memory(t, err);
-    return ot_dataset_tell(d, err, "%s: numbers with a decimal comma in column%s %s", t->path, n > 1 ? "s" : "", all);
+    return ot_dataset_tell(d, err, "%s: numbers with a decimal comma in column%s %s%s", t->path, n > 1 ? "s" : "", all,
+                           t->grouped ? "; points between groups of three digits separate thousands (1.268 is 1268)"
+                                      : "");
 }
 
 ot_status ot_table_find_columns(ot_dataset *d, ot_columns *t, ot_error *err)

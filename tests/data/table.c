@@ -78,6 +78,23 @@ static void decimal_comma(void **state)
         assert_non_null(strstr(d->notes, "decimal comma"));
         ot_dataset_free(d);
     }
+    /* Points between thousands, where a number shows what the comma is; else they are decimal points. */
+    static const struct {
+        const char *text;
+        float x[2];
+        bool grouped;
+    } points[] = { { "a;b;y\n900;1.268,25;0,5\n1.268;4;1,5\n", { 900, 1268.25f }, true },
+                   { "a;b;y\n1.268;-12.500.000;0,5\n3;4;1,5\n", { 1268, -12500000 }, true },
+                   { "1.268;12.500,5;0,5\n3;4;1,5\n", { 1268, 12500.5f }, true },
+                   { "a;b;y\n1.268;2,5;0,5\n3.25;4;1,5\n", { 1.268f, 2.5f }, false },
+                   { "a;b;y\n1.268;0.345;0,5\n3;1.345;1,5\n", { 1.268f, .345f }, false },
+                   { "a;b;y\n1.268,5;0.345;0,5\n3;1.345;1,5\n", { 1268.5f, .345f }, true } };
+    for (int i = 0; i < OT_LEN(points); i++) {
+        ot_dataset *d = open_with(points[i].text, &o, OT_OK, &e);
+        assert_row(d, d->array[0].t.name, 0, 2, points[i].x);
+        assert_int_equal(strstr(d->notes, "separate thousands") != NULL, points[i].grouped);
+        ot_dataset_free(d);
+    }
     /* Texts: thousands, and a comma beside points. */
     static const char *const text[] = { "a,y\n\"1,234\",0\n\"5,678\",1\n", "a\ty\n1,234\t0\n5,678\t1\n",
                                         "a;y\n1,5;0\n2.5;1\n" };
