@@ -154,6 +154,30 @@ static void spread_rest(chooser *x)
     }
 }
 
+/* Is it a date in another form than ISO 8601: 31.12.2023, 12/31/23? */
+static bool is_other_date(const char *s)
+{
+    static const char digit[] = "0123456789";
+    size_t day = strspn(s, digit), month = day && s[day] ? strspn(s + day + 1, digit) : 0;
+    const char *year = s + day + 1 + month + 1;
+    if (day < 1 || day > 2 || !strchr("./-", s[day]) || month < 1 || month > 2 || s[day + 1 + month] != s[day])
+        return false;
+    size_t n = strspn(year, digit);
+    return (n == 2 || n == 4) && (!year[n] || year[n] == ' ');
+}
+
+static ot_status tell_dates(const chooser *x)
+{
+    for (int i = 0; i < x->t->columns; i++) {
+        const ot_column *q = &x->t->column[i];
+        bool text = q->kind == OT_KIND_CATEGORY || q->kind == OT_KIND_LABEL;
+        if (text && q->undated.text && is_other_date(q->undated.text))
+            OT_TRY(ot_dataset_tell(x->d, x->err, "%s: column '%s' has '%s'; dates are read in the form 2023-12-31 only",
+                                   x->t->path, q->name, q->undated.text));
+    }
+    return OT_OK;
+}
+
 /* Names of columns that nothing uses. */
 static ot_status tell_unused(const chooser *x)
 {
@@ -182,7 +206,7 @@ static ot_status tell_unused(const chooser *x)
                                                 : ": identifiers, free text or nothing but missing values (change with "
                                                   "--inputs)"));
     }
-    return OT_OK;
+    return tell_dates(x);
 }
 
 static ot_status no_group(const chooser *x)

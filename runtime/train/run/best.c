@@ -147,11 +147,17 @@ void ot_best_say(const ot_trainer *t)
     bool percent = strstr(r->best_metric, "accuracy");
     snprintf(best, sizeof best, percent ? "%s %.2f %%" : "%s %.5g", r->best_metric, (percent ? 100 : 1) * r->best);
     if (t->best.used)
-        ot_trainer_say(t, OT_INFO, "the written model has the weights of epoch %lld, the best (%s)",
-                       (long long)r->best_epoch, best);
+        ot_trainer_say(t, OT_INFO, "the written model has the weights of epoch %lld, the best (%s)%s",
+                       (long long)r->best_epoch, best, t->s.min_delta > 0 ? ", by improvements of --min-delta" : "");
     else if (r->epochs == r->best_epoch)
         ot_trainer_say(t, OT_INFO, "the written model has the last weights, of epoch %lld, the best (%s)",
                        (long long)r->best_epoch, best);
+    else if (t->s.min_delta > 0)
+        ot_trainer_say(
+            t, OT_INFO,
+            "the written model has the last weights, of epoch %lld; the last improvement by --min-delta %g was "
+            "epoch %lld (%s); --select best writes it",
+            (long long)r->epochs, t->s.min_delta, (long long)r->best_epoch, best);
     else
         ot_trainer_say(t, OT_INFO,
                        "the written model has the last weights, of epoch %lld; the best was epoch %lld (%s); "
