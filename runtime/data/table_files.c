@@ -21,10 +21,10 @@ static bool takes(const ot_data_input *in, bool sounds)
 
 bool ot_table_takes_images(const ot_columns *t, const ot_data_input *in) { return takes(in, t->sounds); }
 
-/* Whether the model has an input for such a file. */
+/* Whether the model has an input for such a file; an unknown one has one for recordings. */
 static bool wants(const ot_columns *t, const char *name)
 {
-    bool any = false;
+    bool any = !t->options.n_inputs && ot_sound_name(name);
     for (int i = 0; i < t->options.n_inputs; i++) any |= takes(&t->options.input[i], ot_sound_name(name));
     return any;
 }
@@ -124,7 +124,7 @@ ot_status ot_table_add_file(ot_dataset *d, const ot_columns *t, const ot_rows *r
             "the table or below",
             t->path, (long long)r->line, name, path, t->folder);
     return ot_fail(err, s, "%s: line %lld, column '%s': the %s '%s' cannot be opened: %s%s%s%s", t->path,
-                   (long long)r->line, name, ot_sound_name(path) ? "recording" : "image", path,
+                   (long long)r->line, name, t->sounds ? "recording" : "image", path,
                    strerror_r(number, (char[128]){ 0 }, 128),
                    number == ENOENT ? "; paths are relative to the folder '" : "", number == ENOENT ? t->folder : "",
                    number == ENOENT ? "'" : "");

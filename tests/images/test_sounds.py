@@ -149,6 +149,12 @@ def main():
     train("table.onnx", "list.csv")
     assert weights("table.onnx") == weights("files.onnx")
     run("eval", "table.onnx", "--data", "list.csv")
+    said = run("data", "list.csv")  # without a model
+    assert "recordings in files" in said, said
+    with open("lost.csv", "w") as f:
+        f.write(open("list.csv").read() + "set/none.mp3,low\n")
+    said = run("data", "lost.csv", expect=4)
+    assert "the recording 'set/none.mp3' cannot be opened" in said, said
 
     # channels last, two channels
     model("last.onnx", ["n", LENGTH, 1])
