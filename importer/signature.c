@@ -3,7 +3,7 @@
  *
  * Source  torch.onnx.export(dynamo=True) keeps the signature of the ExportedProgram in the graph's metadata_props, a
  *         line for each input: "p_fc_weight: PARAMETER target='fc.weight'", "b_mask: BUFFER target='mask'
- *         persistent=True". */
+ *         persistent=True", "c_mean: CONSTANT_TENSOR target='mean'". */
 #include <string.h>
 
 #include "importer/build.h"
@@ -53,7 +53,9 @@ static void read_line(ot_job *j, const ot_scope *s, const char *line, size_t n, 
     static const struct {
         const char *mark;
         ot_said said;
-    } kinds[] = { { ": PARAMETER ", OT_SAID_PARAMETER }, { ": BUFFER ", OT_SAID_BUFFER } };
+    } kinds[] = { { ": PARAMETER ", OT_SAID_PARAMETER },
+                  { ": BUFFER ", OT_SAID_BUFFER },
+                  { ": CONSTANT_TENSOR ", OT_SAID_BUFFER } }; /* an attribute of a module that is neither */
     for (int i = 0; i < OT_LEN(kinds); i++) {
         if (!memmem(line, n, kinds[i].mark, strlen(kinds[i].mark))) continue;
         const char *target = target_of(j, line, n);

@@ -50,6 +50,7 @@ CASES = [
     ('a mask of scores', ['n', 4], 'Sub o,mask a; Mul a,w b; MatMul x,k c; Add c,b e; Softmax e y', {'o': (np.float32(1), False), 'w': (some(4), False), 'k': (some(4, 4), True)}),
     ('weights of a loss', ['n', 4], 'Mul mask,w a; MatMul x,k c; Sigmoid c e; Mul a,e y', {'w': (some(4), False), 'k': (some(4, 4), True)}),
     ('scaled targets', ['n', 4], 'Mul x,w a; MatMul x,k c; Sub a,c e; Mul e,e y', {'w': (some(4), False), 'k': (some(4, 4), True)}),
+    ('normalised and turned back', ['n', 4], 'Sub x,m a; Div a,s b; MatMul b,w c; Mul c,s e; Add e,m y', {'m': (some(4), False), 's': (some(4), False), 'w': (some(4, 4), True)}),
     ('a Fourier transform', ['n', 6, 4], 'MatMul re,x a; MatMul im,x b; Mul a,w c; Sub c,b y', {'re': (cosines, False), 'im': (sines, False), 'w': (some(6, 4), True)}),
     ('signs beside zeros', ['n', 6, 4], 'MatMul re,x a; MatMul im,x b; Mul a,w c; Sub c,b y', {'re': (np.sign(cosines + np.float32(.01)), True), 'im': (np.zeros((6, 6), 'f4'), True), 'w': (some(6, 4), True)}),
     ('no Fourier transform', ['n', 6, 4], 'MatMul re,x a; MatMul im,x b; Mul a,w c; Sub c,b y', {'re': (cosines, True), 'im': (some(6, 6), True), 'w': (some(6, 4), True)}),
@@ -97,7 +98,26 @@ def integers_in_a_body(d):
     check(loss('t') < loss('if'), f"loss {loss('if')} to {loss('t')}")
 
 
+def what_the_program_says(d):
+    """A tensor that torch.export lists as an attribute of a module is a constant, wherever it is used.  One that is constant because it touches the input is
+    named, also beside weights that the exporter named."""
+    nodes = [h.make_node('MatMul', ['x', 'fc'], ['a']), h.make_node('Mul', ['a', 'c'], ['b']), h.make_node('Tanh', ['b'], ['y'])]
+    ends = [h.make_tensor_value_info('x', T.FLOAT, ['n', 4]), h.make_tensor_value_info('y', T.FLOAT, ['n', 4])]
+    m = h.make_model(h.make_graph(nodes, 'g', ends[:1], ends[1:], [numpy_helper.from_array(some(4, 4), 'fc'), numpy_helper.from_array(some(4), 'c')]), opset_imports=[h.make_opsetid('', 17)], ir_version=8)
+    key = 'pkg.torch.export.ExportedProgram.graph_signature'
+    m.graph.metadata_props.add(key=key, value="p_fc: PARAMETER target='fc'\nc_c: CONSTANT_TENSOR target='c'")
+    onnx.save(m, f'{d}/attribute.onnx')
+    got = roles(f'{d}/attribute.onnx')
+    check(got['fc'] and not got['c'], f'an attribute of a module: {got}')
+    nodes = [h.make_node('Mul', ['x', 'scale'], ['s']), h.make_node('MatMul', ['s', 'onnx::MatMul_9'], ['y'])]
+    onnx.save(h.make_model(h.make_graph(nodes, 'g', ends[:1], ends[1:], [numpy_helper.from_array(some(4, 4), 'onnx::MatMul_9'), numpy_helper.from_array(some(4), 'scale')]),
+                           opset_imports=[h.make_opsetid('', 17)], ir_version=8, producer_name='pytorch'), f'{d}/named.onnx')
+    notes = [l for l in call('inspect', f'{d}/named.onnx').stdout.splitlines() if 'if it is a parameter, use --train' in l]
+    check(len(notes) == 1 and 'scale' in notes[0], f'a scale beside weights that the exporter named: {notes}')
+
+
 with tempfile.TemporaryDirectory() as d:
+    what_the_program_says(d)
     for name, shape, nodes, tensors in CASES:
         onnx.save(model(shape, nodes, {k: v[0] for k, v in tensors.items()}), f'{d}/m.onnx')
         got = roles(f'{d}/m.onnx')
