@@ -232,6 +232,41 @@ static void predictions_are_the_files(void **state)
     end_file(file);
 }
 
+/* --normalize auto measures the first batch; other shapes and predictions are scaled as it was. */
+static void scaled_as_the_first(void **state)
+{
+    (void)state;
+    ot_error err = { 0 };
+    ot_tensors got, want;
+    ot_trainer *t = NULL;
+    ot_model *m = load(LENET);
+    ot_options *o = ot_options_new(), *run = ot_options_new();
+    assert_ok(ot_options_set(o, "threads", "1", &err), err);
+    assert_ok(ot_options_set(o, "lr", "0", &err), err);
+    assert_ok(ot_options_set(o, "normalize", "auto", &err), err);
+    assert_ok(ot_trainer_new(m, o, NULL, &t, &err), err);
+    given g = batch(m, 8, 1);
+    double mean = 0, square = 0;
+    size_t n = elements(&g.t[0]);
+    for (size_t i = 0; i < n; i++) g.x[i] = 9 * g.x[i] + 40, mean += (double)g.x[i] / (double)n;
+    for (size_t i = 0; i < n; i++) square += pow((double)g.x[i] - mean, 2) / (double)n;
+    assert_ok(ot_trainer_step(t, g.t, 2, NULL, &err), err);
+    drop(&g);
+    step(t, m, 5, 2);
+    g = batch(m, 3, 3);
+    assert_ok(ot_trainer_predict(t, g.t, 1, &got, &err), err);
+    for (size_t i = 0; i < elements(&g.t[0]); i++) g.x[i] = (float)(((double)g.x[i] - mean) / sqrt(square));
+    assert_ok(ot_run(m, run, g.t, 1, &want, &err), err);
+    for (size_t i = 0; i < elements(&want.t[0]); i++)
+        assert_near(((float *)got.t[0].data)[i], ((float *)want.t[0].data)[i], 1e-3);
+    ot_tensors_free(&got);
+    ot_tensors_free(&want);
+    drop(&g);
+    ot_options_free(run);
+    close_all(t, o);
+    ot_model_free(m);
+}
+
 static void shapes_end(void **state)
 {
     (void)state;
@@ -260,6 +295,7 @@ int test_steps(void)
         cmocka_unit_test(other_shapes_between),
         cmocka_unit_test(refused_batches_change_nothing),
         cmocka_unit_test(predictions_are_the_files),
+        cmocka_unit_test(scaled_as_the_first),
         cmocka_unit_test(shapes_end),
     };
     return cmocka_run_group_tests_name("steps", tests, NULL, NULL);

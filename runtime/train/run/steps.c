@@ -158,6 +158,7 @@ static ot_status plan_shape(ot_trainer *t, ot_batch_shape *p, ot_error *err)
     ot_adapt_env e = ot_trainer_adapt_env(t);
     e.notes = NULL; /* the first batch had them */
     e.training = &t->train;
+    if (t->normalize.automatic) e.preprocess = t->measured; /* of the first batch, or of the training set */
     e.predicts = p->want == OT_WANT_PREDICT;
     OT_TRY(ot_adapt_inputs(&e, p->d, p->fs, err));
     if (p->want == OT_WANT_TRAIN) {
