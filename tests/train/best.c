@@ -191,6 +191,13 @@ static void it_stops(void **state)
     assert_ok(run(b, &err, "epochs=50", "batch-size=6", "val-split=0.25", "patience=3", "min-delta=9", NULL), err);
     assert_string_equal(b->result.reason, "early stop");
     assert_int_equal(b->vals, 4); /* the first, and three without a gain */
+    assert_ok(run(b, &err, "optimizer=sgd:lr=0.05", "monitor=loss", "epochs=50", "batch-size=6", "val-split=0.25",
+                  "patience=3", "min-delta=9", NULL),
+              err);
+    assert_int_equal(b->vals, 4);
+    assert_true(least(b->val, 4) > 1); /* gains below --min-delta do not count, but are the best */
+    assert_int_equal(b->result.best_epoch, least(b->val, 4));
+    assert_near(b->result.best, b->val[b->result.best_epoch], 1e-8);
     assert_ok(run(b, &err, "epochs=50", "batch-size=6", "patience=2", "min-delta=9", NULL), err);
     assert_string_equal(b->result.reason, "early stop");
     assert_int_equal(b->result.epochs, 3);

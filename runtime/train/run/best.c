@@ -95,13 +95,31 @@ static double value_of(const ot_trainer *t, double mean)
     return t->has_val ? ot_measure_value(t, &t->eval, metric_of(t)) : mean;
 }
 
+/* By how much the metric is better now. */
+static double gain_over(const ot_trainer *t, double before, double now)
+{
+    return ot_metric_rises(metric_of(t)) ? now - before : before - now;
+}
+
+/* Was the metric of the best epoch another one?  The run then continued with another set. */
+static bool is_other(const ot_trainer *t)
+{
+    return t->result.best_metric && strcmp(t->result.best_metric, ot_best_watched(t));
+}
+
 bool ot_best_is(const ot_trainer *t, double mean)
 {
-    const ot_result *r = &t->result;
-    double now = value_of(t, mean), gain = ot_metric_rises(metric_of(t)) ? now - r->best : r->best - now;
-    bool other = r->best_metric && strcmp(r->best_metric, ot_best_watched(t)); /* continued with another set */
-    if (t->has_val && gain == 0 && t->s.min_delta <= 0 && t->eval.loss < t->best.loss) return true; /* a tie */
-    return isfinite(now) && (isnan(r->best) || other || (t->s.min_delta > 0 ? gain >= t->s.min_delta : gain > 0));
+    double now = value_of(t, mean), gain = gain_over(t, t->result.best, now);
+    if (t->has_val && gain == 0 && t->eval.loss < t->best.loss) return true; /* a tie */
+    return isfinite(now) && (isnan(t->result.best) || is_other(t) || gain > 0);
+}
+
+/* Whether the epoch, the best or not, improves as much as --patience expects. */
+static bool improves(const ot_trainer *t, double now, bool best)
+{
+    if (t->s.min_delta <= 0) return best;
+    return isfinite(now) &&
+           (isnan(t->best.counted) || is_other(t) || gain_over(t, t->best.counted, now) >= t->s.min_delta);
 }
 
 ot_status ot_best_epoch(ot_trainer *t, double mean, ot_error *err)
@@ -112,13 +130,12 @@ ot_status ot_best_epoch(ot_trainer *t, double mean, ot_error *err)
     if (t->has_val && t->s.monitor >= 0 && isnan(now) && metric != OT_METRIC_LOSS && isnan(r->best))
         return ot_fail(err, OT_E_USAGE, "--monitor %s: this training has no %s; use --monitor loss", t->s.monitor_name,
                        ot_metrics.entries[metric]->name);
-    if (!ot_best_is(t, mean)) {
-        t->best.stale++;
-        return OT_OK;
-    }
-    const char *path;
-    OT_TRY(write_best(t, &path, err));
-    t->best.stale = 0;
+    bool best = ot_best_is(t, mean), counts = improves(t, now, best);
+    const char *path = NULL;
+    if (best) OT_TRY(write_best(t, &path, err));
+    t->best.stale = counts ? 0 : t->best.stale + 1;
+    if (counts) t->best.counted = now;
+    if (!best) return OT_OK;
     if (t->folder.path && !path) return OT_OK; /* the best of those that could be written stays the best */
     if (t->s.select_best) {
         OT_TRY(ot_best_room(t, err));
@@ -147,17 +164,11 @@ void ot_best_say(const ot_trainer *t)
     bool percent = strstr(r->best_metric, "accuracy");
     snprintf(best, sizeof best, percent ? "%s %.2f %%" : "%s %.5g", r->best_metric, (percent ? 100 : 1) * r->best);
     if (t->best.used)
-        ot_trainer_say(t, OT_INFO, "the written model has the weights of epoch %lld, the best (%s)%s",
-                       (long long)r->best_epoch, best, t->s.min_delta > 0 ? ", by improvements of --min-delta" : "");
+        ot_trainer_say(t, OT_INFO, "the written model has the weights of epoch %lld, the best (%s)",
+                       (long long)r->best_epoch, best);
     else if (r->epochs == r->best_epoch)
         ot_trainer_say(t, OT_INFO, "the written model has the last weights, of epoch %lld, the best (%s)",
                        (long long)r->best_epoch, best);
-    else if (t->s.min_delta > 0)
-        ot_trainer_say(
-            t, OT_INFO,
-            "the written model has the last weights, of epoch %lld; the last improvement by --min-delta %g was "
-            "epoch %lld (%s); --select best writes it",
-            (long long)r->epochs, t->s.min_delta, (long long)r->best_epoch, best);
     else
         ot_trainer_say(t, OT_INFO,
                        "the written model has the last weights, of epoch %lld; the best was epoch %lld (%s); "

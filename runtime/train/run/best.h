@@ -6,7 +6,8 @@
 
 /* Epochs are compared by their evaluations on validation samples; without these by the mean training loss. */
 typedef struct ot_best {
-    int64_t stale;         /* consecutive epochs without an improvement */
+    int64_t stale;         /* consecutive epochs without an improvement (of --min-delta) */
+    double counted;        /* the metric's value at the last improvement; NaN: none */
     double loss, accuracy; /* of the evaluation, else of training, at the best epoch; NaN: none */
     void **state;          /* --select best: the states of the lead plan at the best epoch; NULL: none yet */
     bool used;             /* the trainer has these states now */

@@ -199,6 +199,7 @@ static ot_status add_counters(ot_trainer *t, ot_npz *z, ot_error *err)
     OT_TRY(add_row(z, "epoch_losses", OT_F64, OT_HEADS, t->epoch_sum.head, err));
     OT_TRY(add_scalar(z, "last_rate", OT_F64, &t->log.lr, err));
     OT_TRY(add_scalar(z, "monitored", OT_F64, &t->result.value, err));
+    OT_TRY(add_scalar(z, "improved", OT_F64, &t->best.counted, err));
     int64_t log[2] = { ot_log_position(&t->log, 0), ot_log_position(&t->log, 1) };
     return add_row(z, "log_bytes", OT_I64, 2, log, err);
 }
@@ -529,6 +530,8 @@ static ot_status read_counters(const ot_checkpoint *c, ot_trainer *t, ot_error *
     d = array_of(c, "last_rate", OT_F64, 1); /* those of earlier versions have none */
     t->log.lr = d ? *d : (double)NAN;
     if ((d = array_of(c, "monitored", OT_F64, 1))) t->result.value = *d;
+    d = array_of(c, "improved", OT_F64, 1);
+    t->best.counted = d ? *d : t->result.best;
     return fit_together(t) ? OT_OK : unusable(c, err, "has counters that do not fit together");
 }
 
@@ -640,7 +643,7 @@ static void compare_evaluation(const ot_checkpoint *c, ot_trainer *t)
     if (!hash || strtoull(hash, NULL, 10) == (t->has_val ? t->eval.data->hash : 0)) return;
     ot_trainer_say(t, OT_WARNING,
                    "the validation set is not the one that the run was started with: the best model is chosen again");
-    t->result.best = NAN;
+    t->result.best = t->best.counted = NAN;
     t->best.stale = 0;
     t->result.best_path = NULL;
 }

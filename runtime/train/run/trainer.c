@@ -631,7 +631,7 @@ ot_status ot_trainer_begin(const ot_model *m, const ot_options *o, const ot_call
     t->notes = "";
     t->folder.fd = -1;
     t->x.lead = t->eval.slot = t->eval.rest = t->test.slot = t->test.rest = t->proof = -1;
-    t->best.loss = t->best.accuracy = t->log.lr = NAN;
+    t->best.loss = t->best.accuracy = t->best.counted = t->log.lr = NAN;
     if (cb) t->cb = *cb;
     t->log.user = t->cb.user;
     t->log.line = t->cb.log;
