@@ -89,13 +89,6 @@ __attribute__((format(printf, 3, 4))) static ot_status fail(job *j, ot_status s,
 
 static ot_status unwritable(job *j) { return fail(j, OT_E_IO, "standard output cannot be written"); }
 
-/* After a command that trains: s, or that the log on standard output is incomplete.  A pipe that was closed has stopped the training by
- * its signal, which is the exit code. */
-static ot_status with_log(job *j, ot_status s)
-{
-    return !s && j->screen.log_lost && caught != SIGPIPE ? unwritable(j) : s;
-}
-
 /* Prints the text, which may be NULL, and frees it. */
 static ot_status put(job *j, char *text)
 {
@@ -293,7 +286,7 @@ static ot_status series(job *j, bool resumes)
     j->cb.trains = on_trains;
     ot_status s = ot_series_text(j->m, j->o, resumes, &j->cb, &text, &j->err);
     if (!s) s = put(j, text);
-    return with_log(j, s);
+    return !s && j->screen.log_lost ? unwritable(j) : s;
 }
 
 static ot_status do_sweep(job *j)
@@ -325,7 +318,8 @@ static ot_status do_train(job *j)
     if (!s) s = check_default(j, t);
     if (!s) s = train(j, t);
     ot_trainer_free(t);
-    return with_log(j, s);
+    if (!s && j->screen.log_lost) s = unwritable(j);
+    return s;
 }
 
 static ot_status do_resume(job *j)
@@ -350,7 +344,8 @@ static ot_status do_resume(job *j)
     ot_checkpoint_free(c);
     if (!s) s = train(j, t);
     ot_trainer_free(t);
-    return with_log(j, s);
+    if (!s && j->screen.log_lost) s = unwritable(j);
+    return s;
 }
 
 static ot_status do_eval(job *j)

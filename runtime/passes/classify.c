@@ -268,12 +268,6 @@ static const ot_node *only_reader(const void *user, const ot_graph *g, const ot_
     return u->list[u->first[v->id]].node;
 }
 
-/* Does v normalise an input, and perhaps, by arithmetic, turn an output back?  A file that lists its parameters says so itself. */
-static bool normalises(const ot_verdict *d, const habits *h)
-{
-    return d->normaliser && (d->how == OT_USE_NONE || (d->how == OT_USE_WEAK && !h->listed));
-}
-
 /* Why v is a constant.  NULL: it trains. */
 static const char *why_constant(ot_graph *g, ot_value *v, const ot_verdict *d, const habits *h)
 {
@@ -283,7 +277,6 @@ static const char *why_constant(ot_graph *g, ot_value *v, const ot_verdict *d, c
                : d->prepares   ? "constant: preprocessing, which scikit-learn fits before the model"
                                : "constant: no operator uses it as a "
                                  "weight";
-    if (normalises(d, h)) return "constant: normalises an input";
     if (ot_recurrent_bias(g, v, d->node, d->input) == OT_BIAS_NONE)
         return "constant: zeros that tf2onnx writes for a layer without a bias";
     if (starts_at_zero(v, d)) return "constant: zeros from which a recurrent layer starts";
@@ -334,7 +327,7 @@ static bool is_undecided(const ot_value *v, const ot_verdict *d, const habits *h
 {
     bool slot =
         d->how != OT_USE_NONE && d->how != OT_USE_STATISTIC; /* a strong one, too: a scalar that scales a weight */
-    bool place = (normalises(d, h) && !d->rotary) || (slot && starts_at_zero(v, d)) ||
+    bool place = (d->how == OT_USE_NONE && d->normaliser && !d->rotary) || (slot && starts_at_zero(v, d)) ||
                  (slot && ot_numel(&v->shape) == 1 && !single_trains(v, d, h));
     return place && v->said == OT_SAID_NOTHING && !v->from_constant && !ot_name_is_made(v->name);
 }

@@ -39,7 +39,7 @@ ot_status ot_find_uses(ot_graph *g, ot_uses *u)
     *u = (ot_uses){ .first = ot_graph_alloc(g, (size_t)(g->n_values + 2) * sizeof *u->first),
                     .output = ot_graph_alloc(g, (size_t)g->n_values + 1),
                     .seen = ot_graph_alloc(g, ((size_t)g->n_values + 1) * 2 * sizeof *u->seen),
-                    .walk = ot_graph_alloc(g, sizeof *u->walk) };
+                    .walk = ot_graph_alloc(g, 2 * sizeof *u->walk) };
     if (!u->first || !u->output || !u->seen || !u->walk) return g->err->status;
     for (int i = 0; i < g->n_outputs; i++)
         if (ot_graph_has(g, g->outputs[i])) u->output[g->outputs[i]->id] = true;
@@ -224,9 +224,11 @@ static ot_value *input_behind(ot_value *v)
     return v;
 }
 
-/* Is v computed from x, an input of g? */
-static bool depends_on(const ot_graph *g, ot_value *x, const ot_value *v)
+/* Is v computed from x, an input of g?  A few questions are answered: each of them looks at all nodes. */
+static bool depends_on(const ot_graph *g, const ot_uses *u, ot_value *x, const ot_value *v)
 {
+    enum { MOST = 256 };
+    if (++u->walk[1] > MOST) return false;
     x->mark |= OT_MARK_INSIDE;
     for (const ot_node *n = g->first; n; n = n->next) {
         int inside = 0;
@@ -239,9 +241,9 @@ static bool depends_on(const ot_graph *g, ot_value *x, const ot_value *v)
     return depends;
 }
 
-/* Is v, the input x after arithmetic with constants, only added to what layers compute from x: a skip connection?  No layer and no
+/* Is v, an input x after arithmetic with constants, only added to what layers compute from x: a skip connection?  No layer and no
  * function reads it.  What is added to values of other inputs is a mask of scores; what is subtracted, targets of a loss. */
-static bool is_skip(const ot_graph *g, const ot_uses *u, ot_value *x, const ot_value *v, int depth)
+static bool is_skip(const ot_graph *g, const ot_uses *u, ot_value *v, int depth)
 {
     if (u->output[v->id] || depth > 4) return false;
     for (int i = u->first[v->id]; i < u->first[v->id + 1]; i++) {
@@ -252,7 +254,8 @@ static bool is_skip(const ot_graph *g, const ot_uses *u, ot_value *x, const ot_v
         for (int k = 0; k < n->n_in && slot != '>'; k++)
             if (n->in[k] && n->in[k]->mark & OT_MARK_FED && !(n->in[k]->mark & (OT_MARK_NORMALISED | OT_MARK_WIDENED)))
                 with = n->in[k];
-        if (with ? n->op != &ot_op_Add || !depends_on(g, x, with) : !is_skip(g, u, x, n->out[0], depth + 1))
+        if (with ? n->op != &ot_op_Add || !depends_on(g, u, input_behind(v), with)
+                 : !is_skip(g, u, n->out[0], depth + 1))
             return false;
     }
     return u->first[v->id] < u->first[v->id + 1];
@@ -267,8 +270,7 @@ static bool at_input(const ot_graph *g, const ot_uses *u, const ot_node *n, int 
     if (ot_name_is_of_layer(start->name) || is_gate(n->in[input], 0)) return false;
     for (int i = 0; i < n->n_in; i++)
         if (i != input && n->in[i] && n->in[i]->mark & OT_MARK_NORMALISED)
-            return n->op != &ot_op_Mul || !ot_graph_has(g, n->out[0]) ||
-                   !is_skip(g, u, input_behind(n->in[i]), n->out[0], 0);
+            return n->op != &ot_op_Mul || !ot_graph_has(g, n->out[0]) || !is_skip(g, u, n->out[0], 0);
     return false;
 }
 

@@ -67,19 +67,6 @@ def stopped(ready, sig, code, *words, says):
         bad.append(f'{sig.name} of {" ".join(words)}: exit {p.returncode}, not {code} with {says}:\n{text}')
 
 
-def test_closed_pipe():
-    """A pipe of the log that its reader closed stops the training, as one of messages does; the model is written."""
-    model('net.onnx', [('MatMul', ['x', 'w'], ['out'])], ('x', 1, ['N', 4]), ['N', 1], w=(4, 1))
-    np.savez('values.npz', x=rng.standard_normal((8, 4)).astype('f4'), target=rng.standard_normal((8, 1)).astype('f4'))
-    p = subprocess.Popen([program, 'net.onnx', '--data', 'values.npz', '--steps', '1000000', '--run-dir', 'none', '-o', 'piped.onnx', '--log', '-'],
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    p.stdout.readline()
-    p.stdout.close()
-    text = p.stderr.read()
-    if p.wait() != 141 or 'standard output' in text or not os.path.exists('piped.onnx'):
-        bad.append(f'a closed pipe: exit {p.returncode}, not 141:\n{text}')
-
-
 def test_dates():
     with open('dates.csv', 'w') as f:
         f.write('a;day;y\n' + ''.join(f'{i};{i % 28 + 1:02}.{i % 12 + 1:02}.20{i % 90 + 10};{i % 7}\n' for i in range(90)))
