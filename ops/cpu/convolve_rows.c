@@ -192,7 +192,7 @@ static void pack(const ot_row_conv *s, const float *w, float *to)
 
 static int64_t clamp(int64_t n, int64_t low, int64_t high) { return n < low ? low : n > high ? high : n; }
 
-/* Half of the L2 cache of a core, for a block of a product.  Rows of 768 and 3072 columns: 34 of them reached 179, 68 or more 221 of some 280
+/* Half of the L2 cache of a core, for a block of a product.  Rows of 768 and 3072 columns: 34 of them reached 179, 65 of them 221 of some 280
  * GFLOP/s, with two cores of 2 MiB each. */
 static int64_t l2_share(void)
 {

@@ -138,8 +138,9 @@ void ot_cpu_dot_release(void *state)
 /* Few rows with settled weights: packing them, once here and in every product by oneDNN, counts; with very few, weights are read at the
  * speed of memory by either, and threads have no work.
  *
- * Many rows, with AVX-512: oneDNN 2.6 has 60 to 80 of 160 GFLOP/s where b has 2560, 3072 or 5120 columns, these 120 to 170; other
- * widths are 0 to 13 % faster, but 5 to 20 % slower at multiples of 2048, whose rows share sets, and 5 to 25 % where b is turned. */
+ * Many rows, with AVX-512: of some 160 GFLOP/s oneDNN 2.6 has 33 to 85 where b has 3072 or 5120 columns and 92 to 111 at 2560, these 120 to
+ * 170.  At other widths these are 4 % slower to 13 % faster, at multiples of 2048, whose rows share sets, 5 to 24 % slower, and where b is
+ * turned up to 43 % slower. */
 static bool is_product_of_rows(const ot_node *n, bool settled, int threads, ot_rows_dot *d)
 {
     enum {

@@ -46,7 +46,8 @@ static bool shares_sets(const int64_t stride[2])
 }
 
 /* With AVX-512, where oneDNN 2.6 reads rows of b in place: of 160 GFLOP/s it has 75 at 3072 and 5120 columns (sums of 1024 products; these
- * 165), 120 at 2560, 150 at 3840, and is as fast as these up to 2304.  At multiples of 2048 it is a fifth faster. */
+ * 165), 120 at 2560, 150 at 3840, and up to 2304 as many as these within a tenth or so.  At multiples of 2048 it
+ * is up to a fifth faster. */
 static bool has_wide_rows(const ot_dot_call *c)
 {
     enum { WIDE = 2560, SETS = 2048 };

@@ -123,11 +123,11 @@ ot_status ot_table_add_file(ot_dataset *d, const ot_columns *t, const ot_rows *r
             "%s: line %lld, column '%s': '%s' leads out of the folder '%s'; the files must be in the folder of "
             "the table or below",
             t->path, (long long)r->line, name, path, t->folder);
-    return ot_fail(err, s, "%s: line %lld, column '%s': the %s '%s' cannot be opened: %s%s%s%s", t->path,
-                   (long long)r->line, name, t->sounds ? "recording" : "image", path,
-                   strerror_r(number, (char[128]){ 0 }, 128),
-                   number == ENOENT ? "; paths are relative to the folder '" : "", number == ENOENT ? t->folder : "",
-                   number == ENOENT ? "'" : "");
+    return ot_fail(
+        err, s, "%s: line %lld, column '%s': the %s '%s' cannot be opened: %s%s%s%s", t->path, (long long)r->line, name,
+        ot_sound_name(path) || (t->sounds && !ot_picture_name(path)) ? "recording" : "image", path,
+        strerror_r(number, (char[128]){ 0 }, 128), number == ENOENT ? "; paths are relative to the folder '" : "",
+        number == ENOENT ? t->folder : "", number == ENOENT ? "'" : "");
 }
 
 ot_status ot_table_finish_images(ot_dataset *d, ot_columns *t, ot_error *err)
