@@ -39,8 +39,9 @@ ot_status ot_find_uses(ot_graph *g, ot_uses *u)
     *u = (ot_uses){ .first = ot_graph_alloc(g, (size_t)(g->n_values + 2) * sizeof *u->first),
                     .output = ot_graph_alloc(g, (size_t)g->n_values + 1),
                     .seen = ot_graph_alloc(g, ((size_t)g->n_values + 1) * 2 * sizeof *u->seen),
-                    .walk = ot_graph_alloc(g, 2 * sizeof *u->walk) };
-    if (!u->first || !u->output || !u->seen || !u->walk) return g->err->status;
+                    .walk = ot_graph_alloc(g, sizeof *u->walk),
+                    .passes = ot_graph_alloc(g, sizeof *u->passes) };
+    if (!u->first || !u->output || !u->seen || !u->walk || !u->passes) return g->err->status;
     for (int i = 0; i < g->n_outputs; i++)
         if (ot_graph_has(g, g->outputs[i])) u->output[g->outputs[i]->id] = true;
     visit_uses(g, g, u, &total);
@@ -228,7 +229,7 @@ static ot_value *input_behind(ot_value *v)
 static bool depends_on(const ot_graph *g, const ot_uses *u, ot_value *x, const ot_value *v)
 {
     enum { MOST = 256 };
-    if (++u->walk[1] > MOST) return false;
+    if (++*u->passes > MOST) return false;
     x->mark |= OT_MARK_INSIDE;
     for (const ot_node *n = g->first; n; n = n->next) {
         int inside = 0;

@@ -19,7 +19,8 @@ typedef struct ot_uses {
     ot_slot_use *list;
     bool *output; /* of the graph */
     int *seen;    /* [2 * id + computed]: in which walk, and how deep */
-    int *walk;    /* walks so far, and how often all nodes were looked at */
+    int *walk;    /* walks so far */
+    int *passes;  /* how often all nodes were looked at */
 } ot_uses;
 
 /* The uses by nodes of g and of the subgraphs below them; memory is of g's arena. */

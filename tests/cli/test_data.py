@@ -446,7 +446,7 @@ def advice():
     train(0, '--dropout 0.5: no effect: the model has no Dropout', 'one', 'one.npz', '--dropout', '0.5')
     train(0, '--bn frozen: no effect: the model has no BatchNormalization', 'one', 'one.npz', '--bn', 'frozen')
     train(0, '--bn-variance unbiased: no effect: the model has no BatchNormalization', 'one', 'one.npz', '--bn-variance', 'unbiased')
-    train(0, 'warning: --min-delta: no effect without', 'one', 'one.npz', '--min-delta', '0.1')
+    train(0, 'warning: --min-delta: no effect without --patience', 'one', 'one.npz', '--min-delta', '0.1', '--val-split', '0.2', '--select', 'best')
     train(0, '', 'one', 'one.npz', '--min-delta', '0.1', '--patience', '3', never=['--min-delta'])
     train(0, 'warning: --unfreeze w@9: the run has 1 epoch: these initializers never train', 'one', 'one.npz', '--unfreeze', 'w@9')
     train(0, '', 'one', 'one.npz', '--unfreeze', 'w@1', never=['never train'])

@@ -262,10 +262,7 @@ static void say_limits(const ot_trainer *t)
                            "--unfreeze %s@%lld: the run has %lld epoch%s: these initializers never train",
                            s->options.unfreeze[i], (long long)s->options.unfreeze_at[i], (long long)t->epochs,
                            t->epochs == 1 ? "" : "s");
-    if (s->min_delta > 0 && !ot_best_looks(t))
-        ot_trainer_say(t, OT_WARNING,
-                       "--min-delta: no effect without validation samples (--val, --val-split), --patience or --select "
-                       "best");
+    if (s->min_delta > 0 && !s->patience) ot_trainer_say(t, OT_WARNING, "--min-delta: no effect without --patience");
     if (s->data && !s->shuffle && !s->overfit && s->accumulate > 1 && given - n >= batch && batch <= n)
         ot_trainer_say(t, OT_INFO,
                        "--no-shuffle: all updates have %d batches, which continue with the first sample after the "
